@@ -12,10 +12,10 @@ use crate::table::format::properties::{IndexForm, decode_value};
 
 use super::dump::{Dump, Stop, listed, quoted};
 
-/// What the keys and values of a block are.
+/// The kind of keys and values in a block.
 #[derive(Clone, Copy)]
 pub(super) enum Contents {
-    /// Internal keys and what users stored.
+    /// Internal keys and the values of users.
     Data,
     /// Internal keys of starts, and user keys of ends.
     RangeDeletions,
@@ -42,7 +42,7 @@ impl Contents {
     }
 }
 
-/// A block whose bytes are `payload`.
+/// A block of the bytes `payload`.
 pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
     Ok(Block::new(BlockBytes::new(LineBuf::copy_from(payload), payload.len()))?)
 }
@@ -64,7 +64,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), S
     Ok(())
 }
 
-/// Prints one entry. `key` is that of the entry before, and becomes this entry's.
+/// Prints one entry. `key` holds the key of the previous entry, and then that of this one.
 fn entry(
     dump: &mut Dump<'_, '_>,
     contents: Contents,
@@ -159,7 +159,7 @@ fn print_value(
     Ok(dump.field(value.len(), meaning)?)
 }
 
-/// Prints the handle of `what`, and answers it.
+/// Prints the handle of `what`, and returns it.
 pub(super) fn print_handle(dump: &mut Dump<'_, '_>, what: &str) -> Result<BlockHandle, Stop> {
     let (offset, first) = dump.peek_varint(0, "block offset")?;
     let (bytes, second) = dump.peek_varint(first, "block size")?;

@@ -7,8 +7,8 @@
 //!       64  … 4032 more bytes                                a long field is cut
 //! ```
 //!
-//! Invariant: [`Dump::position`] only grows, and grows by what was printed. So no byte is left out
-//! or printed twice, whatever the caller makes of them.
+//! Invariant: [`Dump::position`] only grows, by the number of printed bytes. So no byte is left out
+//! or printed twice, whatever the caller makes of the bytes.
 
 use std::fmt;
 use std::fmt::{Display, Write};
@@ -20,16 +20,16 @@ use crate::error::Damage;
 const LINE_BYTES: usize = 16;
 /// A longer field is cut.
 const LONGEST_FIELD_BYTES: usize = 256;
-/// What is printed of a field that is cut.
+/// The number of bytes that are printed of a cut field.
 const CUT_FIELD_BYTES: usize = 64;
-/// What is quoted of a key or a value beside its bytes.
+/// The number of bytes that are quoted of a key or a value, next to its bytes.
 const QUOTED_BYTES: usize = 60;
 
 /// Why a part was not printed to its end.
 pub(super) enum Stop {
-    /// The bytes from here on are not understood.
+    /// The meaning of the bytes from here on is unknown.
     Unclear(String),
-    /// The output takes no more.
+    /// The output accepts no more.
     Print(fmt::Error),
 }
 
@@ -45,14 +45,14 @@ impl From<fmt::Error> for Stop {
     }
 }
 
-/// The bytes of a file or of an uncompressed block, and how far they are printed.
+/// The bytes of a file or of an uncompressed block, and how many of them are printed.
 pub(super) struct Dump<'a, 'w> {
     out: &'w mut dyn Write,
     bytes: &'a [u8],
     position: usize,
-    /// Where the part ends that is being printed.
+    /// The end of the part that is being printed.
     end: usize,
-    /// What stands before offsets: they are those of the file, or of an uncompressed block.
+    /// The text before offsets, which are those of the file or of an uncompressed block.
     mark: &'static str,
     longest_field: usize,
 }
@@ -69,13 +69,13 @@ impl<'a, 'w> Dump<'a, 'w> {
         }
     }
 
-    /// Cuts no field.
+    /// A dump that cuts no field.
     #[cfg(test)]
     pub fn whole(self) -> Dump<'a, 'w> {
         Dump { longest_field: usize::MAX, ..self }
     }
 
-    /// A dump of what a block holds once it is uncompressed.
+    /// A dump of a block's uncompressed bytes.
     pub fn uncompressed<'b>(&mut self, bytes: &'b [u8]) -> Dump<'b, '_> {
         Dump {
             out: &mut *self.out,
@@ -92,12 +92,12 @@ impl<'a, 'w> Dump<'a, 'w> {
         self.bytes
     }
 
-    /// Everything before it is printed.
+    /// The position: everything before it is printed.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// What is left of the part.
+    /// The rest of the part.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..self.end]
     }
@@ -115,8 +115,8 @@ impl<'a, 'w> Dump<'a, 'w> {
         writeln!(self.out, "{:>8}  {text}", "")
     }
 
-    /// Prints a heading and the part up to `end`. Where `print` does not get there, the rest is
-    /// printed as bytes, with the reason.
+    /// Prints a heading and the part up to `end`. If `print` stops early, the rest is printed as
+    /// bytes, with the reason.
     pub fn part(
         &mut self,
         heading: impl Display,
@@ -154,7 +154,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         result
     }
 
-    /// Prints the next `count` bytes, or what is left of the part.
+    /// Prints the next `count` bytes, or the rest of the part if it is shorter.
     pub fn field(&mut self, count: usize, meaning: impl Display) -> fmt::Result {
         let field = &self.rest()[..count.min(self.rest().len())];
         let shown = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };
@@ -178,26 +178,26 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(())
     }
 
-    /// The offset that begins a line, this many bytes behind the position.
+    /// Prints the offset at the start of a line, this many bytes after the position.
     fn offset(&mut self, ahead: usize) -> fmt::Result {
         write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
     }
 
-    /// Prints one byte as a number, and answers it.
+    /// Prints one byte as a number, and returns it.
     pub fn byte(&mut self, what: &str) -> Result<u8, Stop> {
         let value = self.peek(1, what)?[0];
         self.field(1, format_args!("{what}: {value}"))?;
         Ok(value)
     }
 
-    /// Prints a fixed32, and answers it.
+    /// Prints a fixed32, and returns it.
     pub fn fixed32(&mut self, what: &str) -> Result<u32, Stop> {
         let value = fixed32(self.peek(4, what)?);
         self.field(4, format_args!("{what}: {value}"))?;
         Ok(value)
     }
 
-    /// Prints a fixed64, and answers it.
+    /// Prints a fixed64, and returns it.
     pub fn fixed64(&mut self, what: &str) -> Result<u64, Stop> {
         let value = fixed64(self.peek(8, what)?);
         self.field(8, format_args!("{what}: {value}"))?;
@@ -210,14 +210,14 @@ impl<'a, 'w> Dump<'a, 'w> {
         found.ok_or_else(|| Stop::Unclear(format!("expected a varint: {what}, found none")))
     }
 
-    /// Prints a varint, and answers it.
+    /// Prints a varint, and returns it.
     pub fn varint(&mut self, what: &str) -> Result<u64, Stop> {
         let (value, bytes) = self.peek_varint(0, what)?;
         self.field(bytes, format_args!("{what}: {value}"))?;
         Ok(value)
     }
 
-    /// Prints the length of a string, and answers the string, which is not printed yet.
+    /// Prints the length of a string, and returns the string, which is not printed yet.
     pub fn length_of(&mut self, what: &str) -> Result<&'a [u8], Stop> {
         let (length, bytes) = self.peek_varint(0, what)?;
         self.field(bytes, format_args!("{length} bytes of {what}"))?;
@@ -230,7 +230,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(self.field(string.len(), format_args!("{what}: {}", quoted(string)))?)
     }
 
-    /// Prints a stored checksum beside the one that was computed.
+    /// Prints a stored checksum and compares it with the computed one.
     pub fn checksum(&mut self, what: &str, computed: u32) -> Result<(), Stop> {
         let stored = fixed32(self.peek(4, what)?);
         match stored == computed {

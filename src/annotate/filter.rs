@@ -1,13 +1,13 @@
 //! Filter blocks: the parts of each family. Their layouts are drawn in `filter/bloom/layout.rs`,
-//! `filter/ribbon/layout.rs` and `filter/legacy.rs`. Those of the bumped ribbon and of the binary fuse
-//! filter are read here from `docs/format.md` alone, without the `layout.rs` of the family.
+//! `filter/ribbon/layout.rs` and `filter/legacy.rs`. The bumped ribbon and the binary fuse filter
+//! are decoded here by `docs/format.md` alone, without the `layout.rs` of the family.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};
 
 use super::dump::{Dump, Stop, listed};
 
-/// Bytes behind the bits of RocksDB's filters.
+/// Bytes after the bits of RocksDB's filters.
 const TRAILER_BYTES: usize = 5;
 /// Bytes of a Bloom filter's line.
 const BLOOM_LINE_BYTES: usize = 64;
@@ -28,7 +28,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result
     }
 }
 
-/// The block-based filter of old: filters of 2^b bytes of data each, and where each begins.
+/// The old block-based filter: filters for 2^b bytes of data each, and the offset of each.
 ///
 /// ```text
 /// filter | filter | … | fixed32 offset of each filter | fixed32 offset of these offsets | b
@@ -40,10 +40,10 @@ pub(super) fn print_block_based(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     let offsets_at = fixed32(&bytes[array_at..]) as usize;
     let offsets = bytes.get(offsets_at..array_at).filter(|it| it.len() % 4 == 0);
     let count = offsets.ok_or_else(unclear)?.len() / 4;
-    dump.field(offsets_at, format_args!("filters: {count}; they are not asked here"))?;
+    dump.field(offsets_at, format_args!("filters: {count}; they are not used here"))?;
     dump.field(4 * count, "offsets of the filters")?;
     dump.fixed32("offset of the offsets")?;
-    dump.byte("each filter is of so many bytes of data, as a power of 2")?;
+    dump.byte("bytes of data for each filter, as a power of 2")?;
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What the trailer of a bumped ribbon says of every layer.
+/// The part of a bumped ribbon's trailer that describes every layer.
 struct Burr {
     width: usize,
     columns: usize,
@@ -90,7 +90,7 @@ struct Burr {
     slots: Vec<usize>,
 }
 
-/// Bytes of the fixed part at the end of a filter of Maypole's own.
+/// Bytes of the fixed part at the end of one of Maypole's own filters.
 const FIXED_BYTES: usize = 16;
 
 impl Burr {
@@ -108,7 +108,7 @@ impl Burr {
     }
 }
 
-/// Blocks of a layer that are printed one by one.
+/// The number of blocks of a layer that are printed one by one.
 const BLOCKS_SHOWN: usize = 8;
 
 fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
@@ -159,7 +159,7 @@ fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Segments of a binary fuse filter that are printed one by one.
+/// The number of segments of a binary fuse filter that are printed one by one.
 const SEGMENTS_SHOWN: usize = 8;
 
 fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
@@ -169,7 +169,7 @@ fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     let fixed = &filter[slot_bytes..];
     let segments = fixed32(fixed) as usize + 2;
     let (segment_slots, bits) = (1usize << fixed[4], usize::from(fixed[5]));
-    // Segments of four slots may end within a byte: then all slots are one field.
+    // Segments of four slots may end within a byte; then all slots are one field.
     let segment_bits = segment_slots * bits;
     let shown = if segment_bits % 8 == 0 { segments.min(SEGMENTS_SHOWN) } else { 0 };
     for segment in 0..shown {

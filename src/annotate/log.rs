@@ -1,8 +1,8 @@
 //! Logs: WALs and MANIFESTs. The format is drawn in [`crate::wal`], version edits in
 //! [`crate::version::edit`].
 //!
-//! A record whose header is not right ends what is understood: the length in it means nothing.
-//! Whether that is a torn tail or rot is [`LogReader`](crate::wal::LogReader)'s to decide.
+//! After a record with a wrong header nothing is decoded, because its length means nothing. Whether
+//! that is a torn tail or rot is for [`LogReader`](crate::wal::LogReader) to decide.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
     Ok(())
 }
 
-/// Prints the next record, or everything that is left. `false`: nothing is left.
+/// Prints the next record, or the whole rest. Returns `false` if nothing is left.
 fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result<bool, fmt::Error> {
     let (offset, end) = (dump.position(), dump.bytes().len());
     let header = dump.rest().first_chunk::<RECORD_HEADER_BYTES>();

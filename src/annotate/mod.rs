@@ -1,7 +1,7 @@
-//! [`AnnotatedFile`]: every byte of a file of the database, beside what it means.
+//! [`AnnotatedFile`]: every byte of a file of the database, next to its meaning.
 //!
 //! ```text
-//! file ──► mod      which format it has
+//! file ──► mod      the format of the file
 //!          ├─ table     blocks in the order of the file ──► block    entries, restart points
 //!          │                                             └► filter   families
 //!          └─ log       file header, records, version edits, write batches
@@ -9,14 +9,14 @@
 //! ```
 //!
 //! The command line prints it (`inspect --annotate`), and `docs/format.md` holds three of these
-//! dumps, which a test compares byte for byte. So the description cannot drift away from the code.
+//! dumps, which a test compares byte for byte, so that the description always matches the code.
 //!
 //! Invariant: every byte of the file is printed once, in the order of the file, whatever the file
-//! holds. A part that cannot be understood is printed as bytes, with the reason, and the next part
+//! contains. A part that cannot be decoded is printed as bytes, with the reason, and the next part
 //! follows.
 //!
-//! The formats are read here field by field, for a reader of the output. Whoever wants an answer
-//! from a file uses [`crate::table::SstReader`] or a database: those check everything, this shows
+//! The formats are decoded here field by field, for human readers. Code that needs the content of a
+//! file uses [`crate::table::SstReader`] or a database, which check everything, whereas this shows
 //! everything.
 
 mod block;
@@ -41,8 +41,9 @@ use dump::Dump;
 /// A file whose [`Display`](fmt::Display) is an annotated dump: a line for each field, with its
 /// offset, its bytes and its meaning. Long fields are cut.
 ///
-/// Any table that RocksDB (format_version 2 to 7) or Maypole wrote, any write-ahead log and any
-/// MANIFEST of Maypole. Damaged files too: the dump says where it does not understand the bytes.
+/// It accepts any table that RocksDB (format_version 2 to 7) or Maypole wrote, and any write-ahead
+/// log or MANIFEST of Maypole, including damaged files: the dump marks the bytes that it cannot
+/// decode.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -67,7 +68,7 @@ impl AnnotatedFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the file cannot be read. What it holds is never an error.
+    /// [`Error::Io`] when the file cannot be read. Its content is never an error.
     pub fn open(path: impl AsRef<Path>) -> Result<AnnotatedFile> {
         AnnotatedFile::open_in(&RealFs, path)
     }
@@ -90,7 +91,7 @@ impl AnnotatedFile {
         Ok(AnnotatedFile { path: path.to_owned(), bytes })
     }
 
-    /// Whether it is a log. Where the first bytes do not say, the name does.
+    /// Whether it is a log. If the first bytes do not decide this, the name does.
     fn is_log(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let named = names::parse(name);

@@ -1,4 +1,4 @@
-//! Golden dumps, and what holds of every dump.
+//! Golden dumps, and the properties of every dump.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,12 +31,12 @@ fn three_entries() -> Vec<(Vec<u8>, &'static [u8])> {
     ]
 }
 
-/// As many keys as a bumped ribbon needs.
+/// Enough keys for a bumped ribbon.
 fn many_entries() -> Vec<(Vec<u8>, &'static [u8])> {
     (0..256u32).map(|i| (internal_key(format!("key{i:03}").as_bytes(), 7, 1), &b""[..])).collect()
 }
 
-/// Table 12. The same bytes whenever it is called.
+/// Writes table 12, with the same bytes at every call.
 fn table(
     fs: &dyn Fs,
     path: &str,
@@ -95,17 +95,17 @@ fn manifest(fs: &Arc<dyn Fs>) -> String {
     "/MANIFEST-000010".into()
 }
 
-/// Where the dump under `heading` stands in `docs/format.md`.
+/// The position of the dump under `heading` in `docs/format.md`.
 fn golden(document: &str, heading: &str) -> std::ops::Range<usize> {
     let section = document.find(&format!("\n### {heading}\n")).expect(heading);
     let start = section + document[section..].find("```text\n").expect("a block of text") + 8;
     start..start + document[start..].find("```").expect("the end of the block")
 }
 
-/// The dumps in `docs/format.md` are those of the files that are written today. Where a format has
-/// changed on purpose, `MAYPOLE_GOLDEN=write cargo test --lib golden` puts the new dumps there. A table
-/// holds the rate that was predicted for its filter. Its last digits are those of the system's `exp`
-/// and `powf`, and with them the checksum of the block differs.
+/// The dumps in `docs/format.md` are those of the files that are written today. If a format has
+/// changed on purpose, `MAYPOLE_GOLDEN=write cargo test --lib golden` writes the new dumps there. A
+/// table stores the predicted rate of its filter. The last digits of this rate depend on the
+/// system's `exp` and `powf`, and so does the checksum of the block.
 #[test]
 #[cfg_attr(windows, ignore = "other last digits of a predicted rate")]
 fn golden_dumps_stand_in_the_description() {
@@ -114,7 +114,7 @@ fn golden_dumps_stand_in_the_description() {
     table(&*fs, "/burr.sst", "burr(7)", Compression::None, &many_entries());
     table(&*fs, "/fuse.sst", "fuse(7)", Compression::None, &many_entries());
     let dump = |path: &str| read(&*fs, path).to_string();
-    // Of a table with this many keys only the filter.
+    // Only the filter of a table with this many keys.
     let filter = |path: &str| {
         let whole = dump(path);
         let part = whole.split("\n\n").find(|part| part.starts_with("Filter block"));
@@ -145,13 +145,13 @@ fn golden_dumps_stand_in_the_description() {
     }
 }
 
-/// The bytes of a dump's lines; panics where an offset is not where the line before ended. What is
-/// cut counts as zeros.
+/// The bytes of a dump's lines; panics if an offset is not the end of the previous line. Bytes that
+/// are cut count as zeros.
 fn bytes_of(dump: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in dump.lines() {
         let Some((offset, rest)) = line.trim_start().split_once("  ") else { continue };
-        // Headings, remarks, and lines of what a block holds uncompressed.
+        // Headings, remarks, and lines of uncompressed block content.
         let Some(offset) = offset.parse::<usize>().ok().filter(|_| !offset.starts_with('+')) else {
             continue;
         };
@@ -168,7 +168,7 @@ fn bytes_of(dump: &str) -> Vec<u8> {
     bytes
 }
 
-/// That every byte of the file is in its dump, once.
+/// Checks that the dump has every byte of the file exactly once.
 fn check(file: &AnnotatedFile) -> String {
     let mut whole = String::new();
     file.print(Dump::new(&mut whole, &file.bytes).whole()).unwrap();
@@ -234,7 +234,7 @@ fn every_kind_of_operation_is_shown() {
     assert!(dump.contains("deleted up to before \"d\""), "{dump}");
 }
 
-/// Cut short, and with bytes changed: still every byte once, and no panic.
+/// With the file cut short, and with bytes changed: still every byte once, and no panic.
 #[test]
 fn damaged_files_are_shown_as_far_as_they_are_understood() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -246,7 +246,7 @@ fn damaged_files_are_shown_as_far_as_they_are_understood() {
         for cut in (0..bytes.len()).step_by(7) {
             let file = AnnotatedFile { path: path.clone(), bytes: bytes[..cut].to_vec() };
             let understood = !check(&file).contains("not understood");
-            // A log that ends between two records is whole.
+            // A log that ends between two records is complete.
             assert!(cut == 0 || !understood || file.is_log(), "cut at {cut}");
         }
         for position in (0..bytes.len()).step_by(1 + bytes.len() / 1000) {

@@ -1,4 +1,4 @@
-//! Eviction: what leaves the cache to make room, and the accounts of what stays.
+//! Eviction: which values leave the cache to make room, and the accounts of the values that stay.
 //!
 //! ```text
 //!   room is made for    by evicting
@@ -14,11 +14,11 @@
 //!            evicted: its slot keeps a stamp      comes back soon ─► protected, at once
 //! ```
 //!
-//! Most blocks are used once: by a scan, or by the tail of a distribution. So new data has to be used
-//! again while it passes through a tenth of the room, before it may displace what is in use. A block
-//! that returns soon after its eviction has been used again too, only too late. This is S3-FIFO (Yang
-//! et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with one bit of use, rings in
-//! place of queues, and stamps in empty slots in place of the list of evicted keys.
+//! Most blocks are used once: by a scan, or by the tail of a distribution. So new data must be used
+//! again while it passes through a tenth of the room, before it may displace data in use. A block
+//! that returns soon after its eviction has also been used again, only too late. This is S3-FIFO
+//! (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with one bit of use,
+//! rings in place of queues, and stamps in empty slots in place of the list of evicted keys.
 //!
 //! Nothing is dropped here: evicted values are collected in `leaving`, and the cache retires them
 //! when it holds no lock.
@@ -29,18 +29,18 @@ use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring};
 use super::{BlockKind, KindUsage};
 
 /// Data may take up to 1/8 of the capacity from metadata: a data block then displaces metadata that
-/// nobody used during a whole turn of the hand. So the filters of cold tables cannot keep all data
-/// out. Above this share data displaces data only.
+/// was not used during a whole turn of the hand, so that the filters of cold tables cannot keep all
+/// data out. Above this share data displaces data only.
 const DATA_SHARE: usize = 8;
 
-/// A data block looks at this many metadata entries at most. If it finds no room among them, it stays
-/// out of the cache: losing it is cheaper than losing a filter in use.
+/// A data block looks at this many metadata entries at most. If it finds no room among them, it
+/// stays out of the cache, because losing it is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// Data on probation has up to 1/10 of the room of all data, as in the paper.
+/// Data on probation takes up to 1/10 of the room of all data, as in the paper.
 const PROBATION_SHARE: usize = 10;
 
-/// Where a value is kept.
+/// The ring of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum RingName {
@@ -55,24 +55,24 @@ impl RingName {
         [RingName::Probation, RingName::Protected, RingName::Metadata, RingName::Pinned];
 }
 
-/// What the cache owns, counts and evicts. Guarded by its mutex.
+/// The values that the cache owns, counts and evicts. Guarded by its mutex.
 pub(super) struct CacheState {
     pub usage_bytes: usize,
-    /// The part of it that pinned entries and reservations take.
+    /// The part of `usage_bytes` that pinned entries and reservations take.
     pub pinned_bytes: usize,
     pub reserved_bytes: usize,
     pub by_kind: [KindUsage; 3],
-    /// Of the data on probation.
+    /// The bytes of the data on probation.
     probation_bytes: usize,
-    /// By [`RingName`].
+    /// Indexed by [`RingName`].
     rings: [Ring; 4],
     /// One more than the number of data blocks evicted so far: the stamp of the next one.
     stamp: usize,
-    /// Evicted data, until it is enough to be retired together.
+    /// Evicted data, gathered until there is enough to retire together.
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
-    /// Metadata is leaving too and must be retired at once: an index leads back to the cache, so
-    /// the cache must not keep it.
+    /// Whether metadata is leaving too. It must be retired at once: an index leads back to the
+    /// cache, so the cache must not keep it.
     pub metadata_leaves: bool,
 }
 
@@ -92,7 +92,7 @@ impl CacheState {
         }
     }
 
-    /// Evicts until `entry` fits into `room_bytes`. `false` if it does not fit.
+    /// Evicts until `entry` fits into `room_bytes`. Returns `false` if it does not fit.
     pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
@@ -132,7 +132,7 @@ impl CacheState {
         }
     }
 
-    /// Takes the data block that leaves next out of its ring.
+    /// Takes the next data block to evict out of its ring.
     fn next_data(&mut self) -> Option<Arc<dyn Entry>> {
         for step in 0.. {
             if !self.probation_leaves() {
@@ -149,7 +149,7 @@ impl CacheState {
         self.rings[RingName::Protected as usize].sweep()
     }
 
-    /// Whether the next data block to leave is one on probation.
+    /// Whether the next data block to evict is on probation.
     fn probation_leaves(&self) -> bool {
         let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
         self.probation_bytes > data_bytes / PROBATION_SHARE
@@ -157,7 +157,7 @@ impl CacheState {
     }
 
     fn evict(&mut self, victim: Arc<dyn Entry>) {
-        // SAFETY: `self` is what the mutex guards, and the victim came out of its ring just now.
+        // SAFETY: the mutex guards `self`, and the victim came out of its ring just now.
         unsafe { victim.empty_slot(self.stamp) };
         let header = victim.header();
         self.uncharge(header);
@@ -167,7 +167,7 @@ impl CacheState {
         self.leaving.push(victim);
     }
 
-    /// Evicts a value that is in its slot and finds no room.
+    /// Evicts a value that is in its slot but does not fit.
     pub fn turn_away(&mut self, entry: Arc<dyn Entry>) {
         self.add(Arc::clone(&entry), 0);
         let ring = entry.header().ring();
@@ -175,13 +175,13 @@ impl CacheState {
         self.evict(victim);
     }
 
-    /// Takes `entry` in. There is room for it. `stamp`: what its slot has kept of its eviction; 0 if
-    /// there was none.
+    /// Adds `entry`, for which there is room. `stamp` is the stamp that its slot kept of its
+    /// eviction, or 0.
     pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;
         if header.ring() == RingName::Probation {
-            // Fewer blocks than are kept have left since.
+            // Fewer blocks have been evicted since then than the cache holds.
             match stamp > 0 && self.stamp.wrapping_sub(stamp) <= blocks {
                 true => header.set_ring(RingName::Protected),
                 false => self.probation_bytes += header.charge_bytes,

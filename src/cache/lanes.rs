@@ -1,23 +1,24 @@
-//! [`Lanes`]: what misses need, for some threads alone.
+//! [`Lanes`]: the state that cache misses need, private to a few threads each.
 //!
 //! ```text
 //!            lane of some threads
 //!   fresh    [ d e f · · · ]  ── all at once, under the cache's mutex ──►  rings
-//!   spare    [ x y z · · · ]  ◄── what no reader reaches any more ───────  garbage
+//!   spare    [ x y z · · · ]  ◄── values that no reader reaches ───────────  garbage
 //!   buffers  [ ░ ░ ░ ]        the memory of spare values, for the next blocks
 //! ```
 //!
-//! A miss of a full cache takes one block in and lets another go. Under the cache's mutex it would
-//! write a dozen lines that the miss before it has written too, mostly on another processor: each
-//! would be carried from there, which takes as long as a trip to memory. The lines of a lane stay
-//! where its threads run, and a miss takes the mutex once in a dozen times.
+//! A miss in a full cache adds one block and evicts another. Under the cache's mutex it would write
+//! a dozen lines that the previous miss has also written, mostly on another processor. Moving each
+//! line from there costs as much as a cache miss. The lines of a lane stay on the processor of its
+//! threads, and one miss in a dozen takes the mutex.
 //!
-//! A general allocator would join the memory of an evicted block with its neighbours, split it again
-//! for the next block, and clear it: a fifth of the cost of a miss. Here it is a push and a pop.
+//! A general allocator would join the memory of an evicted block with its neighbours, split it
+//! again for the next block, and clear it, which is a fifth of the cost of a miss. Here it is a
+//! push and a pop.
 //!
 //! Invariants:
-//! - A fresh value is in its slot, and in no ring: nobody evicts it. Before its slots go, the lane is
-//!   emptied.
+//! - A fresh value is in its slot, but in no ring, so it cannot be evicted. A lane is emptied
+//!   before the slots of its values go.
 //! - Fresh values take at most [`Lanes::room_bytes`]. The cache leaves this room free for each open
 //!   lane.
 //! - `unused_bytes` is the memory of the buffers and spare values of a lane.
@@ -34,8 +35,8 @@ use super::BlockKind;
 use super::portion_bytes;
 use super::ring::{Entry, Header, prefetch_entry};
 
-/// A lane must have room for this many values for one of them to go through it: fewer would take the
-/// mutex nearly as often.
+/// A value goes through a lane only if the lane has room for this many such values. With fewer,
+/// misses would take the mutex nearly as often as without a lane.
 const LEAST_VALUES: usize = 4;
 
 /// All lanes together have room for up to 1/64 of the capacity.
@@ -44,10 +45,10 @@ const MOST_SHARE: usize = 64;
 const MOST_ROOM_BYTES: usize = 64 << 10;
 const MOST_LANES: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// Buffers of a lane take up to so many times its room, and so do spare values: blocks have several
-/// sizes, and a batch of lookups takes many at a time.
+/// The buffers of a lane take up to this multiple of its room, and so do its spare values, because
+/// blocks have several sizes and a batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// But one or two blocks, also in small caches.
+/// The lower limit of both, one or two blocks, for small caches.
 const LEAST_UNUSED_BYTES: usize = 8 << 10;
 
 /// All lanes of a cache.
@@ -55,7 +56,7 @@ pub(super) struct Lanes {
     room_bytes: usize,
     /// The limit of a lane's buffers, and of its spare values.
     most_unused_bytes: usize,
-    /// As many as a power of two.
+    /// The lanes; their number is a power of two.
     each: Box<[Padded<Lane>]>,
     open: AtomicUsize,
 }
@@ -66,17 +67,17 @@ struct Lane {
     unused_bytes: AtomicUsize,
 }
 
-/// What its lock guards.
+/// The state that a lane's lock guards.
 #[derive(Default)]
 pub(super) struct LaneState {
-    /// Takes fresh values. A lane opens with the first one, if there is room.
+    /// Whether the lane takes fresh values. A lane opens with the first one, if there is room.
     pub is_open: bool,
     pub fresh: Vec<Fresh>,
     pub fresh_bytes: usize,
     /// Evicted values that no reader can reach.
     spare: Vec<Arc<dyn Entry>>,
     spare_bytes: usize,
-    /// The oldest first.
+    /// Buffers, the oldest first.
     buffers: VecDeque<LineBuf>,
     buffers_bytes: usize,
 }
@@ -84,7 +85,7 @@ pub(super) struct LaneState {
 /// A value on its way to a ring.
 pub(super) struct Fresh {
     pub entry: Arc<dyn Entry>,
-    /// What its slot has kept of its eviction; 0 if there was none.
+    /// The stamp that its slot kept of its eviction, or 0.
     pub stamp: usize,
 }
 
@@ -104,7 +105,7 @@ impl Lanes {
         Lanes { room_bytes, most_unused_bytes, each, open: AtomicUsize::new(0) }
     }
 
-    /// Bytes of fresh values that one lane has room for.
+    /// The room for fresh values in one lane, in bytes.
     pub fn room_bytes(&self) -> usize {
         self.room_bytes
     }
@@ -114,7 +115,7 @@ impl Lanes {
         self.each.iter().map(|lane| &lane.0.state)
     }
 
-    /// A change of the lane of this thread.
+    /// Runs `change` on the lane of this thread.
     fn with_lane<R>(&self, change: impl FnOnce(&mut LaneState) -> R) -> R {
         let lane = &self.each[thread_index() & (self.each.len() - 1)].0;
         let mut state = lock(&lane.state);
@@ -123,7 +124,7 @@ impl Lanes {
         result
     }
 
-    /// What a miss does in the lane of its thread. It drops a spare value or two besides.
+    /// Runs `miss` on the lane of this thread, and then drops one or two spare values.
     pub fn miss<R>(&self, miss: impl FnOnce(&mut LaneState) -> R) -> R {
         self.with_lane(|lane| {
             let result = miss(lane);
@@ -148,7 +149,7 @@ impl Lanes {
         });
     }
 
-    /// A buffer of `len` bytes, whatever they hold, if there is one.
+    /// A buffer of `len` bytes with any content, if there is one.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
         self.with_lane(|lane| lane.take_buffer(len))
     }
@@ -167,17 +168,17 @@ impl Lanes {
         }
     }
 
-    /// Room that is left free for fresh values.
+    /// Bytes that are reserved for fresh values.
     pub fn reserved_bytes(&self) -> usize {
         self.open.load(Ordering::Relaxed) * self.room_bytes
     }
 
-    /// The same if all lanes are open.
+    /// The value of `reserved_bytes` if all lanes are open.
     pub fn most_reserved_bytes(&self) -> usize {
         self.each.len() * self.room_bytes
     }
 
-    /// Memory that no block uses.
+    /// Memory that no block uses, in bytes.
     pub fn unused_bytes(&self) -> usize {
         self.each.iter().map(|lane| lane.0.unused_bytes.load(Ordering::Relaxed)).sum()
     }
@@ -191,7 +192,7 @@ impl LaneState {
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // The tail of the next buffer is the first of it that will be written.
+        // The tail of the next buffer is the first part of it to be written.
         if let Some(next) = self.buffers.back() {
             let memory_bytes = next.memory_bytes();
             next.prefetch(memory_bytes - 1);
@@ -206,15 +207,15 @@ impl LaneState {
         self.fresh.push(Fresh { entry, stamp });
     }
 
-    /// The fresh values. The lane has none then.
+    /// Takes all fresh values out of the lane.
     pub fn take_fresh(&mut self) -> impl Iterator<Item = Fresh> {
         self.fresh_bytes = 0;
         self.fresh.drain(..)
     }
 
-    /// Drops one spare value, and a second one if many wait. A miss has needed as much memory, and
-    /// the allocator hands it on. To drop all at once would overflow its lists of each thread, and
-    /// threads would wait for its locks.
+    /// Drops one spare value, and a second one if many wait. A miss has allocated about as much
+    /// memory, and the allocator reuses it. Dropping all values at once would overflow the
+    /// allocator's per-thread lists, and threads would wait for its locks.
     fn drop_spare(&mut self, lanes: &Lanes) {
         self.drop_one_spare(lanes);
         if self.spare_bytes > lanes.most_unused_bytes / 2 {
@@ -226,7 +227,7 @@ impl LaneState {
     }
 
     fn drop_one_spare(&mut self, lanes: &Lanes) {
-        // The last one: its memory is the likeliest to be in the processor's caches.
+        // The last one, because its memory is the likeliest to be in the processor's caches.
         let Some(entry) = self.spare.pop() else { return };
         self.spare_bytes -= entry.header().charge_bytes;
         if let Some(buffer) = entry.into_buffer() {
@@ -289,8 +290,8 @@ mod tests {
         assert!(lanes.take_buffer(4_000).is_some(), "a large one displaces no others");
     }
 
-    /// The slots of an index without blocks take no bytes: their buffer was shorter than the two lines
-    /// that are fetched of the next buffer.
+    /// The slots of an index without blocks take no bytes. Their buffer was once shorter than the
+    /// two lines that are fetched of the next buffer.
     #[test]
     fn buffers_without_bytes_are_kept_like_others() {
         let lanes = Lanes::new(CAPACITY);
@@ -309,7 +310,7 @@ mod tests {
             assert!(lanes.most_unused_bytes * count <= capacity / 16, "{capacity}");
             assert!(count.is_power_of_two());
         }
-        // Four threads have lanes of their own from caches of some MiB on.
+        // Caches of some MiB or more have lanes for four threads.
         assert!(Lanes::new(8 << 20).each.len() >= 4);
     }
 }

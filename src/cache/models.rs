@@ -14,7 +14,7 @@ impl Cached for Canary {}
 const VALUE_BYTES: usize = 1 << 20;
 
 fn cache_for_one() -> Arc<BlockCache> {
-    // Makes the process-wide state before the threads start.
+    // Creates the process-wide state before the threads start.
     collect();
     BlockCache::new(VALUE_BYTES * 3 / 2)
 }
@@ -74,13 +74,14 @@ fn loom_two_threads_that_miss_read_once() {
     });
 }
 
-/// Two calls of `multi_get` that have read the same blocks: each takes them into the cache one by
-/// one, and keeps them all.
+/// Two calls of `multi_get` have read the same blocks. Each adds them to the cache one by one, and
+/// keeps them all.
 #[test]
 fn loom_two_batches_that_load_the_same_blocks_in_opposite_order_both_end() {
     check_model(|| {
         collect();
-        // Nothing is evicted: other models have that, and it makes this one long.
+        // Large enough that nothing is evicted: other models cover evictions, which would make this
+        // one long.
         let cache = BlockCache::new(4 * VALUE_BYTES);
         let slots = slots(&cache, 2);
         let batch = |slots: &Slots<Canary>, first: usize| {
@@ -129,14 +130,14 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
     });
 }
 
-/// A value in a lane is in no ring: whoever closes other slots moves it there, and only then it can be
-/// evicted.
+/// A value in a lane is in no ring. A thread that closes other slots moves it there; only then can
+/// it be evicted.
 #[test]
 fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() {
     check_model(|| {
         collect();
         let cache = BlockCache::new(16 << 20);
-        // So many that they are a portion of garbage.
+        // Enough values for a portion of garbage.
         let (slots, closing) = (slots(&cache, 5), slots(&cache, 1));
         for i in 0..5 {
             let value = || Ok::<_, Infallible>((Canary::new(i as u64), 7000));

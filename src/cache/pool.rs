@@ -1,4 +1,4 @@
-//! [`Pool`]: memory for what the cache keeps, in large pages ([`crate::memory::large_pages`]).
+//! [`Pool`]: memory for the cache's values, in large pages ([`crate::memory::large_pages`]).
 //!
 //! ```text
 //! reservation  | slab | slab | slab | · · · · · · |     one range of addresses, as large as the cache
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! A piece is a run of lines: the first free run that is long enough, in the slab that was used
-//! last or in one after it. Freed runs join by themselves, since the bits know no pieces. A piece
-//! larger than a slab starts at one and covers several.
+//! last or in a later one. Freed runs join automatically, because the bits do not record pieces. A
+//! piece larger than a slab starts at the start of a slab and covers several.
 //!
 //! Invariants:
-//! - A line whose bit is set belongs to one piece. Nobody touches the others.
+//! - A line whose bit is set belongs to one piece. The other lines are not accessed.
 //! - A slab that is not resident has no bit set. All empty slabs but one go back to the operating
 //!   system.
-//! - `free_bytes` is the memory of resident slabs that no piece has. The cache counts it against
-//!   its capacity: however large the holes between pieces are, the memory stays bounded.
+//! - `free_bytes` is the memory of resident slabs that belongs to no piece. The cache counts it
+//!   against its capacity, so the memory stays bounded however large the holes between pieces are.
 
 use std::sync::Arc;
 
@@ -28,38 +28,38 @@ const SLAB_BYTES: usize = LARGE_PAGE_BYTES;
 const SLAB_LINES: usize = SLAB_BYTES / LINE_BYTES;
 const SLAB_WORDS: usize = SLAB_LINES / 64;
 
-/// Smaller caches have no pool: one partly used slab would be too large a part of them.
+/// Smaller caches have no pool, because one partly used slab would be too large a part of them.
 const LEAST_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 
-/// See the module.
+/// The pool; see the module.
 pub(super) struct Pool {
     pages: LargePages,
-    /// In a forked child, pieces are not given back.
+    /// A forked child does not give pieces back.
     process: Process,
     free_bytes: AtomicUsize,
     state: Mutex<PoolState>,
 }
 
 struct PoolState {
-    /// In the order of the reservation, up to the last that was ever resident.
+    /// The slabs in the order of the reservation, up to the last that was ever resident.
     slabs: Vec<Slab>,
-    /// The slab of the last piece.
+    /// The slab of the latest piece.
     current: usize,
-    /// In all resident slabs.
+    /// Free lines in all resident slabs.
     free_lines: usize,
 }
 
 struct Slab {
     resident: bool,
     free_lines: usize,
-    /// No run of free lines is longer.
+    /// An upper bound for the length of the runs of free lines.
     longest: usize,
-    /// A bit for each line, set if a piece has it.
+    /// A bit for each line, set if the line belongs to a piece.
     used: Box<[u64; SLAB_WORDS]>,
 }
 
 impl Pool {
-    /// A pool for a cache of `capacity_bytes`. `None` for a small one, and if the addresses cannot
+    /// A pool for a cache of `capacity_bytes`. `None` for a small one, or if the addresses cannot
     /// be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
         if capacity_bytes < LEAST_CAPACITY_BYTES {
@@ -71,13 +71,13 @@ impl Pool {
         Some(Arc::new(Pool { pages, process, free_bytes, state: Mutex::new(state) }))
     }
 
-    /// Resident bytes that no piece has.
+    /// Resident bytes that belong to no piece.
     pub fn free_bytes(&self) -> usize {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// A buffer of `len` bytes, whatever they hold. `None` when the reservation is used up, or when
-    /// it takes new slabs and `may_grow` says no to their bytes.
+    /// A buffer of `len` bytes with any content. `None` when the reservation is used up, or when
+    /// the buffer needs new slabs and `may_grow` returns `false` for their bytes.
     pub fn buffer(
         self: &Arc<Pool>,
         len: usize,
@@ -88,8 +88,8 @@ impl Pool {
         let line = state.take(lines, self.pages.bytes() / SLAB_BYTES, may_grow)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
-        // SAFETY: the lines lie in the mapping, since slabs do, and `take` hands them out once
-        // until they are given back. They are initialised: the kernel made them zeros.
+        // SAFETY: the lines are in the mapping, because slabs are, and `take` hands them out once
+        // until they are given back. They are initialised: the kernel filled them with zeros.
         unsafe {
             let start = self.pages.start().add(line * LINE_BYTES);
             Some(LineBuf::lent(start, len, Arc::<Pool>::clone(self)))
@@ -114,12 +114,12 @@ impl LineLender for Pool {
 }
 
 impl PoolState {
-    /// Unused bytes, and the bits.
+    /// Resident bytes that no piece uses, and the bits.
     fn free_bytes(&self) -> usize {
         self.free_lines * LINE_BYTES + self.slabs.len() * (SLAB_LINES / 8)
     }
 
-    /// Takes a run of `lines` lines in a reservation of `most_slabs`. Answers its first line.
+    /// Takes a run of `lines` lines in a reservation of `most_slabs`. Returns its first line.
     fn take(
         &mut self,
         lines: usize,
@@ -149,7 +149,7 @@ impl PoolState {
         Some(line)
     }
 
-    /// Takes a piece in new slabs. It starts with the first of them.
+    /// Takes a piece in new slabs, from the start of the first one.
     fn take_slabs(
         &mut self,
         lines: usize,
@@ -167,14 +167,14 @@ impl PoolState {
         Some(first * SLAB_LINES)
     }
 
-    /// Makes `count` neighbouring slabs resident. Answers the first of them.
+    /// Makes `count` neighbouring slabs resident. Returns the first of them.
     fn new_slabs(&mut self, count: usize, most_slabs: usize) -> Option<usize> {
         let mut run = 0;
         let in_row = self.slabs.iter().position(|slab| {
             run = if slab.resident { 0 } else { run + 1 };
             run == count
         });
-        // The last run may go on behind the slabs that were ever resident.
+        // The last run may continue past the slabs that were ever resident.
         let first = in_row.map_or(self.slabs.len() - run, |last| last + 1 - count);
         let end = first.checked_add(count).filter(|&end| end <= most_slabs)?;
         self.slabs.resize_with(end.max(self.slabs.len()), Slab::absent);
@@ -185,15 +185,15 @@ impl PoolState {
         Some(first)
     }
 
-    /// Gives free lines of one slab to a piece.
+    /// Marks free lines of one slab as a piece's.
     fn mark(&mut self, slab: usize, first: usize, lines: usize) {
         self.slabs[slab].flip(first, lines);
         self.slabs[slab].free_lines -= lines;
         self.free_lines -= lines;
     }
 
-    /// Takes a piece's lines back. Slabs that are empty then, all but the last one of the pool, are
-    /// given to `release`.
+    /// Takes a piece's lines back. Passes slabs that become empty to `release`, except the last
+    /// empty one of the pool.
     fn give_back(&mut self, line: usize, lines: usize, release: impl Fn(usize)) {
         let (mut at, end) = (line, line + lines);
         while at < end {
@@ -239,7 +239,8 @@ impl Slab {
         Err(longest)
     }
 
-    /// The first line from `from` on that is used, or free. The number of lines if there is none.
+    /// The first line at or after `from` that is used, or free. The number of lines if there is
+    /// none.
     fn next(&self, from: usize, used: bool) -> usize {
         let flipped = if used { 0 } else { u64::MAX };
         let mut hidden = u64::MAX << (from % 64);
@@ -289,7 +290,7 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(1);
         let (mut pieces, mut refused) = (Vec::<(LineBuf, u8)>::new(), 0);
         for round in 0..60_000usize {
-            // Phases of growing and of shrinking.
+            // The rounds alternate between growing and shrinking.
             let grows = rng.random_bool(if round / 10_000 % 2 == 0 { 0.9 } else { 0.1 });
             if grows || pieces.is_empty() {
                 let len = match rng.random_range(0..1000) {
@@ -325,8 +326,8 @@ mod tests {
     #[test]
     fn what_was_given_back_is_used_again() {
         let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
-        // As many as there is room for, then every second one goes and is taken again, twice as
-        // large where two neighbours went.
+        // The pool is filled. Then every second piece is freed and replaced by a new one, twice as
+        // large where two neighbours were freed.
         let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();
@@ -335,7 +336,7 @@ mod tests {
         drop(even);
         assert!(pool.buffer(8_000, |_| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
-        // Three of four lie side by side, but where a slab ends.
+        // Three of four are adjacent, except at the end of a slab.
         let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
     }

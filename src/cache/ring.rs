@@ -8,15 +8,16 @@
 //!   the table of c is closed:   [ b | a | d ]
 //! ```
 //!
-//! The ring is cut open at the hand: a queue, whose first entry the hand meets next. What leaves from
-//! the middle is replaced by the first one: there is room now, so that one may stay for a while. So
-//! what the hand is about to meet lies side by side, without holes, and is fetched before it comes.
+//! The ring is cut open at the hand, which makes it a queue whose first entry the hand meets next.
+//! An entry that leaves from the middle is replaced by the first one, which may stay for a while
+//! because there is room now. So the entries that the hand is about to meet are adjacent, and are
+//! fetched before it comes.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
 //! modulo 2^32. It stays the same while the queue moves on.
 //!
-//! Not an LRU list: there a hit writes to a structure that all readers share. Here a hit sets a bit
-//! in the entry, which the reader uses anyway, and only if the bit is not set.
+//! An LRU list is not used, because a hit in it writes to a structure that all readers share. Here
+//! a hit sets a bit in the entry, which the reader uses anyway, and only if the bit is not set.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,33 +29,34 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use super::BlockKind;
 use super::eviction::RingName;
 
-/// One search passes over this many used entries at most. Then the next one leaves, used or not: a
-/// miss never waits for a whole turn around a large ring.
+/// One search passes over this many used entries at most. Then the next one leaves, used or not, so
+/// that a miss never waits for a whole turn around a large ring.
 pub(super) const MAX_SECOND_CHANCES: usize = 64;
 
-/// An entry is fetched when the hand is this many entries before it.
+/// The number of entries between the hand and the entry that is fetched.
 const ENTRY_AHEAD: usize = 4;
-/// The same for its slot.
+/// The number of entries between the hand and the entry whose slot is fetched.
 const SLOT_AHEAD: usize = 2;
 
-/// What the cache knows of a value.
+/// The cache's bookkeeping for one value.
 pub(super) struct Header {
     referenced: AtomicBool,
     pub kind: BlockKind,
-    /// A [`RingName`]: where it is, or would be. Written under the cache's mutex.
+    /// A [`RingName`]: the ring that the value is in, or would be in. Written under the cache's
+    /// mutex.
     ring: AtomicU8,
     was_cached: AtomicBool,
-    /// Where it is in its ring. Used under the cache's mutex only.
+    /// The position in its ring. Used under the cache's mutex only.
     position: AtomicU32,
     /// Heap bytes of the value and its bookkeeping.
     pub charge_bytes: usize,
 }
 
-/// A value the cache owns, of whatever type.
+/// A value of any type that the cache owns.
 pub(super) trait Entry: Send + Sync + 'static {
     fn header(&self) -> &Header;
 
-    /// Lets no new reader find the value, and leaves `stamp` in its slot.
+    /// Hides the value from new readers, and leaves `stamp` in its slot.
     ///
     /// # Safety
     ///
@@ -65,10 +67,10 @@ pub(super) trait Entry: Send + Sync + 'static {
     /// Starts to fetch the slot.
     fn prefetch_slot(&self);
 
-    /// Whether the byte at this address lies in what lookups read of the value.
+    /// Whether the byte at this address is part of the value that lookups read.
     fn holds(&self, address: usize) -> bool;
 
-    /// Drops the value, unless others hold it. What is left of it is memory for the next one.
+    /// Drops the value, unless it has other owners. Returns its memory for the next value.
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
 }
 
@@ -84,8 +86,8 @@ impl Header {
         }
     }
 
-    /// Asks for a second chance. Writes only if the bit is not set: the line of a value in steady
-    /// use stays in every processor's cache.
+    /// Requests a second chance. Writes only if the bit is not set, so that the line of a value in
+    /// steady use stays in every processor's cache.
     #[inline]
     pub fn mark_used(&self) {
         if !self.referenced.load(Ordering::Relaxed) {
@@ -101,12 +103,12 @@ impl Header {
         self.ring.store(ring as u8, Ordering::Relaxed);
     }
 
-    /// A lane or a ring has it.
+    /// Records that a lane or a ring owns the value.
     pub fn set_cached(&self) {
         self.was_cached.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the cache has ever taken the value in.
+    /// Whether the cache has ever owned the value.
     pub fn was_cached(&self) -> bool {
         self.was_cached.load(Ordering::Relaxed)
     }
@@ -115,7 +117,7 @@ impl Header {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// Whether it was used since the last call.
+    /// Whether it was used since the previous call.
     pub fn take_used(&self) -> bool {
         let used = self.referenced.load(Ordering::Relaxed);
         if used {
@@ -142,7 +144,7 @@ pub(super) fn prefetch_entry(entry: &Arc<dyn Entry>) {
 /// One ring. Guarded by the cache's mutex.
 #[derive(Default)]
 pub(super) struct Ring {
-    /// From the hand on.
+    /// The entries, from the hand on.
     queue: VecDeque<Arc<dyn Entry>>,
     /// The position of the first entry.
     first: u32,
@@ -162,7 +164,7 @@ impl Ring {
         self.queue.push_back(entry);
     }
 
-    /// Takes out an entry that is in this ring.
+    /// Takes an entry of this ring out of it.
     pub fn take(&mut self, entry: &dyn Entry) -> Arc<dyn Entry> {
         let position = entry.header().position.load(Ordering::Relaxed);
         let index = position.wrapping_sub(self.first) as usize;
@@ -174,8 +176,8 @@ impl Ring {
         entry
     }
 
-    /// Takes out the next entry that was not used since the hand last passed, or, after many that
-    /// were, the next one. `None` when the ring is empty.
+    /// Takes out the next entry that was not used since the hand last passed, or the next entry of
+    /// any kind after [`MAX_SECOND_CHANCES`] used ones. `None` when the ring is empty.
     pub fn sweep(&mut self) -> Option<Arc<dyn Entry>> {
         let mut steps = MAX_SECOND_CHANCES;
         match self.next_unused(&mut steps) {
@@ -184,7 +186,7 @@ impl Ring {
         }
     }
 
-    /// Looks at up to `steps` entries for one that was not used, and takes it out.
+    /// Looks at up to `steps` entries for an unused one, and takes it out.
     pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
         while *steps > 0 {
             *steps -= 1;
@@ -197,8 +199,8 @@ impl Ring {
         None
     }
 
-    /// Takes out the entry that the hand meets next, used or not. Starts to fetch those it meets
-    /// soon, and their slots: perhaps nobody has used them for a whole turn.
+    /// Takes out the entry that the hand meets next, used or not. Starts to fetch the entries that
+    /// it meets soon, and their slots, which may not have been used for a whole turn.
     pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
         let entry = self.queue.pop_front()?;
         self.first = self.first.wrapping_add(1);
@@ -275,8 +277,8 @@ mod tests {
         assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES);
     }
 
-    /// A table that is closed took another block's entry out of the ring: the one that stood where
-    /// its own had been before the queue moved on.
+    /// When a table was closed, another block's entry left the ring: the one at the index that its
+    /// own entry had before the queue moved on.
     #[test]
     fn any_entry_can_leave_at_any_time_and_all_others_stay() {
         let mut ring = Ring { first: u32::MAX - 500, ..Ring::default() };
@@ -284,7 +286,7 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(1);
         for step in 0..10_000 {
             match rng.random_range(0..4) {
-                // More go in than leave, until there are many.
+                // More entries are added than leave, until there are many.
                 0 | 1 if inside.len() < 100 => {
                     inside.push(numbered(step));
                     ring.push(inside.last().unwrap().clone());
@@ -303,7 +305,7 @@ mod tests {
             }
             assert_eq!(ring.queue.len(), inside.len());
         }
-        assert!(ring.first < u32::MAX / 2, "the positions never began anew");
+        assert!(ring.first < u32::MAX / 2, "the positions never wrapped around");
         while let Some(entry) = inside.pop() {
             assert_eq!(number(&*ring.take(&*entry)), number(&*entry));
         }

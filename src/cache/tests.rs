@@ -1,5 +1,6 @@
-//! The contract of cache and slots, with values that know whether they are alive. One file, since
-//! all tests use the values made at its head. Values in lanes are in [`lanes`].
+//! The contract of cache and slots, with values that know whether they are alive. It is one file
+//! because all tests use the values defined at its start. Tests of values in lanes are in
+//! [`lanes`].
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
@@ -13,7 +14,7 @@ use crate::sync::{collect, pin};
 
 mod lanes;
 
-/// A value that pretends to own `bytes` of heap, and is counted while it lives.
+/// A value that pretends to own `bytes` of heap, and is counted while it is alive.
 struct Block {
     id: usize,
     bytes: usize,
@@ -63,7 +64,7 @@ impl Disk {
         self.alive_bytes.load(Ordering::Relaxed)
     }
 
-    /// Other tests of the process hold guards too, each for a moment.
+    /// Other tests of the process also hold guards, each for a moment.
     fn wait_until_nothing_is_alive(&self) {
         while self.alive_bytes() > 0 {
             collect();
@@ -72,8 +73,9 @@ impl Disk {
     }
 }
 
-/// Readers of the tests beside this one, stopped under their guards, keep what has left. The cache
-/// lets that grow. Wait for it where a bound is about what the cache itself keeps.
+/// Readers of concurrent tests, stopped under their guards, keep evicted values alive, and the
+/// cache allows that memory to grow. Tests whose bound is about the cache's own memory wait for
+/// them here.
 fn wait_for_readers(cache: &BlockCache) {
     while cache.garbage_bytes.load(Ordering::Relaxed) > portion_bytes(cache.capacity()) {
         collect();
@@ -90,7 +92,7 @@ fn filters(cache: &Arc<BlockCache>, count: usize) -> Slots<Block> {
 }
 
 fn resident(slots: &Slots<Block>) -> Vec<usize> {
-    // Reads the slots as a reader would, so all that is found counts as used.
+    // Reads the slots as a reader would, so every value that is found counts as used.
     (0..slots.len()).filter(|&i| slots.get(i, &pin()).is_some()).collect()
 }
 
@@ -131,14 +133,15 @@ fn memory_of_evicted_values_is_counted_until_readers_let_go() {
     let slots = data(&cache, 4000);
     let mut peak_bytes = 0;
     for i in 0..4000 {
-        // Every lookup pins, as the engine does, so no eviction is free at once.
+        // Every lookup pins, as in the engine, so no eviction frees memory at once.
         let guard = pin();
         assert!(slots.get(i, &guard).is_none());
         disk.load(&slots, i, 4096);
         peak_bytes = peak_bytes.max(disk.alive_bytes());
     }
     assert!(peak_bytes <= (1 << 20) + (1 << 20) / 20, "{peak_bytes}");
-    // What another test's reader holds up for a moment is missing from the room: until it lets go.
+    // Memory that another test's reader keeps for a moment is missing from the room until it is
+    // released.
     let slots = data(&cache, 1_000_000);
     for i in 0.. {
         if cache.usage() > (1 << 20) * 9 / 10 {
@@ -163,11 +166,11 @@ fn a_reader_that_stops_under_its_guard_neither_grows_the_heap_nor_empties_the_ca
     assert!(cache.usage() > (1 << 20) * 9 / 10, "{}", cache.usage());
     assert!(resident(&slots).iter().all(|&i| i < 500));
     drop(stopped);
-    // Evictions go on as soon as the reader does.
+    // Evictions continue as soon as the reader does.
     for i in 2000..4000 {
         disk.load(&slots, i, 4096);
     }
-    // All others count as used since `resident` was asked: new ones have their tenth.
+    // All others count as used since the call of `resident`: new values have their tenth.
     assert!(resident(&slots).iter().filter(|&&i| i >= 2000).count() > 15);
 }
 
@@ -186,12 +189,12 @@ fn a_value_in_use_gets_a_second_chance() {
 fn a_scan_leaves_what_is_in_use() {
     let (cache, disk) = (BlockCache::new(400_000), Disk::default());
     let (used, scanned) = (data(&cache, 250), data(&cache, 10_000));
-    // Twice, as lookups do that come back to their keys.
+    // Each value is used twice, as by lookups that return to their keys.
     for i in 0..250 {
         disk.load(&used, i, 1000);
         assert!(used.get(i, &pin()).is_some());
     }
-    // The user wants the same blocks again, but a scan reads fifty times as many in between.
+    // The user needs the same blocks again, but a scan reads fifty times as many in between.
     for i in 0..10_000 {
         disk.load(&scanned, i, 1000);
         if i % 50 == 0 {
@@ -205,7 +208,7 @@ fn a_scan_leaves_what_is_in_use() {
 fn a_value_that_returns_soon_after_it_left_stays() {
     let (cache, disk) = (BlockCache::new(400_000), Disk::default());
     let (old, once) = (data(&cache, 300), data(&cache, 30_000));
-    // Everything that is protected is old.
+    // All protected values are old.
     for i in 0..300 {
         disk.load(&old, i, 1000);
         assert!(old.get(i, &pin()).is_some());
@@ -220,13 +223,13 @@ fn a_value_that_returns_soon_after_it_left_stays() {
     load_others(100);
     let returning = data(&cache, 1);
     disk.load(&returning, 0, 1000);
-    // Longer than a value without use is kept, but not long.
+    // Longer than an unused value is kept, but not much longer.
     load_others(200);
     assert!(returning.get(0, &pin()).is_none(), "probation is too long");
     disk.load(&returning, 0, 1000);
     load_others(200);
-    assert!(returning.get(0, &pin()).is_some(), "it was treated as a new one");
-    // One that returns after ages is new again.
+    assert!(returning.get(0, &pin()).is_some(), "treated as a new value");
+    // A value that returns much later counts as new again.
     let late = data(&cache, 1);
     disk.load(&late, 0, 1000);
     load_others(5000);
@@ -243,7 +246,7 @@ fn what_was_used_long_ago_leaves() {
         disk.load(&old, i, 1000);
         assert!(old.get(i, &pin()).is_some());
     }
-    // Other keys are asked now, again and again. One of them comes before each is forgotten.
+    // Now other keys are looked up repeatedly, and one of them returns before each is forgotten.
     for _ in 0..20 {
         for i in 0..300 {
             wait_for_readers(&cache);
@@ -264,7 +267,7 @@ fn metadata_outlives_data() {
         disk.load(&data, i, 4000);
     }
     assert_eq!(resident(&filters).len(), 8);
-    // More metadata pushes out all data first, then other metadata.
+    // More metadata displaces all data first, then other metadata.
     let more = self::filters(&cache, 30);
     for i in 0..11 {
         disk.load(&more, i, 5000);
@@ -291,7 +294,7 @@ fn data_displaces_metadata_that_nobody_uses_and_only_that() {
         }
         disk.load(&data, i, 8000);
     }
-    // Data got its share from the other half, and no more.
+    // Data took its share from the other half, and no more.
     assert!((12..18).contains(&cache.usage_of(BlockKind::Filter).entries));
     assert!((2..6).contains(&cache.usage_of(BlockKind::Data).entries));
 }
@@ -349,8 +352,8 @@ fn a_panic_while_loading_does_not_block_later_loads() {
     disk.load(&slots, 0, 10);
 }
 
-/// The story: one thread reads a block, another one wants the same block and sleeps. The read fails,
-/// or the reader panics.
+/// The story: one thread reads a block, and another thread needs the same block and sleeps. Then
+/// the read fails, or the reader panics.
 #[test]
 fn who_waits_for_a_load_that_fails_loads_by_itself() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
@@ -373,7 +376,7 @@ fn who_waits_for_a_load_that_fails_loads_by_itself() {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(load))
         });
         is_claimed.recv().unwrap();
-        // Not in a scope: that would wait for a sleeper whom nobody wakes.
+        // Not in a scope, which would wait for a sleeper that is never woken.
         let (loaded, is_loaded) = std::sync::mpsc::channel();
         let (slots, disk) = (Arc::clone(&slots), disk.clone());
         thread::spawn(move || {
@@ -428,7 +431,7 @@ fn dropping_slots_frees_and_uncharges_their_values_at_once() {
     disk.load(&other, 0, 1000);
     let kept = disk.load(&dropped, 7, 1000);
     drop(dropped);
-    // A handle that was kept outlives the cache's interest.
+    // A lease that a caller keeps survives the eviction.
     assert_eq!((disk.alive_bytes(), kept.id), (2000, 7));
     assert_eq!(cache.usage_of(BlockKind::Data).entries, 1);
     drop((kept, other));
@@ -500,8 +503,8 @@ fn evicted_data_is_dropped_by_the_next_misses_one_by_one() {
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
     let blocks = if cfg!(miri) { 5_000 } else { 20_000 };
     let data = data(&cache, blocks);
-    // Readers of the tests beside this one keep garbage alive. What they kept too long is dropped
-    // together.
+    // Readers of concurrent tests keep garbage alive. The garbage that they kept too long is
+    // dropped together.
     let is_calm = || cache.garbage_bytes.load(Ordering::Relaxed) <= portion_bytes(CAPACITY) * 2;
     let mut most_at_once = 0;
     for i in 0..blocks {
@@ -522,7 +525,7 @@ fn evicted_data_is_dropped_by_the_next_misses_one_by_one() {
 #[test]
 fn threads_that_read_load_evict_and_close_meet_only_live_values() {
     meet_only_live_values(200_000, 4000);
-    // The same through lanes.
+    // The same check for values that go through lanes.
     meet_only_live_values(1 << 20, 200);
 }
 
@@ -595,7 +598,7 @@ fn a_reservation_displaces_what_no_longer_fits_and_gives_its_room_back() {
     let first = cache.reserve(50_000);
     assert!(cache.usage() <= 100_000);
     assert_eq!(resident(&filters).len(), 4, "data leaves first");
-    // More than there is: nothing else stays, and nothing else comes in.
+    // More than the capacity: nothing else stays, and nothing else is added.
     let second = cache.reserve(80_000);
     assert_eq!((cache.usage(), cache.pinned_usage()), (130_000, 0));
     disk.load(&filters, 5, 10);
@@ -624,7 +627,7 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
             });
             drop(lease);
             let garbage = cache.garbage_bytes.load(Ordering::Relaxed);
-            // What was taken for this value alone was not known when room was made for it.
+            // The memory taken for this value alone was not known when room was made for it.
             let most_bytes = capacity + capacity / 64 + (2 << 20) + 80_000;
             assert!(cache.usage() + garbage + unused_bytes() <= most_bytes);
         }
@@ -632,8 +635,8 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
     }
 }
 
-/// A cache of 64 MiB held 3: its pool had grown to the whole capacity, headers of blocks and open
-/// tables came on top, and evicting blocks only made holes.
+/// A cache of 64 MiB once held only 3 MiB: its pool had grown to the whole capacity, headers of
+/// blocks and open tables came on top, and evicting blocks only created holes.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_beside_the_pool_does_not_empty_the_cache() {
@@ -658,7 +661,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
         };
         drop(filters.load(i, load));
     };
-    // Slabs get blocks of every age, and filters, which stay.
+    // Slabs hold blocks of every age, and filters, which stay.
     let churn = |from: usize| {
         for i in from..from + 60_000 {
             load(i);

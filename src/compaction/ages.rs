@@ -1,9 +1,9 @@
-//! What the bound on the age of deletions costs: a simulation without files.
+//! The cost of the bound on the age of deletions: a simulation without files.
 //!
-//! A tree of some 170 tables is overwritten, added to and deleted from at random. A clock runs with the
-//! writes, and [`pick`] chooses each compaction. The bytes of all flushes and compactions are counted,
-//! with a `max_deletion_age` and without. Tables are real lists of keys, so that merges drop what merges
-//! drop.
+//! A tree of some 170 tables is overwritten, added to and deleted from at random. A clock runs with
+//! the writes, and [`pick`] chooses each compaction. The bytes of all flushes and compactions are
+//! counted, with and without a `max_deletion_age`. Tables are real lists of keys, so that merges
+//! drop what real merges would drop.
 //!
 //! ```sh
 //! cargo test --lib the_default_age_of_deletions -- --nocapture
@@ -23,7 +23,7 @@ use crate::version::{FileMeta, LEVELS};
 
 const ENTRY_BYTES: u64 = 100;
 const DELETION_BYTES: u64 = 20;
-/// Keys that are alive, about.
+/// The approximate number of live keys.
 const ALIVE: u64 = 30_000;
 const MEMTABLE_ENTRIES: u64 = 200;
 const DAY: u64 = 24 * 60 * 60;
@@ -38,11 +38,11 @@ const SHAPE: TreeShape = TreeShape {
     memtable_bytes: MEMTABLE_ENTRIES * ENTRY_BYTES,
 };
 
-/// Keys, each with its sequence number, and whether it is deleted there.
+/// Keys, each with its sequence number and whether it is deleted.
 type Entries = BTreeMap<u32, (u64, bool)>;
 
 struct Tree {
-    /// Level 0 newest first, the others by key.
+    /// Level 0 newest first, the others in key order.
     levels: [Vec<(FileMeta, Entries)>; LEVELS],
     next_number: u64,
     now: u64,
@@ -147,9 +147,9 @@ impl Tree {
     }
 }
 
-/// Bytes that flushes and compactions write, and the greatest age of a deletion in seconds, while
-/// as many entries are written as are alive. Each day a `1 / days` part of them is written: a half
-/// overwrites, a quarter deletes, a quarter is new.
+/// The bytes that flushes and compactions write, and the greatest age of a deletion in seconds,
+/// while as many entries are written as there are live keys. Each day a `1 / days` part of them is
+/// written: half are overwrites, a quarter deletions, a quarter new keys.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
     let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };
@@ -158,7 +158,7 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut oldest = 0;
     for step in 0..3 * ALIVE {
         if step == 2 * ALIVE {
-            // Until here the tree took its shape.
+            // The writes so far only shape the tree.
             tree.written_bytes = 0;
         }
         sequence += 1;
@@ -186,8 +186,8 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     (tree.written_bytes, oldest)
 }
 
-/// The bound held, but nobody had weighed its cost. A tree that is written often pays nothing, since
-/// its deletions move down by themselves. One that is hardly written is rewritten for them.
+/// The bound held, but its cost was unknown. A tree with many writes pays nothing, because its
+/// deletions move down anyway. A tree with few writes is rewritten for them.
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {
     let mut costs = Vec::new();

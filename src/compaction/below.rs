@@ -1,16 +1,16 @@
-//! What is older than a merge: the tables whose entries a dropped tombstone could uncover.
+//! The data that is older than a merge: the tables whose entries a dropped tombstone could uncover.
 //!
 //! ```text
 //!   merge of              older
 //!   a memtable            every table of the tree
-//!   files of level 0,     the files of level 0 behind them, and levels 1 to 6
+//!   files of level 0,     the older files of level 0, and levels 1 to 6
 //!     into level 0
-//!   anything, into        levels n + 1 to 6
+//!   any files, into       levels n + 1 to 6
 //!     level n
 //! ```
 //!
-//! A table counts if the key lies in its range. Where whole keys can be looked up in a filter that
-//! is in memory and can be trusted, the filter's "no" is heard too: filters have no false negatives.
+//! A table counts if the key is in its range. If a filter of whole keys is in memory and can be
+//! trusted, its "no" excludes the table too, because filters have no false negatives.
 
 use std::sync::Arc;
 
@@ -19,8 +19,7 @@ use crate::encoding::key::user_key;
 use crate::sync::pin;
 use crate::version::{LEVELS, TableFile, Version};
 
-/// The tables that are older than the entries of a merge. Keys must be asked for in ascending
-/// order.
+/// The tables that are older than the entries of a merge. Keys must be queried in ascending order.
 pub(crate) struct Below<'a> {
     version: &'a Version,
     /// Files of level 0, which overlap each other.
@@ -29,12 +28,12 @@ pub(crate) struct Below<'a> {
     levels: Vec<(&'a [Arc<TableFile>], usize)>,
     first_level: usize,
     asks_filters: bool,
-    /// Any key may have an older entry somewhere.
+    /// Whether any key may have an older entry somewhere.
     is_unknown: bool,
 }
 
 impl<'a> Below<'a> {
-    /// What is older than the outputs of `plan`.
+    /// The tables that are older than the outputs of `plan`.
     pub fn plan(version: &'a Version, plan: &Plan) -> Below<'a> {
         if plan.output_level > 0 {
             return Below::new(version, &[], plan.output_level + 1, false);
@@ -45,12 +44,12 @@ impl<'a> Below<'a> {
         Below::new(version, &level_0[behind..], 1, false)
     }
 
-    /// What is older than a memtable that is about to be flushed. Filters are heard.
+    /// The tables that are older than a memtable that is about to be flushed. Filters are used.
     pub fn memtable(version: &'a Version) -> Below<'a> {
         Below::new(version, &version.levels[0], 1, true)
     }
 
-    /// Any key may have an older entry, in tables that are not known yet.
+    /// For merges whose older tables are not known yet: any key may have an older entry.
     pub fn unknown(version: &'a Version) -> Below<'a> {
         Below { is_unknown: true, ..Below::memtable(version) }
     }
@@ -73,7 +72,7 @@ impl<'a> Below<'a> {
         self.is_unknown
             || candidates.any(holds)
             || self.levels.iter_mut().any(|(files, next)| {
-                // The end of a range deletion may be the first key of the next file.
+                // The exclusive end of a range deletion may be the first key of the next file.
                 while files.get(*next).is_some_and(|file| file.meta.ends_before(key)) {
                     *next += 1;
                 }
@@ -82,12 +81,12 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table holds anything in the range of user keys.
+    /// Whether an older table holds an entry in the range of user keys.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
     }
 
-    /// About how many bytes of older tables that reach over an end of the range lie in it.
+    /// The approximate bytes in the range of older tables that cross one of its ends.
     pub fn bytes_cut(&self, start: &[u8], end: &[u8]) -> u64 {
         let is_cut = |file: &&Arc<TableFile>| {
             user_key(&file.meta.smallest) < start || user_key(&file.meta.largest) >= end
@@ -96,7 +95,7 @@ impl<'a> Below<'a> {
         files.map(|file| bytes_between(file, start, end)).sum()
     }
 
-    /// About how many bytes of older tables lie in the range.
+    /// The approximate bytes of older tables in the range.
     pub fn bytes(&self, start: &[u8], end: &[u8]) -> u64 {
         self.in_range(start, end).map(|file| bytes_between(file, start, end)).sum()
     }
@@ -116,7 +115,7 @@ impl<'a> Below<'a> {
     }
 }
 
-/// An index that cannot be read tells nothing. The merge of its table will report it.
+/// An index that cannot be read counts as 0. The merge of its table will report the error.
 fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
     file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }

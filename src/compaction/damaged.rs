@@ -1,8 +1,8 @@
-//! Damaged files, and which other files they keep from moving: pure functions.
+//! Damaged files, and the other files that they prevent from moving: pure functions.
 //!
 //! A file with a damaged block stays where it is. Lookups read it as before: its good blocks
 //! answer, the bad one returns its error. Nothing is merged with it. So no newer file that overlaps
-//! it may move to its level or deeper: a lookup would meet the older version first.
+//! it may move to its level or deeper, because a lookup would find the older version first.
 //!
 //! ```text
 //!   level 0, newest first:
@@ -19,10 +19,10 @@
 //! - A file moves to a deeper level only if it overlaps no damaged file of that level, nor of a
 //!   level between.
 //! - In level 0 a file stays if it overlaps an older one that stays.
-//! - Files that go to the level of a damaged file are merged separately on either side of it: an
-//!   output must not reach over it.
-//! - Outputs above a damaged file are cut at its bounds (*fences*), so that it holds up only what
-//!   overlaps it.
+//! - Files that go to the level of a damaged file are merged separately on either side of it,
+//!   because an output must not span it.
+//! - Outputs above a damaged file are cut at its bounds (*fences*), so that it holds up only the
+//!   files that overlap it.
 //!
 //! Files that are older than the damaged one may move.
 
@@ -56,8 +56,7 @@ impl<'a> DamagedFiles<'a> {
         self.0.iter().any(|(_, damaged)| damaged.number == file.number)
     }
 
-    /// Whether `file` may move from `level` to `output_level`. Does not look at the files of
-    /// `level`.
+    /// Whether `file` may move from `level` to `output_level`. Ignores the files of `level`.
     pub fn lets_pass(&self, file: &FileMeta, level: usize, output_level: usize) -> bool {
         !self.contains(file)
             && self.0.iter().all(|&(damaged_level, damaged)| {
@@ -65,14 +64,14 @@ impl<'a> DamagedFiles<'a> {
             })
     }
 
-    /// Whether a table of this range would reach over a damaged file of `level`.
+    /// Whether a table of this range would span a damaged file of `level`.
     pub fn is_reached_over(&self, level: usize, smallest: &[u8], largest: &[u8]) -> bool {
         self.0.iter().any(|&(damaged_level, damaged)| {
             damaged_level == level && meets(damaged, smallest, largest)
         })
     }
 
-    /// Those of `files`, newest first, that may move from level 0 to `output_level`.
+    /// The files among `files`, newest first, that may move from level 0 to `output_level`.
     pub fn free_in_level_0(
         &self,
         files: &[&'a FileMeta],
@@ -92,7 +91,7 @@ impl<'a> DamagedFiles<'a> {
     }
 
     /// `files` in groups that may be merged into `output_level` together: a damaged file of that
-    /// level lies between any two groups. None of the files overlaps one.
+    /// level is between any two groups. None of the files overlaps one.
     pub fn parted<'f>(
         &self,
         files: &[&'f FileMeta],
@@ -169,13 +168,13 @@ mod tests {
         }
     }
 
-    /// Where the plan leads, its inputs, and what it is merged with.
+    /// The plan's output level, its inputs, and the files of that level that they are merged with.
     fn outline(plan: Option<Plan>) -> (usize, Vec<u64>, Vec<u64>) {
         let plan = plan.expect("there is something to do");
         (plan.output_level, plan.inputs, plan.output_inputs)
     }
 
-    /// The drawing at the head of this file.
+    /// The drawing in the module documentation.
     #[test]
     fn in_level_0_only_what_overlaps_nothing_that_stays_and_is_older_may_go() {
         let files = [
@@ -188,12 +187,12 @@ mod tests {
             (0, 3, 22, 23),
         ];
         let mut tree = Tree::new(&files, &[6]);
-        // What shares no key with any other moves first.
+        // Files that share no key with any other move first.
         let plan = tree.pick().unwrap();
         assert_eq!((plan.kind, &plan.inputs[..]), (PlanKind::Move, &[7, 4, 3][..]));
         tree.1.reserve(&plan);
-        assert_eq!(tree.pick(), None, "one more file may go, too few for a compaction");
-        // Those that stay do not ask for a compaction, nor do they stop writers.
+        assert_eq!(tree.pick(), None, "one more file may move, too few for a compaction");
+        // The files that stay do not request a compaction, nor do they stop writers.
         let tree = Tree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
         let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
@@ -211,7 +210,7 @@ mod tests {
         let files: Vec<_> = level_0.into_iter().chain(below).collect();
         let plan = Tree::new(&files, &[2]).pick().unwrap();
         assert_eq!(plan.output_level, 5);
-        // Cut at the bounds of the damaged file: the outputs beside it can move on.
+        // Cut at the bounds of the damaged file, so that the outputs on both sides can move on.
         assert_eq!(plan.fences, [vec![20], vec![29, 0]]);
         assert_eq!(plan.kind, PlanKind::Merge);
         let files =
@@ -223,7 +222,7 @@ mod tests {
             assert!((inputs, output_inputs) == (vec![number], below));
             tree.0.retain(|(_, file)| file.number != number);
         }
-        assert_eq!(tree.pick(), None, "what overlaps the damaged file stays above it");
+        assert_eq!(tree.pick(), None, "files that overlap the damaged file stay above it");
         let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
         assert!(free[5].is_empty() && free[6].len() == 3);
     }
@@ -235,7 +234,7 @@ mod tests {
         assert_eq!(outline(Tree::new(&files, &[]).pick()).1.len(), 5);
         let mut tree = Tree::new(&files, &[1]);
         assert_eq!(outline(tree.pick()), (6, vec![9, 8, 7], vec![]));
-        // The two sides may run beside each other.
+        // The two sides may run at the same time.
         let plan = tree.pick().unwrap();
         tree.1.reserve(&plan);
         assert_eq!(outline(tree.pick()), (6, vec![6, 5], vec![]));

@@ -1,11 +1,11 @@
-//! Dead data: which table is dropped, rewritten or sent down because of what nobody can see any
-//! more. Pure functions of what the tables say of themselves ([`crate::table::garbage`]).
+//! Dead data: which table is dropped, rewritten or moved down because of data that no reader can
+//! see any more. Pure functions of the information that tables store ([`crate::table::garbage`]).
 //!
 //! ```text
 //!   the table                                          what happens
 //!   a range deletion of another table covers it all    it is dropped, unread
-//!   nothing older lies in its range                    it is rewritten alone, without its dead part
-//!   older tables lie in its range                      it goes down a level: its deletions free
+//!   no older table overlaps its range                  it is rewritten alone, without dead data
+//!   older tables overlap its range                     it goes down a level: its deletions free
 //!                                                      entries there, and go in the end
 //! ```
 //!
@@ -14,16 +14,16 @@
 //!
 //! - hidden versions that no snapshot needs;
 //! - deletions with nothing to hide in this table;
-//! - what the deletions are expected to hide in older tables: as many entries of average size as
-//!   there are deletions, times the [hit rate](Conditions::hit_rate) of earlier ones. It is nothing
-//!   while a snapshot needs any of it.
+//! - the older entries that the deletions are expected to hide: as many entries of average size as
+//!   there are deletions, times the [hit rate](Conditions::hit_rate) of earlier ones. This is
+//!   nothing while a snapshot needs any of them.
 //!
-//! While writes go on, a place is rewritten from a dead share of one third on. Once the tree is
+//! During writes, a place is rewritten from a dead share of one third on. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A deletion that is older than
 //! [`Conditions::max_deletion_age`] goes down whatever its share.
 //!
 //! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
-//! one. Rewritten at once, the rest of that table would be dead after the next flush:
+//! one. If that table were rewritten at once, its rest would be dead after the next flush:
 //!
 //! ```text
 //!   flush n         ├─deletions─┤├────┤                 a flush is cut where older tables start
@@ -31,14 +31,14 @@
 //!   older tables    ├───────────┤├──────────┤├──────────┤
 //! ```
 //!
-//! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. And what
-//! goes down takes the deletions of its level along that lie over the same older tables
-//! ([`companions`]), so that those are rewritten for all of them, or dropped.
+//! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. And a
+//! table that goes down takes the tables with deletions of its level along that are over the same
+//! older tables ([`companions`]), so that those are rewritten for all of them, or dropped.
 //!
-//! **It ends.** A dropped table is gone. A table that goes down nears the last level. A table that is
-//! rewritten in its place loses all that was counted: what is counted as droppable is what the merge
-//! drops, and a table with nothing older in its range keeps no deletion of its own but those that a
-//! snapshot needs.
+//! **It ends.** A dropped table is gone. A table that goes down nears the last level. A table that
+//! is rewritten in its place loses everything that was counted: what is counted as droppable is
+//! what the merge drops, and a table with nothing older in its range keeps no deletion of its own
+//! but those that a snapshot needs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -58,33 +58,34 @@ const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 /// From this dead share on a place is rewritten while its deletions are fresh.
 const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
-/// Where level 0 has more files, it goes down for their number, and its dead share is not computed:
-/// that takes time by the third power of the number.
+/// If level 0 has more files, it goes down because of their number, and its dead share is not
+/// computed, which takes time with the third power of the number.
 const MOST_OF_LEVEL_0: usize = 64;
 
-/// From this dead share on a place is rewritten in a settled tree. A table with this share of its
-/// own is merged where it could be moved.
+/// From this dead share on a place is rewritten in a settled tree. A table whose own dead share is
+/// this large is merged where it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
-/// What decides about dead data, apart from the tree.
+/// The conditions that decide about dead data, apart from the tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     /// Sequence numbers of the snapshots, ascending.
     pub snapshots: Vec<SequenceNumber>,
-    /// There are no writes at present, or a caller waits for the tree to come to rest.
+    /// Whether there are no writes at present, or a caller waits for the tree to settle.
     pub settled: bool,
-    /// How many older entries a deletion is expected to free, 0 to 1: learned from earlier ones.
+    /// The share of deletions that are expected to free an older entry, 0 to 1, learned from
+    /// earlier ones.
     pub hit_rate: f64,
     /// Seconds since 1970.
     pub now: u64,
-    /// In seconds. A deletion that is older goes down.
+    /// In seconds. Deletions that are older go down.
     pub max_deletion_age: u64,
     /// Every write with a smaller sequence number is in a table.
     pub flushed_before: SequenceNumber,
 }
 
 impl Default for Conditions {
-    /// No snapshots, writes go on, every deletion frees an entry, none is old.
+    /// No snapshots, writes continue, every deletion frees an entry, none is old.
     fn default() -> Conditions {
         Conditions {
             snapshots: Vec::new(),
@@ -98,15 +99,15 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Whether a snapshot is at or above `low` and below `high`: it sees what was written at `low`,
-    /// and not what hides it at `high`.
+    /// Whether a snapshot is at or above `low` and below `high`: it sees entries written at `low`,
+    /// but not the deletion at `high` that hides them.
     fn has_snapshot_between(&self, low: SequenceNumber, high: SequenceNumber) -> bool {
         let first = self.snapshots.partition_point(|&snapshot| snapshot < low);
         self.snapshots.get(first).is_some_and(|&snapshot| snapshot < high)
     }
 }
 
-/// What a rewrite of a place frees.
+/// The result of rewriting a place.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Dead {
     /// Entries and bytes that would be freed.
@@ -116,9 +117,9 @@ pub(crate) struct Dead {
     pub held_bytes: u64,
     /// Bytes of the place.
     pub place_bytes: u64,
-    /// Whether older tables lie in the table's range.
+    /// Whether older tables overlap the table's range.
     has_older: bool,
-    /// Deletions could go that no snapshot needs.
+    /// Whether deletions could go that no snapshot needs.
     frees_deletions: bool,
 }
 
@@ -128,13 +129,13 @@ impl Dead {
     }
 }
 
-/// Whether the table holds anything that could be dead.
+/// Whether the table holds any data that could be dead.
 pub(crate) fn may_hold_dead(file: &FileMeta) -> bool {
     let garbage = &file.contents.garbage;
     (file.deletions > 0 || !garbage.hidden.is_empty()) && !garbage.is_opaque
 }
 
-/// The tables that are older than file `i` of `level` and lie in its range.
+/// The tables that are older than file `i` of `level` and overlap its range.
 fn older<'a, 'l>(
     levels: &'l Levels<'a>,
     level: usize,
@@ -151,14 +152,14 @@ fn older<'a, 'l>(
         .chain(deeper.flat_map(move |files| overlapping(files, smallest, largest)).copied())
 }
 
-/// What a rewrite of the place of file `i` of `level` would free.
+/// The entries and bytes that a rewrite of the place of file `i` of `level` would free.
 fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dead {
     let file = levels[level][i];
     if !may_hold_dead(file) {
         return Dead { place_bytes: file.file_bytes, ..Dead::default() };
     }
     let contents = &file.contents;
-    // Bytes in the file for each byte before compression.
+    // Bytes in the file per byte before compression.
     let raw_bytes = contents.raw_key_bytes.saturating_add(contents.raw_value_bytes).max(1);
     let stored = |raw: f64| (raw * file.file_bytes as f64 / raw_bytes as f64) as u64;
     let (mut free, mut held) = ((0, 0), (0, 0));
@@ -191,14 +192,14 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
         freed_bytes += contents.garbage.range_hides_bytes;
         freed_bytes = freed_bytes.min(older_bytes);
     } else if ranges > 0 {
-        // What the range deletions hide in their own table was not counted.
+        // The entries that the range deletions hide in their own table were not counted.
         freed_bytes = file.file_bytes;
     }
     if range_needed {
         held = (held.0 + freed_entries, held.1 + freed_bytes);
         (freed_entries, freed_bytes) = (0, 0);
     }
-    // Above a snapshot's entries a deletion stays; alone it goes.
+    // A deletion above a snapshot's entries stays; a deletion above nothing goes.
     let lone_goes = !has_older || !range_needed;
     let lone = if lone_goes { (lone, lone_bytes) } else { (0, 0) };
     let place_bytes = file.file_bytes + older_bytes;
@@ -212,15 +213,15 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
     }
 }
 
-/// What each table's rewrite would free, in the order of the levels.
+/// The result of rewriting each table, in the order of the levels.
 pub(crate) fn dead_of_all(levels: &Levels, conditions: &Conditions) -> Vec<Dead> {
     let places = (0..LEVELS).flat_map(|level| (0..levels[level].len()).map(move |i| (level, i)));
     places.map(|(level, i)| dead(levels, level, i, conditions)).collect()
 }
 
-/// Bytes that the file's deletions and hidden versions weigh when a file of a level is chosen: what
-/// they would free. The level's score does not count them: a level would be rewritten for a share of
-/// dead data that is not worth it yet.
+/// The weight in bytes of the file's deletions and hidden versions when a file of a level is
+/// chosen: the bytes that they would free. The level's score does not count them, because a level
+/// would be rewritten for a share of dead data that is not worth it yet.
 pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> u64 {
     match may_hold_dead(levels[level][i]) {
         true => dead(levels, level, i, conditions).bytes,
@@ -228,7 +229,7 @@ pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Condi
     }
 }
 
-/// Whether the file is better merged than moved.
+/// Whether merging the file is better than moving it.
 pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool {
     if !may_hold_dead(file) {
         return false;
@@ -238,8 +239,8 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
     dead(&alone, LAST_LEVEL, 0, conditions).share() >= SHARE_WHEN_SETTLED
 }
 
-/// The largest sequence number of a snapshot that keeps something from being freed; 0: none does.
-/// The release of a younger snapshot frees nothing.
+/// The largest sequence number of a snapshot that keeps data from being freed, or 0. The release of
+/// a younger snapshot frees nothing.
 pub(crate) fn newest_needed_snapshot<'a>(
     files: impl Iterator<Item = &'a FileMeta>,
     snapshots: &[SequenceNumber],
@@ -251,7 +252,7 @@ pub(crate) fn newest_needed_snapshot<'a>(
     files.filter(|file| may_hold_dead(file)).filter_map(newest_below).max().unwrap_or(0)
 }
 
-/// The tables of one level that range deletions cover whole, to be dropped.
+/// The tables of one level that range deletions cover completely, to be dropped.
 pub(super) fn pick_covered(
     levels: &Levels,
     conditions: &Conditions,
@@ -266,7 +267,7 @@ pub(super) fn pick_covered(
     (0..LEVELS).find_map(|level| {
         let mut covered: Vec<&FileMeta> = Vec::new();
         for (above, sets) in sets.iter().enumerate().take(level + 1) {
-            // In level 0 each file stands alone, and one may cover an older one.
+            // In level 0 each file counts separately, and one may cover an older one.
             for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                 for (start, end) in together.iter().filter_map(|set| set.span()) {
                     let inside = levels[level].iter().filter(|file| {
@@ -295,7 +296,7 @@ pub(super) fn pick_covered(
     })
 }
 
-/// Whether the range deletions hide all of the file from every reader. `sets` are those of disjoint
+/// Whether the range deletions hide the whole file from every reader. `sets` are those of disjoint
 /// files, in key order.
 ///
 /// Let `next` be the first snapshot that sees an entry of the file. A range deletion that is newer
@@ -324,11 +325,11 @@ struct Place {
     /// Its dead share.
     share: f64,
     level: usize,
-    /// The index of the file that asks for the rewrite.
+    /// The index of the file that requests the rewrite.
     file: usize,
-    /// The indexes of the files of the level that go with it, itself among them, ascending.
+    /// The indexes of the files of the level that go together, this file included, ascending.
     files: Vec<usize>,
-    /// Whether older tables lie in the file's range.
+    /// Whether older tables overlap the file's range.
     has_older: bool,
 }
 
@@ -352,7 +353,7 @@ pub(super) fn pick_dead(
         if level == 0 && with_older.is_empty() {
             continue;
         }
-        // Once for each file: the places of a level share their files.
+        // Computed once for each file, because the places of a level share their files.
         let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
         let dead: BTreeMap<usize, Dead> = (0..files.len())
             .filter(may_hold_dead)
@@ -393,7 +394,7 @@ pub(super) fn pick_dead(
             }
         }
     }
-    // What comes from above joins what is below, and both are rewritten once.
+    // A place from above joins the one below, and both are rewritten once.
     if conditions.settled {
         places.sort_by_key(|place| (place.level, place.file));
     } else {
@@ -402,16 +403,17 @@ pub(super) fn pick_dead(
     plan_places(levels, shape, &places, unavailable)
 }
 
-/// Whether less was written since the newest entry of the file than from its oldest to its newest
-/// one. If the file's deletions came in key order, the next ones follow.
+/// Whether less was written since the newest entry of the file than between its oldest and its
+/// newest one. If the file's deletions came in key order, the next ones follow.
 fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
     let wrote = file.largest_sequence.saturating_sub(file.smallest_sequence);
     conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
 }
 
-/// File `i` of `level` and what goes to the level `next` with it: in level 0 the older files that must
-/// go too, and files with deletions that lie over the same files of `next`, so that no more of them
-/// are rewritten. As indexes, ascending. `with_older`: [`with_older`] of each file of level 0.
+/// File `i` of `level` and the files that go to the level `next` with it: in level 0 the older
+/// files that must also go, and files with deletions over the same files of `next`, so that no more
+/// of those are rewritten. As indexes, ascending. `with_older` is [`with_older`] of each file of
+/// level 0.
 fn companions(
     levels: &Levels,
     level: usize,
@@ -453,8 +455,8 @@ fn companions(
     together
 }
 
-/// The dead share of the places of some files of a level together. `dead`: what the level's files
-/// free, by their indexes.
+/// The dead share of the places of some files of a level together. `dead` has the result for each
+/// file of the level, by index.
 fn share_of_all(
     levels: &Levels,
     level: usize,
@@ -469,7 +471,7 @@ fn share_of_all(
     freed.min(place_bytes) as f64 / place_bytes as f64
 }
 
-/// The place that frees most among the tables that `is_wanted`, however small its share.
+/// The place that frees most among the tables for which `is_wanted` holds, however small its share.
 pub(crate) fn pick_wanted(
     levels: &Levels,
     shape: &TreeShape,
@@ -511,19 +513,19 @@ fn plan_places(
             (_, true) => plan_files(levels, level, next, numbers, shape, unavailable),
             (_, false) => plan_files(levels, level, level, numbers, shape, unavailable),
         };
-        // Level 0 may go less deep where damaged files lie in the way. A table that would only be
-        // written again where it is frees nothing.
+        // Level 0 may move fewer levels down if damaged files are in the way. A table that would
+        // only be rewritten in its level frees nothing.
         plan.filter(|plan| plan.level != plan.output_level || !has_older)
     };
     places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
-        // A damaged file may hold up a companion only.
+        // Perhaps a damaged file holds up only a companion.
         plan_of(level, files, has_older)
             .or_else(|| plan_of(level, &with_older(levels, level, file), has_older))
     })
 }
 
-/// How many of the deletions that a merge takes along should meet an older entry in it, if each had
-/// one in the tree.
+/// The number of the merge's deletions that should meet an older entry in it, if each had one in
+/// the tree.
 pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     let inputs = levels[plan.level].iter().filter(|file| plan.inputs.contains(&file.number));
     let deletions: u64 =
@@ -542,7 +544,7 @@ pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     deletions as f64 * met as f64 / all.max(1) as f64
 }
 
-/// What earlier deletions found to delete. Deletions of absent keys free nothing.
+/// A record of how many earlier deletions met an entry. Deletions of absent keys free nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeletionHits {
     expected: f64,
@@ -550,12 +552,12 @@ pub(crate) struct DeletionHits {
 }
 
 impl DeletionHits {
-    /// Deletions that are taken to have met an entry each before anything is learned.
+    /// The number of deletions that count as having met an entry before anything is learned.
     const PRIOR: f64 = 1000.0;
     /// Expected hits after which older experience counts half.
     const MEMORY: f64 = 1e6;
 
-    /// After a merge that was expected to have `expected` hits.
+    /// Records a merge that was expected to have `expected` hits.
     pub fn learn(&mut self, expected: f64, hits: u64) {
         self.expected += expected;
         self.hits += (hits as f64).min(expected);
@@ -571,8 +573,8 @@ impl DeletionHits {
     }
 }
 
-/// When the file's deletions are due, in seconds since 1970; `None` where it has none, or does not
-/// know their age.
+/// When the file's deletions are due, in seconds since 1970; `None` if it has none, or does not
+/// record their age.
 pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> {
     let since = file.contents.garbage.oldest_deletion;
     (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))
@@ -605,7 +607,7 @@ mod tests {
     use crate::range_tombstones::RangeTombstone;
     use crate::table::garbage::Hidden;
 
-    /// A table of 100 entries of 10 bytes each, 2 of them key.
+    /// A table of 100 entries of 10 bytes each, of which 2 bytes are the key.
     fn table(number: u64, smallest: u8, largest: u8) -> FileMeta {
         let mut table = file(number, smallest, largest, 1000);
         table.entries = 100;
@@ -641,7 +643,7 @@ mod tests {
         pick_dead(&levels(files), &SHAPE, conditions, &busy(&[]))
     }
 
-    /// Of a tree whose level 0 goes to the last level.
+    /// The plan for a tree whose level 0 goes to the last level.
     fn plan_into_last(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
         let shape = crate::compaction::TreeShape { level_base_bytes: 10_000, ..SHAPE };
         pick_dead(&levels(files), &shape, conditions, &busy(&[]))
@@ -659,10 +661,10 @@ mod tests {
         assert_eq!(plan_of(&tree(20), &Conditions::default()), None);
         assert_eq!(outline(plan_of(&tree(20), &settled())), merged);
         assert_eq!(plan_of(&tree(5), &settled()), None);
-        // Earlier deletions hit an entry in one case of ten.
+        // Earlier deletions met an entry in one case of ten.
         let conditions = Conditions { hit_rate: 0.1, ..settled() };
         assert_eq!(plan_of(&tree(30), &conditions), None);
-        // Old ones go whatever they free.
+        // Old deletions go whatever they free.
         let mut old = tree(1);
         old[0].1.contents.garbage.oldest_deletion = 100;
         let at = |now| Conditions { now, max_deletion_age: 50, ..Conditions::default() };
@@ -670,9 +672,9 @@ mod tests {
         assert_eq!(outline(plan_of(&old, &at(150))), merged);
     }
 
-    /// A retention deleted keys in order. Each flush emptied one table to its end and a third of the
-    /// next one, which was rewritten at once, only to be dropped after the next flush. Fresh deletions
-    /// wait for more, and those of two flushes go down together.
+    /// A retention deleted keys in order. Each flush emptied one table completely and a third of
+    /// the next one, which was rewritten at once, only to be dropped after the next flush. Now
+    /// fresh deletions wait for more, and those of two flushes go down together.
     #[test]
     fn fresh_deletions_wait_for_the_next_ones_and_go_down_with_them() {
         let newer = |mut table: FileMeta, from: u64| {
@@ -703,14 +705,14 @@ mod tests {
             inputs.sort_unstable();
             assert_eq!((inputs, plan.output_inputs), (vec![8, 9], vec![1]), "level {level}");
         }
-        // Over other tables they do not go together, and fresh ones wait by themselves.
+        // Deletions over different tables do not go together, and fresh ones wait separately.
         let below = [(6, table(2, 0, 3)), (6, table(1, 4, 9))];
         let tree = [[(0, next), (0, first)], below].concat();
         let plan = plan_into_last(&tree, &at(300)).unwrap();
         assert_eq!((plan.inputs, plan.output_inputs), (vec![8], vec![2]));
     }
 
-    /// What is merged with deletions may not pass older files of level 0.
+    /// Files that are merged with deletions may not pass older files of level 0.
     #[test]
     fn a_companion_in_level_0_brings_the_older_files_that_it_overlaps() {
         let tree = |reaching| {
@@ -754,10 +756,10 @@ mod tests {
         assert_eq!(outline(plan_of(&tree, &Conditions::default())), alone);
         let needed = Conditions { snapshots: vec![5], ..Conditions::default() };
         assert_eq!(plan_of(&tree, &needed), None);
-        // Deletions with nothing below them.
+        // Deletions with no older entries.
         let tree = [(6, deletions(1, 0, 9, 5))];
         assert_eq!(outline(plan_of(&tree, &Conditions::default())), alone);
-        // What is not understood is left as it is.
+        // A file with unknown garbage is left as it is.
         let mut opaque = tree;
         opaque[0].1.contents.garbage.is_opaque = true;
         assert_eq!(plan_of(&opaque, &settled()), None);
@@ -798,7 +800,7 @@ mod tests {
         assert_eq!(pick_covered(&levels(&tree), &Conditions::default(), &busy(&[1])), None);
     }
 
-    /// Prints what a pick costs in a tree of 5,000 tables of which nothing is due.
+    /// Prints the cost of a pick in a tree of 5,000 tables in which nothing is due.
     #[test]
     #[ignore = "measures"]
     fn the_time_of_a_pick_in_a_large_tree() {

@@ -6,14 +6,15 @@
 //!   base      │ 60 MiB │ 60 MiB │ 60 MiB │
 //! ```
 //!
-//! A flush of a few entries, for a checkpoint say, makes a small file. Sent down with the others,
-//! four such files would rewrite all that they overlap. So where that is more than ten times their
-//! own bytes, the newest files become one file of level 0 instead. An older file joins if it has at
-//! most twice the bytes of the newer ones together, so a file that stays is larger than all that is
-//! newer: sizes triple, and few files stay. Each byte is rewritten about once for each tripling.
+//! A flush of a few entries, for a checkpoint say, makes a small file. If four such files went down
+//! with the others, they would rewrite all files that they overlap. If that is more than ten times
+//! their own bytes, the newest files become one file of level 0 instead. An older file joins if it
+//! has at most twice the bytes of the newer ones together, so a file that stays is larger than all
+//! newer ones together: sizes triple, and few files stay. Each byte is rewritten about once for
+//! each tripling.
 //!
 //! Only files whose neighbours in age are certain are merged. An ingested file may be newer than a
-//! memtable that is still to be flushed, whose file then comes between the two.
+//! memtable that is not flushed yet, whose file then comes between the two.
 
 use super::dead::Conditions;
 use super::plan::{Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping};
@@ -22,28 +23,28 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// A merge downward may rewrite this many times the bytes of level 0: about what each further level
-/// costs.
+/// A merge downward may rewrite this many times the bytes of level 0, which is about the cost of
+/// each further level.
 const MOST_REWRITE: u64 = 10;
 
 /// A merge downward that rewrites less than this part of a table is cheap.
 const CHEAP_FRACTION: u64 = 16;
 
-/// With this many files level 0 goes down, whatever it costs: lookups search each of them.
+/// With this many files level 0 goes down, whatever the cost, because lookups search each of them.
 const MOST_FILES: usize = 12;
 
-/// How urgent level 0 is: from 1 on it is compacted. By the number of its files, and by bytes where
-/// few files are large.
+/// The score of level 0, which is compacted from 1 on. It counts files, and bytes if a few files
+/// are large.
 pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
     let most_bytes = shape.level_base_bytes.max(flushes).max(1);
     let by_count = files.len() as f64 / shape.l0_trigger as f64;
-    // Level 0 is never larger than this by flushes alone.
+    // Flushes alone never make level 0 larger than this.
     by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
 }
 
-/// Whether level 0 is too small for what it would rewrite in `output_level`.
+/// Whether level 0 is too small for the bytes that it would rewrite in `output_level`.
 pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) -> bool {
     let files = &levels[0];
     if files.len() >= MOST_FILES {
@@ -63,7 +64,7 @@ pub(super) fn plan_small(
     unavailable: &Unavailable,
 ) -> Option<Plan> {
     let files = &levels[0];
-    // With a damaged file a merge may have to be cut, and its output is one file.
+    // With a damaged file a merge may have to be cut, but this one must have one output.
     if !unavailable.damaged.is_empty() {
         return None;
     }
@@ -95,13 +96,13 @@ pub(super) fn plan_small(
 }
 
 /// The files that may go down alone: they share no key with any other of level 0, except with newer
-/// tables of deletions. Those stay, and find the file in its new level.
+/// tables of deletions. Those stay, and go down to the file's new level later.
 pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let files = &levels[0];
     let mut by_key: Vec<usize> = (0..files.len()).collect();
     by_key.sort_by(|&a, &b| key::compare(&files[a].smallest, &files[b].smallest));
     let mut is_alone = vec![true; files.len()];
-    // The file that reaches furthest of those before.
+    // The earlier file with the largest key.
     let mut furthest: Option<usize> = None;
     for i in by_key {
         if let Some(before) = furthest
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!(picked(&[5, 50, 60, 300], 9000), Some((0, vec![89, 88])));
         assert_eq!(picked(&[5, 20, 80, 300], 9000), None, "none is of its size");
         assert_eq!(picked(&[5, 5, 5], 900), None, "three");
-        // They go down where that costs little, and where there are many.
+        // They go down if that costs little, or if there are many.
         assert_eq!(picked(&[5, 5, 5, 5], 99), Some((6, vec![90, 89, 88, 87])));
         assert_eq!(picked(&[30, 30, 30, 30], 900), Some((6, vec![90, 89, 88, 87])));
         assert_eq!(
@@ -176,7 +177,7 @@ mod tests {
         );
     }
 
-    /// An ingested file can be newer than a memtable, whose table will lie between the two.
+    /// An ingested file can be newer than a memtable, whose table will be between the two.
     #[test]
     fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
         let mut files = tree(&[5, 5, 5, 5], 900);

@@ -1,21 +1,21 @@
-//! Compaction: merging tables downward, so that a lookup meets few of them.
+//! Compaction: merging tables downward, so that a lookup reads few of them.
 //!
 //! Read in this order:
 //!
 //! - [`targets`]: how large each level may be, and how far the tree is from that;
 //! - [`mod@pick`]: which compaction is due next;
 //! - [`level0`]: when level 0 goes down, and when its files are merged among themselves;
-//! - [`dead`]: what deletions and hidden versions ask for;
-//! - [`plan`]: what one compaction merges, and where its output may lie;
+//! - [`dead`]: the compactions for deletions and hidden versions;
+//! - [`plan`]: the inputs of one compaction, and the range of its output;
 //! - [`tiny`]: small neighbours that become one table;
-//! - [`damaged`]: what damaged files keep from moving;
+//! - [`damaged`]: the files that damaged files prevent from moving;
 //! - [`split`]: where a large compaction is cut, so that several threads share it;
 //! - [`run`]: the merge itself, from open tables to new ones;
 //! - [`retain`]: which entries survive it;
-//! - [`below`]: what is older than a merge;
+//! - [`below`]: the data that is older than a merge;
 //! - [`ranges`]: which entries range deletions drop, and which range deletions are kept.
 //!
-//! All but [`run`] are pure functions of what the tree holds.
+//! All but [`run`] are pure functions of the tree.
 
 #[cfg(all(test, not(loom)))]
 mod ages;

@@ -1,10 +1,11 @@
-//! Which compaction is due next: a pure function from what the tree holds to a [`Plan`].
+//! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
-//! Tables that range deletions cover whole are dropped first: that costs nothing. Then the level with
-//! the highest score goes ([`super::targets`], [`super::level0`]). Level 0 goes as a whole. Any other
-//! level gives one file: the one that overlaps least with the next level for its size and for what
-//! its deletions would free there. It moves the most data for the bytes rewritten. When no level asks
-//! for anything, dead data is removed ([`super::dead`]), and tiny tables are merged ([`super::tiny`]).
+//! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
+//! the level with the highest score goes ([`super::targets`], [`super::level0`]). Level 0 goes as a
+//! whole. Any other level moves one file: the one that overlaps least with the next level for its
+//! size and for what its deletions would free there. It moves the most data per rewritten byte.
+//! When no level is above its target, dead data is removed ([`super::dead`]), and tiny tables are
+//! merged ([`super::tiny`]).
 
 use super::damaged::DamagedFiles;
 use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};
@@ -24,7 +25,7 @@ pub(crate) fn pick(
 ) -> Option<Plan> {
     let plan = pick_covered(levels, conditions, unavailable)
         .or_else(|| pick_merge(levels, shape, conditions, unavailable))?;
-    // A table that is moved carries its garbage along.
+    // A table that is moved keeps its garbage.
     let moves_garbage = plan.kind == PlanKind::Move
         && levels[plan.level]
             .iter()
@@ -49,7 +50,7 @@ fn pick_merge(
             !unavailable.busy.contains(&file.number) && damaged.lets_pass(file, level, next)
         });
         let idle: u64 = idle.map(|file| file.file_bytes).sum();
-        // A level above the base was left over when the tree shrank: empty it first.
+        // A level above the base remained when the tree shrank: empty it first.
         let score = match idle {
             0 => 0.0,
             _ if level < base => 100.0,
@@ -66,7 +67,7 @@ fn pick_merge(
             _ => pick_file(levels, level, next, shape, conditions, unavailable),
         }
     });
-    // Something urgent may be waiting for running compactions: other merges would delay it.
+    // An urgent compaction may be waiting for running ones, and other merges would delay it.
     let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
     let tidy = || {
         pick_dead(levels, shape, conditions, unavailable).or_else(|| {
@@ -76,7 +77,8 @@ fn pick_merge(
     plan.or_else(|| if may_tidy { tidy() } else { None })
 }
 
-/// Level 0 goes down: what can move, moves alone, so that it is not rewritten with the rest.
+/// Compacts level 0. Files that can move go first and alone, so that they are not rewritten with
+/// the rest.
 fn pick_level_0(
     levels: &Levels,
     next: usize,
@@ -96,8 +98,8 @@ fn pick_level_0(
         })
 }
 
-/// Compacts the file of `level` that overlaps least with `output_level` for its size and for what it
-/// frees there.
+/// Compacts the file of `level` that overlaps least with `output_level` for its size and for the
+/// bytes that it frees there.
 fn pick_file(
     levels: &Levels,
     level: usize,
@@ -126,7 +128,7 @@ fn pick_file(
     })
 }
 
-/// The tree without the files that damaged files hold up: those that compaction can move.
+/// The tree without the files that damaged files hold up: the files that compaction can move.
 pub(crate) fn without_blocked<'a>(
     levels: &Levels<'a>,
     shape: &TreeShape,
@@ -171,7 +173,7 @@ mod tests {
         files.push((6, file(2, 33, 34, 10)));
         let plan = pick_from(&files, &[]).unwrap();
         let moved = (PlanKind::Move, &[9, 8, 7][..]);
-        assert_eq!((plan.kind, &plan.inputs[..]), moved, "that which overlaps something stays");
+        assert_eq!((plan.kind, &plan.inputs[..]), moved, "a file that overlaps another stays");
     }
 
     #[test]
@@ -209,7 +211,7 @@ mod tests {
         assert!(plan.kind == PlanKind::Move && plan.output_inputs.is_empty());
     }
 
-    /// While the last file of such a level is on its way, level 0 was sent past it.
+    /// While the last file of such a level was being moved, level 0 was once sent past it.
     #[test]
     fn nothing_is_sent_past_a_level_above_the_base_that_still_holds_files() {
         let mut files: Vec<_> = (0..4).map(|i| (0, file(9 - i, 10, 20, 10))).collect();

@@ -1,20 +1,20 @@
-//! A compaction as a plan: which files it merges, and where its output may lie.
+//! A compaction as a plan: which files it merges, and the range of its output.
 //!
-//! Whoever asks for a compaction names the files of one level. [`plan_files`] adds the files of the
-//! output level that they overlap, and refuses where the plan would touch what is [`Unavailable`].
+//! The caller names files of one level. [`plan_files`] adds the files of the output level that they
+//! overlap, and returns `None` if the plan would touch anything [`Unavailable`].
 //!
 //! ```text
 //!   level          |--chosen--|   |--chosen--|
 //!   output level      |-overlaps-|    |-overlaps-|   |-stays-|
 //!   output         |<---------- Span ----------->|
-//!   fences                  ^        ^               a damaged file of a deeper level lies between
+//!   fences                  ^        ^               here: a damaged file of a deeper level
 //! ```
 //!
-//! Two running compactions may write to neighbouring parts of one level without sharing a file: a
-//! merge of tiny tables in their level, and one into a gap between two of them. So a running plan
-//! reserves the span of its output too.
+//! Two running compactions may write to neighbouring parts of one level without sharing a file: one
+//! merges tiny tables in their level, and the other writes into a gap between two of them. So a
+//! running plan also reserves the span of its output.
 //!
-//! Absent: open files, threads. The caller says what is unavailable.
+//! Absent on purpose: open files, threads. The caller passes in what is unavailable.
 
 use std::collections::HashSet;
 
@@ -43,15 +43,14 @@ pub(crate) struct Plan {
     pub fences: Vec<Vec<u8>>,
 }
 
-/// What becomes of the inputs.
+/// How the inputs are processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlanKind {
     /// Their entries go to new tables.
     Merge,
-    /// They move as they are: they share no key with each other, nor with a file of the output
-    /// level.
+    /// They move unchanged: they share no key with each other, nor with a file of the output level.
     Move,
-    /// They leave the tree unread: nobody sees anything of them.
+    /// They leave the tree unread, because no reader sees any of their entries.
     Drop,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether files of the two spans could overlap. In level 0 they may.
+    /// Whether files of the two spans could overlap, which level 0 allows.
     pub fn excludes(&self, other: &Span) -> bool {
         self.level == other.level
             && self.level > 0
@@ -75,14 +74,14 @@ impl Span {
     }
 }
 
-/// What a new compaction must not touch.
+/// The files and ranges that a new compaction must not touch.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Unavailable {
     /// Numbers of the files that compactions are reading.
     pub busy: HashSet<u64>,
     /// The ranges that compactions are writing, and those of tables that are being ingested.
     pub outputs: Vec<Span>,
-    /// Numbers of the damaged files. Nothing is merged with them ([`super::damaged`]).
+    /// Numbers of the damaged files. They are never merged ([`super::damaged`]).
     pub damaged: HashSet<u64>,
 }
 
@@ -101,28 +100,28 @@ impl Unavailable {
         self.release_output(&plan.output);
     }
 
-    /// Takes back one span of `outputs`.
+    /// Removes one span from `outputs`.
     pub fn release_output(&mut self, span: &Span) {
         if let Some(done) = self.outputs.iter().position(|output| output == span) {
             self.outputs.swap_remove(done);
         }
     }
 
-    /// As if `plan` ran too.
+    /// The state while `plan` runs too.
     pub fn with(&self, plan: &Plan) -> Unavailable {
         let mut with = self.clone();
         with.reserve(plan);
         with
     }
 
-    /// As if nothing ran.
+    /// The state with no compaction running.
     pub fn at_rest(&self) -> Unavailable {
         Unavailable { damaged: self.damaged.clone(), ..Unavailable::default() }
     }
 }
 
-/// Compacts those of `files`, newest first, that may leave level 0: into `deepest`, or into a
-/// shallower level if damaged files let more of them go there. Each other file of level 0 must be
+/// Compacts the files among `files`, newest first, that may leave level 0: into `deepest`, or into
+/// a shallower level if damaged files let more of them go there. Each other file of level 0 must be
 /// newer than all of `files`, or share no key with them.
 pub(crate) fn plan_level_0(
     levels: &Levels,
@@ -133,7 +132,7 @@ pub(crate) fn plan_level_0(
 ) -> Option<Plan> {
     let damaged = DamagedFiles::new(levels, &unavailable.damaged);
     let free = |level: &usize| damaged.free_in_level_0(files, *level);
-    // `max_by_key` answers the deepest of equals.
+    // `max_by_key` returns the deepest of equals.
     let output_level = (1..=deepest).max_by_key(|level| free(level).len())?;
     let mut parts = damaged.parted(&free(&output_level), output_level);
     parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
@@ -143,7 +142,7 @@ pub(crate) fn plan_level_0(
     })
 }
 
-/// Compacts as many of `files`, neighbours in `level`, as may be merged together.
+/// Compacts as many of `files`, which are neighbours in `level`, as may be merged together.
 pub(crate) fn plan_neighbours(
     levels: &Levels,
     level: usize,
@@ -160,9 +159,9 @@ pub(crate) fn plan_neighbours(
     })
 }
 
-/// The plan that compacts `inputs` of `level` into `output_level`. `None` if it would touch what is
-/// unavailable. In level 0 each older file that overlaps an input must be an input too, except
-/// damaged files and files that those hold up.
+/// The plan that compacts `inputs` of `level` into `output_level`. `None` if it would touch
+/// anything unavailable. In level 0 each older file that overlaps an input must be an input too,
+/// except damaged files and files that those hold up.
 pub(crate) fn plan_files(
     levels: &Levels,
     level: usize,
@@ -226,7 +225,7 @@ pub(super) fn grandparent_bytes(
         .map_or(0, |level| overlapping(level, smallest, largest).iter().map(|f| f.file_bytes).sum())
 }
 
-/// The smallest user key and the largest internal key of the files; `None` where there is no file.
+/// The smallest user key and the largest internal key of the files; `None` if there is no file.
 pub(super) fn bounds<'a>(
     files: impl Iterator<Item = &'a FileMeta> + Clone,
 ) -> Option<(&'a [u8], &'a [u8])> {
@@ -247,8 +246,8 @@ pub(super) fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
     !file.ends_before(smallest) && !file.starts_after(largest)
 }
 
-/// Of `files`, disjoint and in key order, those that overlap the range from the user key `smallest`
-/// to the internal key `largest`.
+/// The files among `files`, disjoint and in key order, that overlap the range from the user key
+/// `smallest` to the internal key `largest`.
 pub(crate) fn overlapping<'a, 'b>(
     files: &'b [&'a FileMeta],
     smallest: &[u8],

@@ -1,8 +1,8 @@
-//! Range deletions in a compaction: what they drop, and what is left of them.
+//! Range deletions in a compaction: which entries they drop, and which range deletions remain.
 //!
 //! Snapshots cut the sequence numbers into stripes, as for versions of a key ([`super::retain`]). A
-//! range deletion drops the older entries of its own stripe: no reader sees them without it. Each
-//! stripe keeps only the newest range deletion that covers a key.
+//! range deletion drops the older entries of its own stripe, because no reader sees them without
+//! it. Each stripe keeps only the newest range deletion that covers a key.
 //!
 //! ```text
 //!   sequence          1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7
@@ -11,10 +11,9 @@
 //!   kept ranges         2           7     9         2 only if a deeper level holds older entries
 //! ```
 //!
-//! Surviving range deletions are cut at the ends of the outputs, so that those of a file lie within
-//! its range. A range deletion goes as a tombstone does: if it lies in the oldest stripe and no
-//! older table holds anything in its range. The same merge drops what it hid in the
-//! inputs.
+//! Surviving range deletions are cut at the ends of the outputs, so that those of a file are within
+//! its range. A range deletion goes like a tombstone: if it is in the oldest stripe and no older
+//! table holds an entry in its range. The same merge drops the entries that it hid in the inputs.
 
 use std::sync::Arc;
 
@@ -51,7 +50,7 @@ impl<'a> Ranges<'a> {
         Ranges::of(RangeTombstones::new(sets.flat_map(|set| set.iter())), snapshots, below)
     }
 
-    /// The range deletions `set`. `below`: what is older.
+    /// The range deletions `set`. `below` is the older data.
     pub fn of(
         set: RangeTombstones,
         snapshots: &'a [SequenceNumber],
@@ -67,8 +66,8 @@ impl<'a> Ranges<'a> {
         !self.set.is_empty() && self.covering(user_key(internal_key), sequence) > sequence
     }
 
-    /// Whether one range deletion hides all of a file from every reader, its own range deletions
-    /// included. Such a file need not be read.
+    /// Whether one range deletion hides a whole file from every reader, including the file's own
+    /// range deletions. Such a file need not be read.
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);
@@ -77,7 +76,7 @@ impl<'a> Ranges<'a> {
         {
             return false;
         }
-        // If the keys lie in one fragment, the answer for the first holds for all.
+        // If the keys are in one fragment, the answer for the first holds for all.
         let end = self.set.fragment_at(first, MAX_SEQUENCE).end;
         end.is_some_and(|end| key::ends_before(&meta.largest, end))
     }
@@ -90,7 +89,7 @@ impl<'a> Ranges<'a> {
     }
 
     /// The range deletions of an output with the user keys from `lower` to before `upper` (`None`:
-    /// open), in the order of internal keys.
+    /// unbounded), in the order of internal keys.
     fn survivors<'r>(
         &'r self,
         lower: Option<&'r [u8]>,
@@ -110,8 +109,9 @@ impl<'a> Ranges<'a> {
         })
     }
 
-    /// Ends an output with its range deletions, those from `lower` to before `upper`. They alone make
-    /// a table too, which `create` opens. `oldest_deletion`: see [`NewTable::describe_deletions`].
+    /// Ends an output with its range deletions, those from `lower` to before `upper`. If they are
+    /// alone, they also form a table, which `create` opens. `oldest_deletion`: see
+    /// [`NewTable::describe_deletions`].
     pub fn end_table<'t>(
         &self,
         mut table: Option<NewTable<'t>>,
@@ -133,8 +133,8 @@ impl<'a> Ranges<'a> {
         table.finish().map(Some)
     }
 
-    /// About how many bytes of older tables the range hides, tables inside of it not counted: those
-    /// are dropped whole.
+    /// The approximate bytes of older tables that the range hides, without tables inside of it,
+    /// because those are dropped whole.
     fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
         self.below.bytes_cut(range.start, range.end)
     }

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A tombstone goes when it has nothing left to hide. Two things can be left: an entry of an older
-//! table ([`super::below`]), and an older version of the key that the same merge keeps, for a
-//! snapshot. The second is known one entry later, so such a tombstone is *held*: it is written if an
-//! older version of its key follows, and dropped otherwise.
+//! table ([`super::below`]), and an older version of the key that the same merge keeps for a
+//! snapshot. The second is known one entry later, so such a tombstone is *held*: it is written if
+//! an older version of its key follows, and dropped otherwise.
 
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};
@@ -23,12 +23,12 @@ pub(crate) struct Retention {
     snapshots: Vec<SequenceNumber>,
     /// The user key of the last entry seen, and the stripe of its last version.
     last: Option<(Vec<u8>, usize)>,
-    /// The last entry that was not dropped for a newer version is a tombstone, and no older version
-    /// has followed yet.
+    /// Whether the last entry that was not dropped for a newer version is a tombstone that no older
+    /// version has followed yet.
     was_tombstone: bool,
     hits: u64,
-    /// The last entry's key has a version whose kind is not understood. It may need the older ones,
-    /// as a merge operand does, so they all stay.
+    /// Whether the last entry's key has a version of an unknown kind. That version may need the
+    /// older ones, as a merge operand does, so they all stay.
     keeps_older: bool,
 }
 
@@ -38,13 +38,13 @@ impl Retention {
         Retention { snapshots, last: None, was_tombstone: false, hits: 0, keeps_older: false }
     }
 
-    /// The stripe of a sequence number: how many snapshots cannot see it.
+    /// The stripe of a sequence number: the number of snapshots that cannot see it.
     pub fn stripe(&self, sequence: SequenceNumber) -> usize {
         self.snapshots.partition_point(|&snapshot| snapshot < sequence)
     }
 
-    /// What becomes of the next entry, in internal-key order. `is_below` says whether an older table
-    /// may hold the user key. It is asked for tombstones only.
+    /// The verdict on the next entry, in internal-key order. `is_below` returns whether an older
+    /// table may hold the user key. It is called for tombstones only.
     pub fn next(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> Verdict {
         let user_key = key::user_key(internal_key);
         let stripe = self.stripe(key::sequence(internal_key));
@@ -71,20 +71,20 @@ impl Retention {
         let is_tombstone = matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion));
         self.was_tombstone = is_tombstone;
         match is_tombstone && !is_below(user_key) {
-            // No version of the oldest stripe follows that is kept.
+            // No later version that is kept is in the oldest stripe.
             true if stripe == 0 => Verdict::Drop,
             true => Verdict::Hold,
             false => Verdict::Keep,
         }
     }
 
-    /// How many tombstones met an older version of their key that they let drop.
+    /// The number of tombstones that met an older version of their key that they let drop.
     pub fn hits(&self) -> u64 {
         self.hits
     }
 }
 
-/// What becomes of an entry.
+/// The verdict on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Keep,
@@ -98,13 +98,14 @@ pub(crate) enum Verdict {
 pub(crate) struct HeldTombstones(Vec<Vec<u8>>);
 
 impl HeldTombstones {
-    /// Keeps a tombstone back. Those of another key are dropped: nothing older of it was kept.
+    /// Holds a tombstone back. Those of another key are dropped, because no older version of it was
+    /// kept.
     pub fn hold(&mut self, internal_key: &[u8]) {
         self.0.retain(|held| key::user_key(held) == key::user_key(internal_key));
         self.0.push(internal_key.to_vec());
     }
 
-    /// What is written before an entry that is kept, newest first.
+    /// The tombstones that are written before a kept entry, newest first.
     pub fn release(&mut self, internal_key: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
         let mut held = std::mem::take(&mut self.0);
         held.retain(|held| key::user_key(held) == key::user_key(internal_key));
@@ -153,8 +154,8 @@ mod tests {
         assert_eq!(kept(&[9], &versions, false), [] as [u64; 0], "the snapshot sees no value");
     }
 
-    /// A queue under a snapshot: every entry was put and deleted after it. Each of these tombstones
-    /// stayed until the snapshot went, although it hid nothing.
+    /// A queue under a snapshot: every entry was put and deleted after the snapshot. Each of these
+    /// tombstones stayed until the snapshot was released, although it hid nothing.
     #[test]
     fn a_tombstone_above_a_snapshot_goes_when_no_older_version_stays() {
         assert_eq!(kept(&[3], &[(9, 0), (6, 1)], false), [] as [u64; 0]);
@@ -176,8 +177,8 @@ mod tests {
     }
 
     /// A compaction kept the newest version of each stripe, whatever its kind. A merge operand lost
-    /// the value below it, which is the one that it applies to: the value was gone for good, in
-    /// RocksDB too. Now everything below an entry that is not understood stays.
+    /// the value below it, to which it applies, so that the value was gone for good, in RocksDB
+    /// too. Now everything below an entry of an unknown kind stays.
     #[test]
     fn what_lies_below_an_entry_that_is_not_understood_stays() {
         let versions = [(9, 2), (8, 2), (6, 1), (5, 0), (3, 1)];
@@ -189,7 +190,7 @@ mod tests {
             assert_eq!(kept(&[7], &below, false), [9, 6, 5], "{unknown}");
         }
         assert_eq!(kept(&[], &[(9, 0), (6, 2), (5, 1)], false), [] as [u64; 0], "deleted");
-        // The next key is judged afresh.
+        // The next key is not affected.
         let mut retention = Retention::new(Vec::new());
         assert_eq!(retention.next(&internal_key(b"a", 9, 2), |_| false), Verdict::Keep);
         assert_eq!(retention.next(&internal_key(b"b", 5, 1), |_| false), Verdict::Keep);

@@ -6,12 +6,12 @@
 //! - at the end of a grandparent, if it is full enough by then,
 //! - at each fence of the plan.
 //!
-//! It never ends between two versions of a user key: a level holds a user key in one file. Its
-//! range deletions are cut at the first key of the next output.
+//! It never ends between two versions of a user key, because a level holds a user key in one file.
+//! Its range deletions are cut at the first key of the next output.
 //!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
-//! merge of its own. The tables of all parts are handed over together, or none is: the first part
-//! that fails stops the others, and all their tables are deleted.
+//! separate merge. The tables of all parts are returned together, or none is: the first part that
+//! fails stops the others, and all their tables are deleted.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ use crate::filter::FilterSpec;
 use crate::table::ScanOptions;
 use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
-/// What a compaction needs to know beside its plan.
+/// The inputs of a compaction besides its plan.
 pub(crate) struct Job<'a> {
     pub store: &'a TableStore,
     pub version: &'a Version,
@@ -42,20 +42,20 @@ pub(crate) struct Job<'a> {
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
     pub filter: FilterSpec,
-    /// Set when the database closes: the job stops and leaves nothing behind.
+    /// Set when the database closes: the job then stops and leaves nothing behind.
     pub cancelled: &'a AtomicBool,
-    /// About how many parts to split it into. Each gets a thread.
+    /// The approximate number of parts to split it into. Each gets a thread.
     pub parts: usize,
 }
 
-/// What a finished compaction hands over.
+/// The result of a finished compaction.
 pub(crate) struct Outcome {
     /// Synced tables. Their names are not durable yet.
     pub outputs: Vec<Arc<TableFile>>,
     pub bytes_written: u64,
     /// Deletions that met an older entry of their key.
     pub hits: u64,
-    /// How many parts it was split into.
+    /// The number of parts that it was split into.
     pub parts: usize,
 }
 
@@ -87,14 +87,14 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| {
         match (first, other) {
             (Ok(first), Ok(other)) => Ok(first + other),
-            // A part that was stopped by another's failure answers `Closed`: look for the reason.
+            // A part that was stopped by another's failure returns `Closed`, so look for the cause.
             (Ok(_) | Err(Error::Closed), Err(error)) => Err(error),
             (Err(error), _) => Err(error),
         }
     });
     let hits = match merged {
         Some(Err(error)) => {
-            // No version will list these tables: each file goes with its handle.
+            // No version will list these tables, so each file is deleted with its handle.
             outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
             return Err(error);
         }
@@ -109,14 +109,14 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     })
 }
 
-/// The result of one part: its finished tables, also if it failed.
+/// The result of one part, including its finished tables if it failed.
 struct Part {
     tables: Vec<Arc<TableFile>>,
     /// See [`Outcome::hits`].
     merged: Result<u64>,
 }
 
-/// Runs each range on a thread of its own. Answers the results in the order of `ranges`.
+/// Runs each range on a separate thread. Returns the results in the order of `ranges`.
 fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
     let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
@@ -131,7 +131,7 @@ fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) 
     thread::scope(|scope| {
         for _ in 1..ranges.len() {
             let thread = thread::Builder::new().name("maypole-part".into());
-            // If the thread cannot be started, the others take its part.
+            // If the thread cannot be started, the others run its part.
             let _ = thread.spawn_scoped(scope, work);
         }
         work();
@@ -156,7 +156,7 @@ fn sources(
     range: KeyRange,
     parts: usize,
 ) -> Vec<LevelCursor> {
-    // Files of level 0 overlap, so each is a source of its own.
+    // Files of level 0 overlap, so each is a separate source.
     let mut runs: Vec<Vec<Arc<TableFile>>> = match plan.level {
         0 => inputs.iter().map(|file| vec![Arc::clone(file)]).collect(),
         _ => vec![inputs.to_vec()],
@@ -198,7 +198,8 @@ fn merge(
     Ok(retention.hits())
 }
 
-/// When the oldest deletion of the files was flushed, in seconds since 1970; 0 where none says so.
+/// When the oldest deletion of the files was flushed, in seconds since 1970; 0 if no file records
+/// it.
 fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
     let times = files.map(|file| file.meta.contents.garbage.oldest_deletion);
     times.filter(|&time| time > 0).min().unwrap_or(0)
@@ -211,7 +212,7 @@ struct Outputs<'a> {
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
     held: HeldTombstones,
-    /// Where the current table's part of the range deletions starts. `None`: at the first one.
+    /// The start of the current table's part of the range deletions. `None`: at the first one.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,
@@ -221,9 +222,9 @@ struct Outputs<'a> {
     next_grandparent: usize,
     /// Bytes of the grandparents that the current table has passed.
     overlapped_bytes: u64,
-    /// How many grandparents ended while the current table was being written.
+    /// The number of grandparents that ended while the current table was being written.
     crossed: usize,
-    /// The plan's fences that lie ahead.
+    /// The remaining fences of the plan.
     fences: &'a [Vec<u8>],
 }
 
@@ -313,7 +314,7 @@ impl<'a> Outputs<'a> {
     /// Whether the next key goes to another table. `crossed_before`: `crossed` at the last key.
     fn is_full(&self, crossed_before: usize) -> bool {
         let Some(table) = &self.current else { return false };
-        // A merge within level 0 has one output: two of one age could not be told apart.
+        // A merge within level 0 has one output, because two outputs would have no order of age.
         if self.output_level == 0 {
             return false;
         }
@@ -325,8 +326,8 @@ impl<'a> Outputs<'a> {
                 && bytes >= table_bytes / 100 * early_cut_percent(crossed_before))
     }
 
-    /// Finishes the current table with the range deletions before `upper`. They alone make a table
-    /// too.
+    /// Finishes the current table with the range deletions before `upper`. If they are alone, they
+    /// also form a table.
     fn cut(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.overlapped_bytes = 0;
         self.crossed = 0;
@@ -343,7 +344,8 @@ impl<'a> Outputs<'a> {
 
 /// How full, in percent, a table must be to be cut at the end of a grandparent. Such a cut saves a
 /// later rewrite of a file that the table would only touch. The more boundaries were crossed, the
-/// denser they are: waiting for the next one is cheap. (The rule and its numbers are RocksDB's.)
+/// denser they are, so that waiting for the next one is cheap. (The rule and its numbers are
+/// RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)
 }

@@ -4,12 +4,11 @@
 //! `level_compaction_dynamic_level_bytes`. The last level is as large as its data. Every level
 //! above may hold a tenth of the next one. The *base level*, into which level 0 is compacted, is
 //! the first one whose target is at least `level_base_bytes`. Levels between 0 and the base stay
-//! empty. So at most about a ninth of the data is hidden by newer versions, however small the
-//! database is.
+//! empty. So newer versions hide at most about a ninth of the data, however small the database is.
 //!
-//! Why the base must hold `level_base_bytes`: if its target is below what level 0 brings at once,
-//! the data only stops there on its way down. RocksDB opens a level as soon as the next one is
-//! larger than `level_base_bytes`, so its base may be ten times smaller.
+//! Why the base must hold `level_base_bytes`: if its target is below the size of one compaction of
+//! level 0, the data only stops there on its way down. RocksDB opens a level as soon as the next
+//! one is larger than `level_base_bytes`, so its base may be ten times smaller.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger
@@ -27,12 +26,12 @@ use crate::version::{FileMeta, LEVELS};
 /// The level that holds the oldest versions.
 pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
 
-/// The sizes that compaction keeps the tree to.
+/// The sizes at which compaction keeps the tree.
 #[derive(Debug, Clone)]
 pub(crate) struct TreeShape {
     /// Level 0 is compacted when it has this many files.
     pub l0_trigger: usize,
-    /// The base level may hold at least this.
+    /// The base level may hold at least this many bytes.
     pub level_base_bytes: u64,
     /// Each level may be this many times as large as the one above.
     pub level_multiplier: u64,
@@ -42,7 +41,7 @@ pub(crate) struct TreeShape {
     pub memtable_bytes: u64,
 }
 
-/// The files of each level. Level 0 newest first, the others by key.
+/// The files of each level. Level 0 newest first, the others in key order.
 pub(crate) type Levels<'a> = [Vec<&'a FileMeta>; LEVELS];
 
 /// Bytes of each level.
@@ -67,31 +66,33 @@ pub(crate) fn level_targets(
 }
 
 /// The level that `level` is compacted into: the base, or the next one below the base. A level
-/// above the base that still holds files comes first: newer files must not move past it.
+/// above the base that still holds files takes precedence, because newer files must not move past
+/// it.
 pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
     let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
     left_over.unwrap_or(base.max(level + 1))
 }
 
-/// An output table is cut before it overlaps more than this in the level after its own.
+/// An output table is cut before it overlaps more than this many bytes of the next level.
 pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
     shape.table_bytes.saturating_mul(10)
 }
 
-/// How many bytes compaction must still rewrite until every level is within its target. Counts the
-/// files of level 0 and the base, then, level by level, the excess and what it overlaps in the next
-/// level if keys are spread evenly. RocksDB's estimate of pending compaction bytes.
+/// The bytes that compaction must still rewrite until every level is within its target. Counts the
+/// files of level 0 and the base, then, level by level, the excess and the part of the next level
+/// that it overlaps if keys are spread evenly. This is RocksDB's estimate of pending compaction
+/// bytes.
 pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);
     let mut debt: u64 = 0;
-    // Bytes that come into a level from above.
+    // Bytes that move into a level from above.
     let mut moving = 0;
     if l0_score(&levels[0], shape) >= 1.0 && !is_small(levels, base, shape) {
         moving = bytes[0];
         debt = moving.saturating_add(bytes[base]);
     }
-    // Levels above the base are to be emptied.
+    // Levels above the base must be emptied.
     moving = bytes[1..base].iter().fold(moving, |sum, &bytes| sum.saturating_add(bytes));
     for level in base..LAST_LEVEL {
         let size = bytes[level].saturating_add(moving);

@@ -1,19 +1,19 @@
 //! Tiny tables: a series of small neighbours becomes one table, in its own level.
 //!
-//! Files that overlap nothing are moved down as they are. So keys that ascend would leave one small
-//! file for every small flush. When no level asks for anything else, a series of neighbours in one
+//! Files that overlap nothing are moved down unchanged, so ascending keys would leave one small
+//! file for every small flush. When no level is above its target, a series of neighbours in one
 //! level is merged if
 //!
 //! - each is smaller than a **sixteenth** of a table. The flush of a memtable of default size is
 //!   larger, so a fill in key order still writes everything once. At most sixteen times as many
-//!   files stay as there could be;
-//! - there are at least **eight** of them: one rewrite then saves at least seven files;
-//! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte
-//!   into a table at least twice as large. So a byte that goes from a table of s bytes to one of S
-//!   is rewritten log2(S/s) times at most. Otherwise every seven new tiny files would rewrite a large neighbour;
+//!   files stay as necessary;
+//! - there are at least **eight** of them, so that one rewrite saves at least seven files;
+//! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
+//!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
+//!   log2(S/s) times at most. Otherwise every seven new tiny files would rewrite a large neighbour;
 //! - together they make at most one table.
 //!
-//! It ends: an output is no longer tiny, or stands alone where eight tables were.
+//! This ends: an output is no longer tiny, or is alone where eight tables were.
 
 use super::damaged::DamagedFiles;
 use super::plan::{Plan, Unavailable, grandparent_bytes, plan_files};
@@ -21,13 +21,13 @@ use super::targets::{Levels, TreeShape, max_grandparent_bytes};
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// Tables smaller than this part of `table_bytes` are tiny.
+/// Tables smaller than this fraction of `table_bytes` are tiny.
 const TINY_FRACTION: u64 = 16;
 
 /// A series of tiny tables has at least this many.
 const TINY_SERIES: usize = 8;
 
-/// The first series of tiny tables in the level, as long as it may be.
+/// A plan for the first series of tiny tables in the level, as long as possible.
 pub(super) fn tiny_series(
     levels: &Levels,
     level: usize,
@@ -50,7 +50,7 @@ pub(super) fn tiny_series(
             }
             if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
                 let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                // The output would be cut again, and be tiny again.
+                // The output would be cut, and its tables would be tiny again.
                 if grandparent_bytes(levels, level, smallest, largest)
                     > max_grandparent_bytes(shape)
                     || !damaged.fences(level, smallest, largest).is_empty()
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::encoding::key::internal_key;
 
-    /// `count` neighbours from the key `first` on, each of one key.
+    /// `count` neighbours from the key `first` on, each with one key.
     fn neighbours(level: usize, first: u8, count: u8, file_bytes: u64) -> Vec<(usize, FileMeta)> {
         let files = (first..first + count).map(|i| (level, file(u64::from(i), i, i, file_bytes)));
         files.collect()
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(plan.inputs, (1..9).collect::<Vec<_>>());
         assert_eq!(tidy_from(&neighbours(6, 1, 7, 10), &free), None, "seven");
         assert_eq!(tidy_from(&neighbours(6, 1, 8, 100), &free), None, "not tiny");
-        // As many as make a table.
+        // As many as fit into one table.
         assert_eq!(tidy_from(&neighbours(6, 1, 200, 99), &free).unwrap().inputs.len(), 16);
         assert_eq!(tidy_from(&neighbours(6, 1, 200, 10), &free).unwrap().inputs.len(), 160);
     }
@@ -105,14 +105,14 @@ mod tests {
         let mut files = neighbours(6, 1, 14, 10);
         assert_eq!(tidy_from(&files, &busy(&[7])), None, "a busy file was passed over");
         files.extend(neighbours(6, 15, 1, 10));
-        // Nothing urgent waits: what lies behind the busy file is merged.
+        // Nothing urgent waits, so the files after the busy one are merged.
         assert_eq!(tidy_from(&files, &busy(&[7])).unwrap().inputs, (8..16).collect::<Vec<_>>());
         files[6].1.file_bytes = 500;
         let plan = tidy_from(&files, &Unavailable::default()).unwrap();
         assert_eq!(plan.inputs, (8..16).collect::<Vec<_>>(), "a large file was passed over");
     }
 
-    /// A large neighbour would be rewritten for every seven tiny files that come.
+    /// Otherwise a large neighbour would be rewritten for every seven new tiny files.
     #[test]
     fn a_merge_of_tiny_tables_at_least_doubles_each() {
         let mut files = neighbours(6, 1, 8, 10);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(tidy_from(&files, &Unavailable::default()), None);
         files[0].1.file_bytes = 70;
         assert_eq!(tidy_from(&files, &Unavailable::default()).unwrap().inputs.len(), 8);
-        // The neighbour on either side is left alone, those beside it are not.
+        // The large neighbour is left alone, the others are not.
         files[0].1.file_bytes = 99;
         files.extend(neighbours(6, 9, 1, 10));
         assert_eq!(
@@ -129,7 +129,8 @@ mod tests {
         );
     }
 
-    /// The output would be cut where it overlaps too much of the next level, and be tiny again.
+    /// The output would be cut where it overlaps too much of the next level, and its tables would
+    /// be tiny again.
     #[test]
     fn tiny_tables_over_a_large_part_of_the_next_level_stay() {
         let mut files = neighbours(5, 1, 8, 10);
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(tidy_from(&files, &Unavailable::default()), None);
     }
 
-    /// Level 0 can go into a gap between two files: it shares none with the merge of both.
+    /// Level 0 can go into a gap between two files without sharing a file with the merge of both.
     #[test]
     fn a_merge_in_place_and_one_into_a_gap_exclude_each_other() {
         let tiny: Vec<_> =
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(tidy_from(&tiny, &unavailable), None, "a merge covers a gap that is written to");
     }
 
-    /// Each plan is carried out on paper: outputs as large as their inputs together.
+    /// Each plan is simulated: outputs are as large as their inputs together.
     #[test]
     fn tiny_tables_come_to_an_end_with_few_rewrites() {
         let mut files: Vec<(usize, FileMeta)> = Vec::new();
@@ -188,9 +189,9 @@ mod tests {
                 files.insert(first, (6, meta));
             }
         }
-        // 15,000 bytes in tables of 1,600: 100 is tiny no longer.
+        // 15,000 bytes in tables of 1,600: tables of 100 bytes are not tiny any more.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
-        // From 3 bytes to 100: each rewrite doubles at least, most do more.
+        // From 3 bytes to 100: each rewrite at least doubles the size, and most do more.
         assert!(rewritten <= 3 * written, "{rewritten} of {written}");
     }
 }

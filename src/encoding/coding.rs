@@ -1,4 +1,5 @@
-//! Little-endian integers, varints and length-prefixed strings: the alphabet of every file.
+//! Little-endian integers, varints and length-prefixed strings: the building blocks of every
+//! format.
 //!
 //! ```text
 //! fixed16 / fixed32 / fixed64   2 / 4 / 8 bytes, little-endian
@@ -6,8 +7,8 @@
 //! length-prefixed bytes         varint32 length, then the bytes
 //! ```
 //!
-//! [`Decoder`] walks untrusted bytes: every read is checked and a failure says where it happened.
-//! The encoding is LevelDB's and RocksDB's (`util/coding.h` of either).
+//! [`Decoder`] reads untrusted bytes: every read is checked, and an error has the position. The
+//! encoding is that of LevelDB and RocksDB (`util/coding.h` of either).
 
 use byteorder::{ByteOrder, LittleEndian};
 
@@ -45,25 +46,25 @@ pub(crate) fn put_length_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The first four bytes of `bytes`. The caller knows they are there.
+/// The first four bytes of `bytes`, which the caller has checked to exist.
 #[inline]
 pub(crate) fn fixed32(bytes: &[u8]) -> u32 {
     LittleEndian::read_u32(bytes)
 }
 
-/// The first eight bytes of `bytes`. The caller knows they are there.
+/// The first eight bytes of `bytes`, which the caller has checked to exist.
 #[inline]
 pub(crate) fn fixed64(bytes: &[u8]) -> u64 {
     LittleEndian::read_u64(bytes)
 }
 
-/// A varint64 at the front of `bytes`, and how many bytes it took; `None` when it is cut short or
-/// does not fit 64 bits.
+/// A varint64 at the front of `bytes`, and its length in bytes; `None` when it is cut short or does
+/// not fit 64 bits.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0u64;
     for (i, &byte) in bytes.iter().take(MAX_VARINT64_BYTES).enumerate() {
-        // The tenth byte holds the single remaining bit.
+        // The tenth byte holds the one remaining bit.
         if i == 9 && byte > 1 {
             return None;
         }
@@ -94,7 +95,7 @@ impl<'a> Decoder<'a> {
         self.position
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..]

@@ -1,14 +1,14 @@
-//! The two hashes of RocksDB's tables: [`hash64`] for every filter of today, [`hash32`] for the
+//! The two hashes of RocksDB's tables: [`hash64`] for every current filter, [`hash32`] for the
 //! filters of old files and for the hash index inside data blocks.
 //!
-//! `hash64` is XXH3 as it stood in **xxHash 0.7.2**, seed 0, with RocksDB's own value for the empty
-//! string. It is not the XXH3 that was released later: the avalanche multiplier differs in one
-//! digit pair (`…B1…` here, `…91…` there), short inputs are mixed in another order, and long inputs
-//! add a word to another lane. A wrong variant still looks like a fine hash and loses keys only
-//! where RocksDB reads our filters, or we theirs; `tests/data/xxph3-vectors.csv` pins every branch.
+//! `hash64` is XXH3 of **xxHash 0.7.2**, seed 0, with RocksDB's own value for the empty string. It
+//! is not the XXH3 that was released later: the avalanche multiplier differs in one digit pair
+//! (`…B1…` here, `…91…` there), short inputs are mixed in another order, and long inputs add a word
+//! to another lane. A wrong variant still looks like a good hash and loses keys only where RocksDB
+//! reads our filters, or we read theirs; `tests/data/xxph3-vectors.csv` covers every branch.
 //!
 //! ```text
-//! length      way
+//! length      method
 //! 0           fold of the secret (RocksDB)
 //! 1..3 4..8 9..16     one or two multiplications
 //! 17..128     16 bytes a multiplication, from both ends inwards
@@ -49,7 +49,7 @@ const SECRET: Secret = [
     0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e,
 ];
 
-/// The 64-bit hash of a user key, that every filter is fed: RocksDB's `GetSliceHash64`.
+/// The 64-bit hash of a user key for every filter: RocksDB's `GetSliceHash64`.
 #[inline]
 pub fn hash64(bytes: &[u8]) -> u64 {
     seeded(bytes, 0)
@@ -210,8 +210,8 @@ fn add_stripe(lanes: &mut [u64; 8], stripe: &[u8], secret: &[u8]) {
 /// The seed of legacy Bloom filters (tables of format version 4 and older).
 pub(crate) const LEGACY_BLOOM_SEED: u32 = 0xbc9f_1d34;
 
-/// LevelDB's 32-bit hash. The tail bytes are **sign-extended**: that is how the first compilers
-/// read `char`, and files depend on it.
+/// LevelDB's 32-bit hash. The tail bytes are **sign-extended**, because the first compilers read
+/// `char` that way, and files depend on it.
 pub(crate) fn hash32(bytes: &[u8], seed: u32) -> u32 {
     const M: u32 = 0xc6a4_a793;
     let mut h = seed ^ (bytes.len() as u32).wrapping_mul(M);

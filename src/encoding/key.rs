@@ -1,4 +1,4 @@
-//! Internal keys: what a user key becomes inside the store.
+//! Internal keys: the form of a user key inside the store.
 //!
 //! ```text
 //! internal key = user key (any bytes, also none) | trailer: fixed64 = sequence << 8 | kind
@@ -7,8 +7,8 @@
 //! Order: user keys ascending bytewise, then trailers **descending**, so that the newest version of
 //! a key comes first. This is RocksDB's order (`db/dbformat.h`), so tables need no translation.
 //!
-//! Invariant: an internal key has at least [`TRAILER_BYTES`] bytes. Decoders check it once, where
-//! bytes enter; [`user_key`] and [`trailer`] rely on it.
+//! Invariant: an internal key has at least [`TRAILER_BYTES`] bytes. Decoders check this once, where
+//! bytes are read; [`user_key`] and [`trailer`] rely on it.
 
 use std::cmp::Ordering;
 
@@ -35,11 +35,11 @@ pub(crate) const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 /// Bytes of an internal key after the user key.
 pub(crate) const TRAILER_BYTES: usize = 8;
 
-/// The largest kind byte that sorts before every kind a table can hold at one sequence number.
+/// The kind byte that sorts before every kind that a table can hold at one sequence number.
 /// A seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
 pub(crate) const SEEK_KIND: u8 = 0xff;
 
-/// The kinds of entry Maypole writes. Tables of others may hold more: readers see the raw byte.
+/// The kinds of entry that Maypole writes. Foreign tables may hold more: readers see the raw byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {
@@ -49,12 +49,12 @@ pub(crate) enum EntryKind {
     Value = 1,
     /// A tombstone for one key that was written at most once. Read only.
     SingleDeletion = 7,
-    /// A tombstone for `[start, end)`; lives in its own block.
+    /// A tombstone for `[start, end)`, stored in a separate block.
     RangeDeletion = 0x0f,
 }
 
 impl EntryKind {
-    /// The kind a stored byte stands for, if it is one this engine gives a meaning to.
+    /// The kind of a stored byte, if this engine supports it.
     #[inline]
     pub fn from_byte(byte: u8) -> Option<EntryKind> {
         match byte {
@@ -66,7 +66,7 @@ impl EntryKind {
         }
     }
 
-    /// As [`EntryKind::from_byte`], of an entry of one key: a range deletion is none.
+    /// As [`EntryKind::from_byte`], for an entry of one key, which a range deletion is not.
     #[inline]
     pub fn of_point(byte: u8) -> Option<EntryKind> {
         match byte {
@@ -78,7 +78,7 @@ impl EntryKind {
     }
 }
 
-/// What RocksDB calls an entry of this kind.
+/// RocksDB's name for an entry of this kind.
 pub(crate) fn kind_name(kind: u8) -> &'static str {
     match kind {
         0 => "deletion",
@@ -95,7 +95,7 @@ pub(crate) fn kind_name(kind: u8) -> &'static str {
     }
 }
 
-/// A user key and a kind in words: how messages name an entry.
+/// A user key and a kind in words, for messages about an entry.
 pub(crate) fn entry_in_words(user_key: &[u8], kind: u8) -> String {
     /// Longer keys are cut.
     const MOST_KEY_BYTES: usize = 200;
@@ -135,12 +135,13 @@ pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
 }
 
 /// The largest key of a file whose last range deletion ends before `end` and that holds no entry
-/// from there on: a key that no entry has, and before all entries of `end`. As in RocksDB.
+/// from `end` on: a key that no entry has, and that sorts before all entries of `end`. As in
+/// RocksDB.
 pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
     internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
 }
 
-/// Whether a file whose largest internal key is `largest` holds nothing from `user_key` on.
+/// Whether a file whose largest internal key is `largest` holds no entry from `user_key` on.
 #[inline]
 pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
     match self::user_key(largest).cmp(user_key) {
@@ -150,11 +151,11 @@ pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
     }
 }
 
-/// The first user key behind a file whose largest internal key is `largest`.
+/// The first user key after a file whose largest internal key is `largest`.
 pub(crate) fn user_key_behind(largest: &[u8]) -> Vec<u8> {
     let mut end = user_key(largest).to_vec();
     if !is_range_end(largest) {
-        // The key right after `key` is `key` with a zero byte appended.
+        // The successor of `key` is `key` with a zero byte appended.
         end.push(0);
     }
     end

@@ -10,20 +10,21 @@
 //! Neon       registers of 128 bits              AArch64: Bloom's queries; the rest is portable
 //! ```
 //!
-//! The choice is made at run time: a reader keeps an [`Isa`], and [`dispatch!`] turns it into one of
-//! these types. So the library can be built for any x86-64 processor.
+//! The choice is made at run time: a reader keeps an [`Isa`], and [`dispatch!`] maps it to one of
+//! these types, so that the library can be built for any x86-64 processor.
 //!
-//! **Why calling a kernel is sound.** A function compiled for AVX2 must not run where AVX2 is
-//! missing, so a call is `unsafe`. A value of `Avx2`, `Avx512` or `Neon` is the proof: its field is
-//! private, and a value is made only where the processor was asked. Whoever holds one may call.
+//! **Why calling a kernel is sound.** A function compiled for AVX2 must not run on a processor
+//! without AVX2, so a call is `unsafe`. A value of `Avx2`, `Avx512` or `Neon` is the proof: its
+//! field is private, and a value is created only after the processor was checked. The holder of a
+//! value may call.
 //!
 //! The families share one list of features for each type. Each needs only a part of the AVX-512
-//! list, but every processor that has one family's part has the others' too.
+//! list, but every processor that has one family's part has the other parts too.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Needs nothing of the processor.
+/// No requirements on the processor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Portable;
 
@@ -46,7 +47,7 @@ pub(super) struct Avx512(Avx2);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Neon(());
 
-/// An instruction set. A value exists only where the processor has it.
+/// An instruction set. A value exists only if the processor has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Isa {
     Portable,
@@ -58,8 +59,8 @@ pub(super) enum Isa {
     Neon(Neon),
 }
 
-/// Evaluates `$answer` with `$kernels` bound to [`Portable`] or to the proof in an [`Isa`]: the only
-/// place where code chooses between instruction sets.
+/// Evaluates `$answer` with `$kernels` bound to [`Portable`] or to the proof in an [`Isa`]. This is
+/// the only place where code chooses between instruction sets.
 macro_rules! dispatch {
     ($isa:expr, $kernels:ident => $answer:expr) => {
         match $isa {
@@ -79,7 +80,7 @@ macro_rules! dispatch {
 pub(super) use dispatch;
 
 impl Isa {
-    /// The best this processor has.
+    /// The best instruction set of this processor.
     pub fn detect() -> Isa {
         #[cfg(target_arch = "x86_64")]
         if let Some(avx2) = Avx2::detect() {
@@ -92,7 +93,8 @@ impl Isa {
         Isa::Portable
     }
 
-    /// All that this processor has, the best last: tests run every kernel, not only the fastest.
+    /// All instruction sets of this processor, the best last: tests run every kernel, not only the
+    /// fastest.
     #[cfg(test)]
     pub fn available() -> Vec<Isa> {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -109,7 +111,7 @@ impl Isa {
     }
 }
 
-// The standard library asks the processor once and remembers the answers.
+// The standard library queries the processor once and remembers the result.
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
@@ -120,7 +122,7 @@ impl Avx2 {
         .then(|| Avx2 { slow_products: is_intel() })
     }
 
-    /// Whether eight products of 32 bits take long: 10 cycles on Intel's processors, 3 on AMD's Zen
+    /// Whether eight products of 32 bits are slow: 10 cycles on Intel's processors, 3 on AMD's Zen
     /// (VPMULLD at <https://uops.info>).
     #[inline(always)]
     pub fn has_slow_products(self) -> bool {
@@ -128,9 +130,9 @@ impl Avx2 {
     }
 }
 
-/// What the processor says of its maker: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. No lock guards it: a
-/// child that is forked while another thread asks would wait for that thread for ever. Two threads
-/// that ask at once get the same answer.
+/// The processor's manufacturer: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. No lock guards it, because
+/// a child that is forked while another thread holds the lock would wait for ever. Two threads that
+/// read it at once get the same result.
 #[cfg(target_arch = "x86_64")]
 static MAKER: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cfg(target_arch = "x86_64")]
@@ -140,7 +142,8 @@ const INTEL: u8 = 1;
 #[cfg(target_arch = "x86_64")]
 const ANOTHER: u8 = 2;
 
-/// The answer is kept: a virtual machine's host gives it, which takes microseconds.
+/// The result is kept, because in a virtual machine it comes from the host, which takes
+/// microseconds.
 #[cfg(target_arch = "x86_64")]
 fn is_intel() -> bool {
     let mut maker = MAKER.load(Ordering::Relaxed);
@@ -188,8 +191,7 @@ impl Neon {
 #[cfg(target_arch = "x86_64")]
 static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Builders and readers made from now on use AVX2 at most: to measure what a processor without
-/// AVX-512 would do.
+/// Makes builders and readers use AVX2 at most from now on, to measure a processor without AVX-512.
 #[doc(hidden)]
 pub fn forbid_avx512() {
     #[cfg(target_arch = "x86_64")]
@@ -205,7 +207,7 @@ mod tests {
     fn the_maker_is_the_one_that_the_system_names() {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let maker = info.lines().find_map(|line| line.strip_prefix("vendor_id\t: "));
-        // Asked, and remembered.
+        // The second call returns the remembered result.
         for _ in 0..2 {
             assert_eq!(is_intel(), maker == Some("GenuineIntel"));
         }

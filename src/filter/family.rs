@@ -1,12 +1,11 @@
-//! The words that the whole library speaks: families and what is wanted of them, hashes, and how a
-//! block is to be read.
+//! The terms of the whole library: families and their targets, hashes, and the encoding of a block.
 
 use std::fmt;
 
 use super::bloom::sizing::bloom_millibits_for_fpr;
 
-/// The 64-bit hash of a user key ([`crate::hash64`]). Only legacy filters are fed another:
-/// [`FilterReader::hash_kind`](super::FilterReader::hash_kind) tells.
+/// The 64-bit hash of a user key ([`crate::hash64`]). Only legacy filters take another hash,
+/// according to [`FilterReader::hash_kind`](super::FilterReader::hash_kind).
 ///
 /// ```
 /// use maypole::filter::KeyHash;
@@ -44,7 +43,8 @@ pub enum Family {
     Fuse,
 }
 
-/// How the bytes of a filter block are to be read. A table stores each kind under a name of its own. Within RocksDB's kind the block's last bytes tell the families apart.
+/// The encoding of a filter block. A table stores each kind under a different name. Within
+/// RocksDB's kind the last bytes of the block distinguish the families.
 ///
 /// ```
 /// use maypole::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
@@ -70,7 +70,7 @@ pub enum FilterEncoding {
     BinaryFuse,
 }
 
-/// What a filter is fed.
+/// The hash that a filter takes.
 ///
 /// ```
 /// use maypole::filter::{FilterBuilder, FilterSpec, HashKind};
@@ -91,19 +91,19 @@ pub enum HashKind {
     LegacyHash32,
 }
 
-/// What a family's builder has to reach.
+/// The target of a family's builder.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Target {
     /// Thousandths of a stored bit for each key.
     MillibitsPerKey(u32),
-    /// The false-positive rate of RocksDB's Bloom filter of so many thousandths of a bit a key.
+    /// The false-positive rate of RocksDB's Bloom filter with this many thousandths of a bit a key.
     LikeBloom(u32),
     /// A false-positive rate.
     Fpr(f64),
 }
 
 impl Target {
-    /// The size of a RocksDB Bloom filter that serves this target.
+    /// The size of a RocksDB Bloom filter that meets this target.
     pub fn bloom_millibits(self) -> u32 {
         match self {
             Target::MillibitsPerKey(millibits) | Target::LikeBloom(millibits) => millibits,
@@ -112,7 +112,7 @@ impl Target {
     }
 }
 
-/// Why a spec is no filter: one line that names what was given and what is possible.
+/// Why a spec is invalid: one line with the input and the valid forms.
 ///
 /// ```
 /// use maypole::filter::FilterSpec;
@@ -125,7 +125,7 @@ pub struct SpecError(pub(crate) String);
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It quotes what was given, line breaks too.
+        // The text quotes the input, including line breaks.
         self.0.chars().try_for_each(|character| match character.is_control() {
             true => write!(f, "{}", character.escape_default()),
             false => write!(f, "{character}"),

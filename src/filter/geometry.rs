@@ -4,23 +4,23 @@ use super::anatomy::trace::QueryTrace;
 use super::family::KeyHash;
 use crate::memory::LineBuf;
 
-/// The few numbers of a stored filter. They are read from the end of its block and checked against
+/// The parameters of a stored filter. They are read from the end of its block and checked against
 /// its length. The block itself is passed to every call, so that a geometry stays small: at most 20
-/// bytes, so that a reader's hot part fits half a cache line.
+/// bytes, so that a reader's hot part fits into half a cache line.
 ///
-/// A `parse` that succeeds has checked everything that the other calls rely on.
+/// A successful `parse` has checked everything that the other calls rely on.
 pub(super) trait Geometry: Copy {
-    /// Reads the geometry of the filter in `block`, or says in a few words why it cannot be trusted.
-    /// `block` may be any bytes. Nothing is allocated, nothing panics.
+    /// Reads the geometry of the filter in `block`, or returns in a few words why it cannot be
+    /// trusted. `block` may be any bytes. This neither allocates nor panics.
     fn parse(block: &LineBuf) -> Result<Self, &'static str>;
 
     /// Starts to fetch every line that [`Geometry::finish`] will need. Returns the key's position:
-    /// a line or a slot, as the family likes.
+    /// a line or a slot, depending on the family.
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32;
 
-    /// The answer: `false` only when no key with this hash was added. `position` should be what
-    /// `prepare` returned for the same block and hash. With any other it stays memory-safe, does not
-    /// panic, and may answer anything.
+    /// The answer: `false` only when no key with this hash was added. `position` should be the
+    /// value that `prepare` returned for the same block and hash. With any other value this stays
+    /// memory-safe, does not panic, and may return anything.
     fn finish(&self, block: &LineBuf, hash: KeyHash, position: u32) -> bool;
 
     /// Both steps at once: the latency of one query.
@@ -29,8 +29,7 @@ pub(super) trait Geometry: Copy {
         self.finish(block, hash, self.prepare(block, hash))
     }
 
-    /// Answers for many hashes and keeps many trips to memory under way. Both slices have the same
-    /// length.
+    /// Answers many hashes and keeps many cache misses in flight. Both slices have the same length.
     fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
         for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             let mut positions = [0; BATCH];
@@ -43,10 +42,10 @@ pub(super) trait Geometry: Copy {
         }
     }
 
-    /// The false-positive rate to expect when the filter holds `keys` keys.
+    /// The expected false-positive rate when the filter holds `keys` keys.
     fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64;
 
-    /// How the answer comes about, bit by bit, as the family's definition says. Slow.
+    /// How the answer is computed, bit by bit, as the family's definition says. Slow.
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace;
 }
 

@@ -1,9 +1,9 @@
 //! [`HashList`]: the key hashes of one filter while its table is being written.
 //!
-//! A filter's size depends on the number of keys, which is known only at the end. So the hashes wait:
-//! 8 bytes a key, in chunks of fixed size. One growing `Vec` would hold the old and the new copy
-//! together at every doubling: up to 3 × 8 bytes a key at the peak, and a copy of everything. Chunks
-//! cost at most one unfilled chunk.
+//! A filter's size depends on the number of keys, which is known only at the end. So the hashes are
+//! kept: 8 bytes a key, in chunks of fixed size. One growing `Vec` would hold the old and the new
+//! copy at the same time at every doubling: up to 3 × 8 bytes a key at the peak, and a copy of
+//! everything. Chunks cost at most one unfilled chunk.
 
 use super::family::KeyHash;
 
@@ -15,7 +15,7 @@ const CHUNK_HASHES: usize = 8192;
 pub(crate) struct HashList {
     /// Each has exactly [`CHUNK_HASHES`].
     full: Vec<Vec<KeyHash>>,
-    /// The chunk that is being filled; empty only while the list is.
+    /// The chunk that is being filled; empty only if the list is empty.
     open: Vec<KeyHash>,
 }
 
@@ -28,7 +28,7 @@ impl HashList {
         self.open.push(hash);
     }
 
-    /// Only the first chunk grows from nothing: most lists of a small table never fill it.
+    /// Only the first chunk grows from nothing, because most lists of a small table never fill it.
     #[cold]
     fn start_chunk(&mut self) {
         let filled = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK_HASHES));

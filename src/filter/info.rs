@@ -1,7 +1,8 @@
-//! [`FamilyInfo`]: what the rest of the crate must know of a family. One value in each family's folder.
+//! [`FamilyInfo`]: what the rest of the crate needs to know about a family. Each family's folder
+//! has one.
 //!
-//! Code outside a family's folder names no family: it goes through the table in `families.rs`. Only
-//! queries do not come by here. A function pointer would cost them a jump that cannot be inlined, so
+//! Code outside a family's folder names no family, but uses the table in `families.rs`. Only
+//! queries do not use it: a function pointer would cost them a jump that cannot be inlined, so
 //! `reader.rs` has a variant for each family's reader.
 
 use super::anatomy::parts::BandParts;
@@ -14,15 +15,15 @@ pub(crate) struct FamilyInfo {
     pub family: Family,
     /// The name in specs and reports.
     pub name: &'static str,
-    /// `None` for a family that is read and never written.
+    /// `None` for a family that is only read.
     pub limits: Option<Limits>,
     pub encoding: FilterEncoding,
     /// The name of the block in a table's metaindex. It belongs to the encoding: families that share
     /// the encoding share the name.
     pub metaindex_name: &'static str,
-    /// What a table's property `rocksdb.filter.policy` says.
+    /// The value of a table's property `rocksdb.filter.policy`.
     pub policy_name: &'static str,
-    /// The whole block. `None` when the family cannot serve these keys: a Bloom filter of the same
+    /// The whole block. `None` when the family does not suit these keys: a Bloom filter of the same
     /// target is made instead.
     pub build: fn(&HashList, Target) -> Option<LineBuf>,
     /// The stored bits a key and the false-positive rate of a filter of this many keys.
@@ -33,7 +34,7 @@ pub(crate) struct FamilyInfo {
     /// The parts of a stored filter whose keys are equations; `None` for every other block.
     pub inspect: fn(&[u8]) -> Option<BandParts>,
     /// Gives any bytes the trailer of a filter and cuts them to a size that fits, so that a fuzzer
-    /// gets past it. Fields of the trailer that can be believed are kept.
+    /// gets past the trailer. Valid fields of the trailer are kept.
     #[cfg(any(test, fuzzing))]
     pub repair: fn(&mut Vec<u8>),
 }
@@ -45,6 +46,6 @@ pub(crate) struct Limits {
     pub most_bits: f64,
     /// The lowest false-positive rate.
     pub lowest_rate: f64,
-    /// Stored bits a key with which about 1 % of absent keys pass: the default of reports.
+    /// Stored bits a key for a rate of about 1 %: the default of reports.
     pub default_bits: f64,
 }

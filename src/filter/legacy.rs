@@ -6,7 +6,7 @@
 //! ```text
 //! OFFSET   SIZE  MEANING
 //! 0        len   lines, each a power of two bytes: 64 on most machines, 128 on some
-//! len      1     k, 1 to 127: where newer filters have their marker
+//! len      1     k, 1 to 127, where newer filters have their marker
 //! len + 1  4     number of lines
 //! ```
 //!
@@ -25,7 +25,7 @@ use super::geometry::Geometry;
 use super::info::FamilyInfo;
 use crate::memory::LineBuf;
 
-/// Cache lines that machines have had.
+/// The sizes of cache lines that machines have had.
 const LINE_BYTES: RangeInclusive<usize> = 16..=1024;
 
 pub(super) const INFO: FamilyInfo = FamilyInfo {
@@ -48,7 +48,7 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
     },
 };
 
-/// A legacy Bloom filter's shape.
+/// The parameters of a legacy Bloom filter.
 #[derive(Clone, Copy)]
 pub(super) struct LegacyGeometry {
     lines: u32,
@@ -78,7 +78,7 @@ impl LegacyGeometry {
             .map(move |i| first.wrapping_add(step.wrapping_mul(i)) as usize & mask)
     }
 
-    /// The part of all bits that is set.
+    /// The share of all bits that is set.
     pub fn fill(&self, block: &LineBuf) -> f64 {
         let payload = self.payload(block);
         let ones: u64 = payload.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -137,7 +137,7 @@ impl Geometry for LegacyGeometry {
 
     fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64 {
         let bits_per_key = self.payload(block).len() as f64 * 8.0 / keys.max(1) as f64;
-        // Lines of other sizes than 64 are rare; the estimate for 64 is near enough.
+        // Lines of other sizes than 64 are rare, and the estimate for 64 is close enough.
         let keys_per_line = 512.0 / bits_per_key;
         let collisions = keys as f64 / 4_294_967_296.0;
         (cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)

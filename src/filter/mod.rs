@@ -1,9 +1,9 @@
 //! The filter block: a small structure, one for each table, that answers "is this key absent?".
 //!
-//! A point lookup in an LSM tree asks several tables, and most of them do not hold the key. A filter
-//! answers for a table without reading it: **no** is certain and saves the read; **maybe** is wrong
-//! for a few keys in a hundred, the *false-positive rate* ε. A smaller ε costs more bits a key, at
-//! least `log2(1/ε)` of them. The families are all fed the same 64-bit hash of the user key:
+//! A point lookup in an LSM tree queries several tables, and most of them do not hold the key. A
+//! filter answers for a table without reading it: **no** is certain and saves the read; **maybe**
+//! is wrong for a few keys in a hundred, the *false-positive rate* ε. A smaller ε costs more bits a
+//! key, at least `log2(1/ε)` of them. All families take the same 64-bit hash of the user key:
 //!
 //! ```text
 //! family  bits a key at 1 %   how it answers                                  format
@@ -14,10 +14,10 @@
 //! fuse          7.9           is a xor of 3 slots the key's fingerprint?      Maypole's own
 //! ```
 //!
-//! The way of a filter: a [`FilterSpec`] says what is wanted. A [`FilterBuilder`] takes the hashes of
-//! a table's keys and turns them into a [`FilterBlock`]. A [`FilterReader`] is opened over the stored
-//! bytes and asked. Many filters at once are asked in two steps: [`FilterReader::prepare`] starts the
-//! trip to memory, [`FilterReader::finish`] answers.
+//! How a filter is used: a [`FilterSpec`] describes it. A [`FilterBuilder`] takes the hashes of a
+//! table's keys and turns them into a [`FilterBlock`]. A [`FilterReader`] is opened over the stored
+//! bytes and queried. Queries of many filters take two steps: [`FilterReader::prepare`] starts to
+//! fetch the memory, [`FilterReader::finish`] answers.
 //!
 //! ```
 //! use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -34,28 +34,29 @@
 //! # Ok::<(), maypole::filter::SpecError>(())
 //! ```
 //!
-//! **Trust.** A filter must never hide a key that is there. After a build every hash is asked before
-//! the block is handed out. Stored bytes are input: a reader over bytes that are not exactly what
-//! their format says answers "maybe" to everything and says why ([`FilterReader::untrusted`]).
+//! **Trust.** A filter must never hide a key that is there. After a build every hash is queried
+//! before the block is returned. Stored bytes are input: a reader over bytes that are not exactly
+//! as their format says answers "maybe" to everything and reports why
+//! ([`FilterReader::untrusted`]).
 //!
-//! **What is absent:** keys, prefixes, levels, files, counters. The filter sees hashes and bytes. It
-//! imports nothing of the crate but buffers (`memory`).
+//! **Absent on purpose:** keys, prefixes, levels, files, counters. The filter sees hashes and
+//! bytes. It imports nothing of the crate but buffers (`memory`).
 //!
 //! # Where to read
 //!
 //! ```text
-//! family.rs  spec.rs        the words: families, hashes, what is wanted
-//! info.rs  families.rs      what must be known of a family; the table of all
+//! family.rs  spec.rs        the terms: families, hashes, specs
+//! info.rs  families.rs      the description of a family; the table of all
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
-//! geometry.rs               what a family's reader must do
-//! anatomy/                  what a stored filter is made of; how an answer comes about, bit by bit
+//! geometry.rs               the contract of a family's reader
+//! anatomy/                  the parts of a stored filter; how an answer is computed, bit by bit
 //! bloom/plain.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
 //! cpu.rs                    vector instructions; then the `kernel.rs` and `x86.rs` of a family
 //! ```
 //!
-//! In the folder of a family the same name means the same thing:
+//! In the folders of all families the same name means the same thing:
 //!
 //! ```text
 //! mod.rs      the idea                        kernel.rs   the hot loops, for every processor
@@ -69,16 +70,18 @@
 //! # How to add a family
 //!
 //! 1. A folder with a builder, `build(&HashList, Target) -> Option<LineBuf>`: the whole block, or
-//!    `None` when it cannot serve these keys. And a reader: a `Geometry`.
-//! 2. In its `mod.rs` the value `INFO`, a `FamilyInfo`. It has all that the rest of the crate must
-//!    know of the family: name, limits, the names in the file, sizes, the repair for fuzzers.
-//! 3. Its line in `families.rs`, a name in `Family`, and for a format of its own one in
-//!    `FilterEncoding`. Specs, policies, budgets, tables, `compare`, `size` and `structures` follow.
-//! 4. The reader in `reader.rs`: a variant of `AnyGeometry`, and what the compiler then asks for. A new
-//!    kind of answer is a variant of [`QueryTrace`], with its arms in the command line's
-//!    `explain/text.rs` and `explain/json.rs`.
-//! 5. **Where the compiler does not ask:** its specs in `tests.rs`, where the promises of every family
-//!    are tested; `annotate/filter.rs`, which is independent on purpose; a fuzz target in
+//!    `None` when the family does not suit these keys. And a reader: a `Geometry`.
+//! 2. In its `mod.rs` the value `INFO`, a `FamilyInfo`. It has everything that the rest of the
+//!    crate needs to know about the family: name, limits, the names in the file, sizes, the repair
+//!    for fuzzers.
+//! 3. Its line in `families.rs`, a name in `Family`, and for a new format a name in
+//!    `FilterEncoding`. Specs, policies, budgets, tables, `compare`, `size` and `structures`
+//!    follow.
+//! 4. The reader in `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler then
+//!    requires. A new kind of answer is a variant of [`QueryTrace`], with its arms in the command
+//!    line's `explain/text.rs` and `explain/json.rs`.
+//! 5. **What the compiler does not require:** its specs in `tests.rs`, where the contract of every
+//!    family is tested; `annotate/filter.rs`, which is independent on purpose; a fuzz target in
 //!    `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of `compare` and the bytes in
 //!    `docs/format.md`.
 //!

@@ -1,10 +1,10 @@
-//! [`FilterReader`]: asks a stored filter.
+//! [`FilterReader`]: answers queries from a stored filter.
 //!
-//! Opening never fails. The bytes come from a disk. When they are not exactly what their format says,
+//! Opening never fails. The bytes come from a disk. If they are not exactly as their format says,
 //! the reader answers "maybe" to everything, which costs reads and loses nothing. RocksDB answers
-//! "no" to everything where a block has five bytes or less; here the answer is "maybe", because an
-//! empty filter and a damaged one look alike. A caller who knows from the table's properties that no
-//! key was added may say "no" without asking here.
+//! "no" to everything if a block has five bytes or less; here the answer is "maybe", because an
+//! empty filter and a damaged one look alike. A caller that knows from the table's properties that
+//! no key was added may answer "no" without a query.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use super::ribbon::query::RibbonGeometry;
 use super::{bloom, ribbon};
 use crate::memory::{LINE_BYTES, LineBuf};
 
-/// A stored filter, ready to be asked. Shared freely between threads.
+/// A stored filter, ready for queries. Threads can share it freely.
 ///
 /// ```
 /// use maypole::filter::{FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
@@ -30,18 +30,18 @@ use crate::memory::{LINE_BYTES, LineBuf};
 /// let block = builder.finish().expect("there are keys");
 /// let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
 ///
-/// // Several filters, or several keys: all trips to memory start before the first is awaited.
+/// // Several filters, or several keys: all cache misses start before the first is awaited.
 /// let hashes: Vec<u64> = (990u64..1010).map(|i| hash64(&i.to_le_bytes())).collect();
 /// let queries: Vec<_> = hashes.iter().map(|&hash| filter.prepare(hash)).collect();
 /// let answers: Vec<bool> = queries.into_iter().map(|query| filter.finish(query)).collect();
 /// assert!(answers[..10].iter().all(|&maybe| maybe), "the first ten are in the filter");
 ///
-/// // One filter does the same by itself.
+/// // One filter can do the same in one call.
 /// let mut many = vec![false; hashes.len()];
 /// filter.may_contain_many(&hashes, &mut many);
 /// assert_eq!(many, answers);
 ///
-/// // Bytes that are no filter are opened too. They lose no key.
+/// // Bytes that are not a filter are opened too. They lose no key.
 /// let broken = FilterReader::from_bytes(b"no filter", FilterEncoding::RocksDb);
 /// assert!(broken.untrusted().is_some() && broken.may_contain(hash64(b"any")));
 /// # Ok::<(), maypole::filter::SpecError>(())
@@ -52,7 +52,7 @@ pub struct FilterReader {
     block: LineBuf,
 }
 
-/// A query whose memory is on its way: see [`FilterReader::prepare`].
+/// A query whose memory is being fetched: see [`FilterReader::prepare`].
 ///
 /// ```
 /// use maypole::filter::{FilterBuilder, FilterSpec};
@@ -63,7 +63,7 @@ pub struct FilterReader {
 /// let filter = builder.finish().expect("a key makes a filter").into_reader();
 ///
 /// let query = filter.prepare(hash64(b"apple"));
-/// // Other work can be done here, while the line comes from memory.
+/// // Other work can be done here, while the line is fetched from memory.
 /// assert!(filter.finish(query));
 /// # Ok::<(), maypole::filter::SpecError>(())
 /// ```
@@ -81,10 +81,10 @@ impl PreparedQuery {
     }
 }
 
-/// What was found at the end of the block.
+/// The filter that was found in the block.
 #[derive(Clone, Copy)]
 enum AnyGeometry {
-    /// Answers "maybe", and why.
+    /// Answers "maybe", for this reason.
     Untrusted(&'static str),
     LegacyBloom(LegacyGeometry),
     Bloom(BloomGeometry),
@@ -148,14 +148,14 @@ impl FilterReader {
         FilterReader::open(LineBuf::copy_from(bytes), encoding)
     }
 
-    /// A filter whose bytes could not be had, and why. It answers "maybe" to everything.
+    /// A filter whose bytes could not be read, and the reason. It answers "maybe" to everything.
     pub(crate) fn without_bytes(reason: &'static str) -> FilterReader {
         FilterReader { geometry: AnyGeometry::Untrusted(reason), block: LineBuf::copy_from(&[]) }
     }
 
-    /// First step of a query: starts to fetch what [`FilterReader::finish`] will need. Prepare many
-    /// queries, of one filter or of several, before finishing the first: their trips to memory
-    /// overlap.
+    /// First step of a query: starts to fetch the memory that [`FilterReader::finish`] will need.
+    /// Prepare many queries, of one filter or of several, before finishing the first, so that their
+    /// cache misses overlap.
     #[inline(always)]
     pub fn prepare(&self, hash: KeyHash) -> PreparedQuery {
         let position = match &self.geometry {
@@ -166,7 +166,7 @@ impl FilterReader {
     }
 
     /// Second step: `false` means that no key with this hash was added. The query must come from
-    /// this reader; the answer to any other has no meaning.
+    /// this reader; the answer to any other is meaningless.
     #[inline(always)]
     pub fn finish(&self, query: PreparedQuery) -> bool {
         match &self.geometry {
@@ -186,7 +186,7 @@ impl FilterReader {
         }
     }
 
-    /// [`FilterReader::may_contain`], unless the filter is to be fed another hash or cannot be trusted.
+    /// [`FilterReader::may_contain`], unless the filter takes another hash or cannot be trusted.
     #[inline(always)]
     pub(crate) fn answer_for(&self, hash: KeyHash) -> Option<bool> {
         match &self.geometry {
@@ -196,8 +196,8 @@ impl FilterReader {
         }
     }
 
-    // The common family is asked inline: it takes a few instructions, and its callers keep their
-    // registers. The others are calls.
+    // The query of the common family is inlined: it takes a few instructions, and its callers keep
+    // their registers. The others are calls.
 
     #[inline(never)]
     fn prepare_other(&self, hash: KeyHash) -> u32 {
@@ -228,7 +228,7 @@ impl FilterReader {
         );
     }
 
-    /// How the answer for a hash comes about, bit by bit. Slow, for a reader to look at.
+    /// How the answer for a hash is computed, bit by bit. Slow; meant for people.
     #[cold]
     pub fn trace(&self, hash: KeyHash) -> QueryTrace {
         let reason = self.untrusted().unwrap_or_default();
@@ -247,7 +247,7 @@ impl FilterReader {
         }
     }
 
-    /// The family found, unless the filter is [`FilterReader::untrusted`].
+    /// The filter's family, unless the filter is [`FilterReader::untrusted`].
     pub fn family(&self) -> Option<Family> {
         match self.geometry {
             AnyGeometry::Untrusted(_) => None,
@@ -259,7 +259,7 @@ impl FilterReader {
         }
     }
 
-    /// What the filter must be fed.
+    /// The hash that the filter takes.
     pub fn hash_kind(&self) -> HashKind {
         match self.geometry {
             AnyGeometry::LegacyBloom(_) => HashKind::LegacyHash32,
@@ -276,8 +276,8 @@ impl FilterReader {
         }
     }
 
-    /// The part of a Bloom filter's bits that is set, 0 to 1; `None` for other families. Reads the
-    /// whole filter. Near one half is right; much more means more keys than it was sized for.
+    /// The share of a Bloom filter's bits that is set, 0 to 1; `None` for other families. Reads the
+    /// whole filter. It should be near one half; much more means more keys than it was sized for.
     pub fn fill(&self) -> Option<f64> {
         match &self.geometry {
             AnyGeometry::LegacyBloom(geometry) => Some(geometry.fill(&self.block)),
@@ -300,8 +300,8 @@ impl FilterReader {
         self.block.len() as f64 * 8.0 / keys as f64
     }
 
-    /// The false-positive rate to expect when the filter holds `keys` keys, 0 to 1. 1 when it is
-    /// [`FilterReader::untrusted`].
+    /// The expected false-positive rate when the filter holds `keys` keys, 0 to 1. It is 1 for a
+    /// filter that is [`FilterReader::untrusted`].
     pub fn predicted_fpr(&self, keys: u64) -> f64 {
         of_family!(self.geometry, untrusted => 1.0, g => g.predicted_fpr(&self.block, keys))
     }
@@ -311,7 +311,7 @@ impl FilterReader {
         &self.block
     }
 
-    /// Bytes of memory the filter holds: what a cache charges.
+    /// Bytes of memory that the filter holds: what a cache charges.
     pub fn memory_bytes(&self) -> usize {
         size_of::<FilterReader>() + self.block.memory_bytes()
     }

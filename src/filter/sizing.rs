@@ -1,25 +1,25 @@
-//! How large a filter must be, and which false-positive rate is predicted for it, before it is built.
-//! Gathered for users. The arithmetic is in the `sizing.rs` of each family; `FamilyInfo::expected`
-//! leads to it. Legacy Bloom and partitioned filters are only read, never written: nothing predicts
-//! them before.
+//! The size of a filter, and the false-positive rate that is predicted for it before it is built.
+//! These are entry points for users. The arithmetic is in the `sizing.rs` of each family, which
+//! `FamilyInfo::expected` calls. Legacy Bloom and partitioned filters are only read, never written,
+//! so nothing predicts them in advance.
 //!
-//! Where the rate of a stored filter is predicted, each by its `predicted_fpr`:
+//! Where the rate of a stored filter is predicted, always by a method `predicted_fpr`:
 //!
 //! ```text
-//! any family            `FilterReader`, reader.rs, which asks one of the next four
+//! any family            `FilterReader`, reader.rs, which calls one of the next four
 //! Bloom                 bloom/query.rs, by the formula in bloom/sizing.rs
 //! Ribbon                `Layout`, ribbon/layout.rs
 //! bumped ribbon         burr/query.rs
 //! legacy Bloom          legacy.rs: Bloom's formula, and collisions of 32-bit hashes
 //! a partitioned filter  `SstReader::filter` in table/sst/reader.rs: its parts, by bytes
 //! what a table states   its property maypole.filter.predicted.fpr, set by table/builder.rs and read
-//!                       by table/filter/info.rs. `Db::stats` asks only for it, so a table of
-//!                       RocksDB's has none there
-//! explain               the property, else the asked part's own: table/lookup/recorder.rs
+//!                       by table/filter/info.rs. `Db::stats` uses only this property, so a table
+//!                       of RocksDB has no predicted rate there
+//! explain               the property, else that of the queried part: table/lookup/recorder.rs
 //! ```
 //!
-//! The figure to measure a filter by is `log2(1/ε)`: no filter with false-positive rate ε can take
-//! fewer bits a key (Carter et al., STOC 1978).
+//! Filters are compared with `log2(1/ε)`: no filter with false-positive rate ε can take fewer bits
+//! a key (Carter et al., STOC 1978).
 
 use super::bloom;
 use super::family::{Family, Target};
@@ -34,8 +34,8 @@ pub fn lower_bound_bits_per_key(fpr: f64) -> f64 {
     -fpr.log2()
 }
 
-/// The false-positive rate to expect of a filter of `family` with so many stored bits for each of
-/// `keys` keys. `None` where a Bloom filter is made instead, as for few keys, and for a family that is
+/// The expected false-positive rate of a filter of `family` with this many stored bits for each of
+/// `keys` keys. `None` if a Bloom filter is made instead, as for few keys, and for a family that is
 /// never written.
 pub fn expected_fpr(family: Family, keys: usize, millibits_per_key: u32) -> Option<f64> {
     let (_, fpr) = (family.info().expected)(keys, Target::MillibitsPerKey(millibits_per_key))?;
@@ -43,7 +43,7 @@ pub fn expected_fpr(family: Family, keys: usize, millibits_per_key: u32) -> Opti
 }
 
 /// The stored bits for each of `keys` keys that a filter of `family` with at most the rate `fpr`
-/// takes. `None` where a Bloom filter is made instead, as for few keys, and for a family that is never
+/// takes. `None` if a Bloom filter is made instead, as for few keys, and for a family that is never
 /// written.
 pub fn expected_bits_per_key(family: Family, keys: usize, fpr: f64) -> Option<f64> {
     let (bits_per_key, _) = (family.info().expected)(keys, Target::Fpr(fpr))?;

@@ -1,5 +1,5 @@
-//! What every family promises, tested once for all of them: no key is ever missed, bytes that are
-//! not a filter answer "maybe", rates are as predicted, and RocksDB's bytes are met.
+//! The contract of every family, tested once for all of them: no key is ever missed, bytes that are
+//! not a filter answer "maybe", rates are as predicted, and RocksDB's bytes are reproduced.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -8,7 +8,7 @@ use super::hashes::HashList;
 use super::*;
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
 
-/// Every way to ask for a filter, at several sizes.
+/// Every way to specify a filter, at several sizes.
 const SPECS: &[&str] = &[
     "bloom(1)",
     "bloom(5)",
@@ -46,7 +46,7 @@ fn block_of(spec: &str, hashes: &[KeyHash]) -> FilterBlock {
     builder.finish().unwrap()
 }
 
-/// Builds, stores, opens again, and asks in all three ways.
+/// Builds, stores, opens again, and queries in all three ways.
 fn missed_keys(spec: &str, hashes: &[KeyHash]) -> usize {
     let block = block_of(spec, hashes);
     let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
@@ -76,15 +76,15 @@ fn no_filter_of_any_family_and_size_misses_a_key() {
             asked += keys;
         }
     }
-    println!("{asked} keys, each asked in three ways of {} filters, 0 missed", SPECS.len());
+    println!("{asked} keys, three kinds of query of {} filters, 0 missed", SPECS.len());
 }
 
 #[test]
 fn hashes_that_crowd_together_are_not_missed() {
     for spec in SPECS {
-        // The same hash again and again, apart from each other so that none is collapsed.
+        // The same hash many times, separated so that no filter skips the repetitions.
         let repeated: Vec<u64> = (0..4000).map(|i| if i % 2 == 0 { 42 } else { i }).collect();
-        // High bits alike, low bits alike, extremes.
+        // Equal high bits, equal low bits, extremes.
         let low: Vec<u64> = (0..4000).collect();
         let high: Vec<u64> = (0..4000u64).map(|i| i << 52).collect();
         let ends = vec![0, u64::MAX, 1, u64::MAX - 1, 1 << 63, (1 << 32) - 1, 1 << 32];
@@ -94,14 +94,14 @@ fn hashes_that_crowd_together_are_not_missed() {
     }
 }
 
-/// The many-filters version of the test above, for a change to a builder: a fault at the seams of a
-/// construction shows in one filter of a thousand. From no key to ten million.
+/// The version of the test above with many filters, for a change to a builder: a fault at the seams
+/// of a construction appears in one filter of a thousand. From no key to ten million.
 ///
 /// ```sh
 /// cargo test --release --lib no_key_is_missed_in_a_billion -- --ignored --nocapture
 /// ```
 ///
-/// `MAYPOLE_FILTER_QUERIES` is the number of queries; a billion unless it is given.
+/// `MAYPOLE_FILTER_QUERIES` is the number of queries; the default is a billion.
 #[test]
 #[ignore = "takes minutes; run by hand after a change to a builder, with --release"]
 fn no_key_is_missed_in_a_billion_queries() {
@@ -113,7 +113,7 @@ fn no_key_is_missed_in_a_billion_queries() {
     let mut of_family: Vec<(Family, u64)> = Vec::new();
     let mut sizes = vec![10_000_000, 0];
     while queries < wanted {
-        // As many small ones as large ones.
+        // As many small filters as large ones.
         let keys = sizes.pop().unwrap_or_else(|| 2f64.powf(rng.random_range(0.0..23.3)) as usize);
         let hashes = random_hashes(rng.random(), keys);
         for spec in SPECS {
@@ -258,7 +258,7 @@ fn rocksdbs_legacy_filter_is_read() {
     assert!((0.8..1.25).contains(&ratio), "observed / predicted: {ratio}");
 }
 
-/// Answers "maybe" to everything, in every way of asking, and says why.
+/// Checks that the filter answers "maybe" to everything, in every kind of query, and reports why.
 fn assert_untrusted(bytes: &[u8], encoding: FilterEncoding) {
     let filter = FilterReader::from_bytes(bytes, encoding);
     let tail = &bytes[bytes.len().saturating_sub(8)..];
@@ -273,7 +273,7 @@ fn assert_untrusted(bytes: &[u8], encoding: FilterEncoding) {
     assert!(hashes.iter().all(|&hash| filter.finish(filter.prepare(hash))));
 }
 
-/// A filter block of `lines` empty lines and this trailer: it would say no to every key.
+/// A filter block of `lines` empty lines and this trailer, which would answer "no" to every key.
 fn with_trailer(bytes: usize, trailer: [u8; 5]) -> Vec<u8> {
     [vec![0; bytes], trailer.to_vec()].concat()
 }
@@ -281,7 +281,7 @@ fn with_trailer(bytes: usize, trailer: [u8; 5]) -> Vec<u8> {
 #[test]
 fn malformed_filters_answer_maybe() {
     use FilterEncoding::{BinaryFuse, BumpedRibbon, RocksDb};
-    // Too short for anything, whatever the bytes.
+    // Too short for any filter, whatever the bytes.
     for encoding in [RocksDb, BumpedRibbon, BinaryFuse] {
         for length in 0..=6 {
             for byte in [0, 1, 6, 0x7f, 0xfe, 0xff] {
@@ -300,18 +300,18 @@ fn malformed_filters_answer_maybe() {
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, reserved, 0]), RocksDb);
         assert_untrusted(&with_trailer(128, [0xff, 0, 6, 0, reserved]), RocksDb);
     }
-    // Bloom: lengths that are no number of lines.
+    // Bloom: lengths that are not a number of lines.
     for bytes in [0, 1, 2, 63, 65, 127, 129, 191] {
         assert_untrusted(&with_trailer(bytes, [0xff, 0, 6, 0, 0]), RocksDb);
     }
-    // Ribbon: blocks that are none, lengths that are no number of segments.
+    // Ribbon: impossible numbers of blocks, lengths that are not a number of segments.
     for blocks in [0, 1] {
         assert_untrusted(&with_trailer(128, [0xfe, 9, blocks, 0, 0]), RocksDb);
     }
     for bytes in [0, 1, 15, 17, 127, 129] {
         assert_untrusted(&with_trailer(bytes, [0xfe, 9, 2, 0, 0]), RocksDb);
     }
-    // Markers that no family has, and RocksDB's "always true".
+    // Markers of no family, and RocksDB's "always true".
     for marker in (0x80..=0xfd).chain([0]) {
         assert_untrusted(&with_trailer(128, [marker, 0, 6, 0, 0]), RocksDb);
     }
@@ -332,7 +332,7 @@ fn a_block_cut_anywhere_is_untrusted_or_harmless() {
         let block = block_of(spec, &hashes);
         for length in (0..block.bytes().len()).step_by(37) {
             let filter = FilterReader::from_bytes(&block.bytes()[..length], block.encoding());
-            // A cut block ends in bits where its trailer was; those may happen to look like one.
+            // A cut block ends in bits instead of its trailer; those may happen to look like one.
             let missed = hashes.iter().filter(|&&hash| !filter.may_contain(hash)).count();
             assert!(missed == 0 || filter.untrusted().is_none(), "{spec} cut to {length}");
         }
@@ -345,7 +345,7 @@ fn no_bytes_make_a_reader_panic() {
     let hashes = random_hashes(6, 40);
     let mut answers = vec![false; hashes.len()];
     for _ in 0..100_000 {
-        // Short blocks with small numbers in the trailer: most reach past the first check.
+        // Short blocks with small numbers in the trailer: most pass the first check.
         let mut bytes = vec![0; 64 * rng.random_range(0..6) + rng.random_range(0..12)];
         rng.fill(&mut bytes[..]);
         for byte in bytes.iter_mut().rev().take(30) {
@@ -374,7 +374,8 @@ fn no_bytes_make_a_reader_panic() {
 
 #[test]
 fn a_build_that_loses_a_key_is_noticed() {
-    // RocksDB's legacy filter does not hold these hashes: the check that runs after every build.
+    // RocksDB's legacy filter does not hold these hashes, so the check that runs after every build
+    // fails.
     let stored = include_bytes!("../../tests/data/rocksdb-filters/bloom.filter");
     let filter = FilterReader::from_bytes(stored, FilterEncoding::RocksDb);
     let present: HashList = rocksdb_keys().iter().map(|key| hash64(key)).collect();

@@ -1,25 +1,25 @@
-//! A budget divided among sorted runs, so that absent lookups read least.
+//! Divides a budget among sorted runs, so that lookups of absent keys read as little as possible.
 //!
-//! A lookup of an absent key asks every sorted run. Run *i* lets it through with probability ε_i, so
-//! it reads Σ ε_i blocks in vain. Bits are worth most in small runs: one bit a key less in the last
-//! level pays for several bits in all the others. Minimising Σ ε_i for a given memory
-//! Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of a run is proportional to its size
-//! (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
+//! A lookup of an absent key queries every sorted run. Run *i* has a false positive with
+//! probability ε_i, so the lookup reads Σ ε_i blocks in vain. Bits are worth most in small runs:
+//! one bit a key less in the last level pays for several bits in all the others. Minimising Σ ε_i
+//! for a given memory Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of a run is
+//! proportional to its size (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
 //!
 //! ```text
 //! run         1        2        3         4
 //! keys        n        10 n     100 n     1000 n       each ten times the run before
 //! ε           λ n      10 λ n   100 λ n   1000 λ n
-//! bits a key  b + 3 d  b + 2 d  b + d     b            d: what a tenth of the rate costs
+//! bits a key  b + 3 d  b + 2 d  b + d     b            d: the bits for a tenth of the rate
 //! ```
 //!
-//! The sizes are those of the tree with the new table in it. λ is found by bisection on what the
-//! family really stores. In a tree with fewer than four runs, such as one just loaded, the share of
-//! the missing small runs stays free. Later writes will bring them.
+//! The sizes are those of the tree with the new table in it. λ is found by bisection on the bits
+//! that the family actually stores. In a tree with fewer than four runs, such as one just loaded,
+//! the share of the missing small runs stays free for later writes.
 //!
-//! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So when
-//! all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share are
-//! rewritten as soon as no other compaction is due.
+//! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So
+//! when all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share
+//! are rewritten as soon as no other compaction is due.
 
 use super::context::FilterContext;
 use crate::filter::Family;
@@ -31,17 +31,17 @@ pub enum Budget {
     BitsPerKey(f64),
 }
 
-/// Filters that let more than this through are not worth their look-up.
+/// Filters with a higher false-positive rate are not worth a query.
 pub const WORST_FPR: f64 = 0.6;
 
-/// No run gets a lower rate than this: beyond it bits buy nothing that could be measured.
+/// The lowest rate of a run: more bits bring no measurable gain.
 const BEST_FPR: f64 = 1e-4;
 
-/// How far filters may exceed what they should hold before tables are rewritten for it.
+/// The factor by which filters may exceed their budget before tables are rewritten for it.
 pub const SLACK: f64 = 1.05;
 
 impl Budget {
-    /// Of a tree of this many entries.
+    /// The bits for a tree of this many entries.
     pub fn bits(self, entries: u64) -> f64 {
         match self {
             Budget::Bytes(bytes) => bytes as f64 * 8.0,
@@ -56,8 +56,8 @@ pub fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
     rates.get(context.run).copied().unwrap_or(1.0)
 }
 
-/// The runs, filled up to four. A missing run is given the size that levels aim at: a tenth of the
-/// run below.
+/// The runs, filled up to four. A missing run gets the size that levels aim at: a tenth of the run
+/// below.
 fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
     let largest = run_entries.iter().copied().max().unwrap_or(0);
     let missing = (run_entries.len() as u32..4).map(|run| largest / 10u64.pow(run));
@@ -78,7 +78,7 @@ pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
             .map(|(rate, &n)| n as f64 * stored_bits(rate, family))
             .sum()
     };
-    // A larger λ costs less. At the ends, every rate is the lowest or 1.
+    // A larger λ costs fewer bits. At the ends, every rate is either the lowest or 1.
     let (mut low, mut high) = (-80.0, 0.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
@@ -90,7 +90,7 @@ pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     rates(high).collect()
 }
 
-/// Bits a key that a family stores for a rate, about: within 2 % from ten thousand keys.
+/// Approximate bits a key that a family stores for a rate: within 2 % from ten thousand keys on.
 pub fn stored_bits(rate: f64, family: Family) -> f64 {
     if rate > WORST_FPR {
         return 0.0;

@@ -1,8 +1,8 @@
-//! [`FilterContext`]: what a policy is told about the tree.
+//! [`FilterContext`]: the information about the tree that a policy gets.
 
 use crate::version::{FileMeta, LEVELS};
 
-/// What the tree looks like when a table is about to be written.
+/// The shape of the tree when a table is about to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilterContext {
     /// Whether no deeper level holds data.
@@ -12,13 +12,14 @@ pub(crate) struct FilterContext {
     /// Entries of each sorted run that a lookup may have to search, the new one included: every
     /// table of level 0, then every level that holds data.
     pub run_entries: Vec<u64>,
-    /// Which of them the table will be part of.
+    /// The index of the run that the table will be part of.
     pub run: usize,
 }
 
 impl FilterContext {
-    /// `new_entries` are about to join `level`, beside the tables that `levels` lists. Tables that
-    /// the new one replaces must not be among them: their entries would count twice.
+    /// The context of a table with `new_entries` that joins `level` and the tables that `levels`
+    /// lists. Tables that it replaces must not be among them, because their entries would count
+    /// twice.
     pub fn new(levels: &[Vec<&FileMeta>; LEVELS], level: usize, new_entries: u64) -> FilterContext {
         let mut run_entries: Vec<u64> = levels[0].iter().map(|file| file.entries).collect();
         let (mut run, mut depth) = (run_entries.len(), 0);

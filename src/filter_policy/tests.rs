@@ -48,7 +48,7 @@ fn a_wrong_policy_is_refused_in_one_line() {
         let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
         assert!(!error.contains('\n') && error.len() > 15, "{text}: {error}");
     }
-    // `bloom:10` reads as `bloom(10)`, and these do not: the message shows how they are written.
+    // `bloom:10` is accepted as `bloom(10)`, but these are not: the message shows the right form.
     for text in ["budget:64MiB", "budget", "levels:bloom(10)", "bottommost_none:bloom:10"] {
         let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
         assert!(error.contains("budget(SIZE, FAMILY)"), "{text}: {error}");
@@ -72,9 +72,9 @@ fn levels_and_the_bottommost_one_get_what_they_were_given() {
     assert!(hits.spec_for(&context(1, 0, &[1], true)).is_none());
 }
 
-/// Four runs, each ten times the one before, 10 bits a key of Bloom: the table of the theory
-/// says 0.0117 wasted reads where uniform bits give 0.0328, a factor of 2.79. Lines of one cache
-/// line cost a little more at low rates than the ideal filter of that table.
+/// Four runs, each ten times the previous one, 10 bits a key of Bloom: the table of the theory says
+/// 0.0117 wasted reads where uniform bits give 0.0328, a factor of 2.79. Blocks of one cache line
+/// cost a little more at low rates than the ideal filter of that table.
 #[test]
 fn a_budget_is_kept_and_wastes_fewer_reads_than_uniform_bits() {
     let runs = [1_000, 10_000, 100_000, 1_000_000];
@@ -90,8 +90,8 @@ fn a_budget_is_kept_and_wastes_fewer_reads_than_uniform_bits() {
     assert!(rates.is_sorted(), "a larger run must have the higher rate: {rates:?}");
 }
 
-/// Each level filled in turn from the last one up, as a bulk load does: what the tables hold
-/// together stays within the budget, and uses most of it.
+/// The levels are filled in turn from the last one up, as by a bulk load. The filters together stay
+/// within the budget, and use most of it.
 #[test]
 fn a_tree_that_is_loaded_bottom_up_stays_within_its_budget() {
     let policy = policy("budget(7/key, bloom)");

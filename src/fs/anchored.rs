@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   opened:    /data/db ──► directory 17 ── 000007.sst, CURRENT, …
-//!   moved:     /data/old ─► directory 17        the handle goes on here
+//!   moved:     /data/old ─► directory 17        the handle continues to use it
 //!   restored:  /data/db ──► directory 23        and never touches this
 //! ```
 //!
 //! A path whose parent is the directory's first name means a file of the open directory, and that
-//! name itself means the open directory: whatever has the names now. Every other path is as in
+//! name itself means the open directory, whatever has these names now. Every other path is as in
 //! [`RealFs`]. Paths stay as they were given, for errors.
 //!
-//! A directory that is removed has no file any more: nothing can be created there, and a file that
-//! lost its last name refuses to be synced (`real.rs`).
+//! A removed directory contains no files any more: nothing can be created there, and the sync of a
+//! file that has lost its last name fails (`real.rs`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(super) struct AnchoredFs {
     anchor: Arc<Anchor>,
-    /// How a file is opened to be read.
+    /// The function that opens a file for reading.
     open: OpenToRead,
-    /// Past the system's cache, as by [`super::DirectFs`].
+    /// Whether reads bypass the system's cache, as those of [`super::DirectFs`] do.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     is_direct: bool,
 }

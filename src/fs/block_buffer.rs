@@ -1,15 +1,17 @@
-//! [`BlockBuffer`]: memory for whole blocks of a device, which a read past the system's cache wants.
+//! [`BlockBuffer`]: memory for whole blocks of a device, which a read past the system's cache
+//! needs.
 //!
 //! ```text
 //!   file     │       ·      │       ·       │       ·       │      the device's blocks
 //!   wanted                  ├──── range ────┤
 //!   read             ├──────────────────────────────┤              whole blocks
-//!   buffer   ├ slack ┤──────────────────────────────┤              an address as the file's offset
+//!   buffer   ├ slack ┤──────────────────────────────┤              address aligned as the offset
 //! ```
 //!
-//! A file that is read through the system's cache has blocks of one byte: nothing is read besides.
+//! A file that is read through the system's cache has blocks of one byte, so only the range is
+//! read.
 
-/// Bytes that are used again and again, at an address which the device accepts.
+/// Reusable bytes at an address that the device accepts.
 #[derive(Default)]
 pub(super) struct BlockBuffer(Vec<u8>);
 
@@ -28,12 +30,12 @@ impl BlockRange {
         BlockRange { offset, bytes, block_bytes }
     }
 
-    /// Whether more is read than the range: blocks of more than one byte.
+    /// Whether more than the range is read, because blocks have more than one byte.
     pub fn is_in_blocks(self) -> bool {
         self.block_bytes > 1
     }
 
-    /// Where its first block starts, in the file.
+    /// The offset of its first block in the file.
     pub fn start(self) -> u64 {
         self.offset - self.skipped() as u64
     }
@@ -43,14 +45,14 @@ impl BlockRange {
         (self.offset % self.block_bytes as u64) as usize
     }
 
-    /// From the start of its first block to the end of the range. The last block may be cut by the
-    /// end of the file, so no read need bring more.
+    /// The number of bytes from the start of its first block to the end of the range. The end of
+    /// the file may cut the last block, so no read needs to return more.
     pub fn needed(self) -> usize {
         self.skipped() + self.bytes
     }
 
-    /// Where a read goes on that has brought `filled` bytes. It may end within a block: that one is
-    /// read again.
+    /// Where a read that has filled `filled` bytes continues. The bytes may end within a block,
+    /// which is then read again.
     pub fn next(self, filled: usize) -> usize {
         filled - filled % self.block_bytes
     }
@@ -62,19 +64,19 @@ impl BlockBuffer {
         let bytes = range.needed().next_multiple_of(range.block_bytes);
         let with_slack = bytes + range.block_bytes - 1;
         if self.0.len() < with_slack {
-            // A new one, so that nothing is copied.
+            // A new vector, so that nothing is copied.
             self.0 = vec![0; with_slack];
         }
         let start = self.0.as_ptr().align_offset(range.block_bytes);
         &mut self.0[start..start + bytes]
     }
 
-    /// What a read has brought of `range`.
+    /// The bytes of `range` in the blocks that were read.
     pub fn wanted(&mut self, range: BlockRange) -> &[u8] {
         &self.blocks(range)[range.skipped()..range.needed()]
     }
 
-    /// Its memory, for whoever decides whether it is kept.
+    /// The size of its memory, by which callers decide whether to keep it.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }

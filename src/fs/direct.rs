@@ -2,10 +2,10 @@
 //!
 //! The system reads the device's blocks straight into a program's memory. So offset, length and
 //! address must be multiples of the block size. A read goes to a `BlockBuffer` of the thread, and
-//! what was wanted is copied: 100 ns beside the 50 µs of a device.
+//! the wanted bytes are copied, which takes 100 ns, compared with the 50 µs of a device.
 //!
-//! Where the file system has no such reads, or wants larger multiples, files are read through the
-//! cache: a database works everywhere, and only its memory differs.
+//! Where the file system has no such reads, or needs larger multiples, files are read through the
+//! cache, so that a database works everywhere and only its memory differs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +20,13 @@ use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, RealFs, WritableFile
 use crate::error::Result;
 
 /// The operating system's file system, with files that are read past the system's cache. For a
-/// database whose memory is its block cache and nothing else: give that the memory which the
-/// system's cache had.
+/// database whose block cache is its only cache: give the block cache the memory that the system's
+/// cache would use.
 ///
-/// A lookup whose block is not in the block cache waits for the device each time. A scan is not read
-/// ahead by the system. Files are written as by [`RealFs`]; what the system keeps of a table is
-/// dropped when it is opened. Only Linux has this: elsewhere it is the same as `RealFs`.
+/// A lookup whose block is not in the block cache always waits for the device. The system does not
+/// read ahead for a scan. Files are written as by [`RealFs`]; the system's cached pages of a table
+/// are dropped when it is opened. Only Linux has such reads: elsewhere this is the same as
+/// `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -143,9 +144,9 @@ pub(super) mod linux {
     use crate::fs::system::{self, Borrowed};
     use crate::fs::{RandomAccessFile, past_end};
 
-    /// No device of today has larger blocks.
+    /// No current device has larger blocks.
     const BLOCK_BYTES: usize = 4096;
-    /// A thread keeps a buffer for ranges up to this.
+    /// A thread keeps a buffer for ranges of up to this length.
     const MOST_KEPT_BYTES: usize = 64 << 10;
 
     pub fn open(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
@@ -158,7 +159,7 @@ pub(super) mod linux {
         pool: &Arc<DescriptorPool>,
     ) -> Result<Arc<dyn RandomAccessFile>> {
         let inner = Arc::new(PooledFile::open(path, pool, opening)?);
-        // Of a table that was just written. A hint that may fail.
+        // Drops the pages of a table that was just written. This is a hint that may fail.
         let _ = inner.drop_page_cache();
         Ok(Arc::new(DirectFile { inner }))
     }
@@ -172,7 +173,7 @@ pub(super) mod linux {
     impl RandomAccessFile for DirectFile {
         fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
             let Some(held) = self.descriptor() else {
-                // It could not be opened again. This says why.
+                // The file could not be opened again. This read returns the reason.
                 return self.inner.read_exact_at(offset, buffer);
             };
             let wanted = buffer.len();
@@ -216,8 +217,8 @@ pub(super) mod linux {
         }
     }
 
-    /// Reads whole blocks until what `range` needs is there or the file ends. Answers how many bytes
-    /// there are.
+    /// Reads whole blocks until the bytes that `range` needs are read or the file ends. Returns the
+    /// number of bytes read.
     fn read_blocks(
         descriptor: Borrowed<'_>,
         range: BlockRange,
@@ -231,7 +232,7 @@ pub(super) mod linux {
                 Ok(count) if next + count <= filled => break,
                 Ok(count) => filled = next + count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Its blocks are larger than was thought.
+                // The device's blocks are larger than assumed.
                 Err(error) if error.kind() == ErrorKind::InvalidInput && is_direct => {
                     system::read_through_cache(descriptor)?;
                     is_direct = false;
@@ -242,7 +243,7 @@ pub(super) mod linux {
         Ok(filled)
     }
 
-    /// Lends a buffer of the thread, or for a long range one of its own.
+    /// Lends the thread's buffer, or a separate one for a long range.
     fn with_kept_buffer<R>(range: BlockRange, work: impl FnOnce(&mut BlockBuffer) -> R) -> R {
         thread_local! {
             static KEPT: RefCell<BlockBuffer> = RefCell::default();
@@ -270,7 +271,8 @@ mod tests {
         path
     }
 
-    /// Bytes that this thread had a device read so far. `None` where the system does not say.
+    /// Bytes that this thread has made a device read so far. `None` where the system does not
+    /// report it.
     fn device_bytes() -> Option<u64> {
         let io = std::fs::read_to_string("/proc/thread-self/io").ok()?;
         io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())

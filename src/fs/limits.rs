@@ -5,7 +5,7 @@ use std::path::Path;
 use super::system;
 use crate::error::{Error, Result};
 
-/// How many descriptors this process may have; `u64::MAX` without a limit.
+/// The number of descriptors that this process may have; `u64::MAX` without a limit.
 ///
 /// ```
 /// let limit = maypole::fs::open_files_limit();
@@ -13,19 +13,19 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFilesLimit {
-    /// What the system enforces.
+    /// The limit that the system enforces.
     pub soft: u64,
-    /// How far the process may raise the soft limit.
+    /// The highest value to which the process may raise the soft limit.
     pub hard: u64,
 }
 
-/// How many descriptors this process may have.
+/// The number of descriptors that this process may have.
 pub fn open_files_limit() -> OpenFilesLimit {
     let (soft, hard) = system::open_files_limits();
     OpenFilesLimit { soft, hard }
 }
 
-/// Raises the soft limit to the hard one, for the whole process, and answers the limits after that.
+/// Raises the soft limit to the hard one, for the whole process, and returns the limits after that.
 /// If the system refuses, they do not change.
 ///
 /// Not for programs that call `select`, which cannot handle descriptors from 1024 on.
@@ -34,8 +34,8 @@ pub fn raise_open_files_limit() -> OpenFilesLimit {
     open_files_limit()
 }
 
-/// Refuses to make a file longer than the process may. The system would return the same error, but
-/// send SIGXFSZ first, which ends the process.
+/// Returns an error if the process may not make a file this long. The system would return the same
+/// error, but send SIGXFSZ first, which ends the process.
 pub(super) fn check_file_length(path: &Path, bytes: u64) -> Result<()> {
     match system::longest_file_bytes() {
         Some(most) if bytes > most => Err(Error::io(path, "write", system::file_too_long())),

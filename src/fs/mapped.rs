@@ -1,4 +1,5 @@
-//! A log file that is written through memory: handing a record to the operating system is a copy.
+//! A log file that is written through memory, so that a record reaches the operating system by a
+//! copy.
 //!
 //! ```text
 //!   file     | written, unmapped … | written ▸ · · · · |                    |
@@ -8,29 +9,30 @@
 //!
 //! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
 //! they survive a killed process, and `fdatasync` makes them durable. A `write` of 150 bytes was
-//! measured at about 1,000 ns, most of it for entering and leaving the kernel. The copy takes 150 ns,
-//! with allocating, mapping and touching the pages (`docs/measurements/2026-11-24-writes.md`).
+//! measured at about 1,000 ns, most of it for entering and leaving the kernel. The copy takes 150
+//! ns, including allocating, mapping and touching the pages
+//! (`docs/measurements/2026-11-24-writes.md`).
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
-//!   pages are made writable, before it is used. So a full disk is an error of `append`, not a
-//!   signal at the copy. No write waits longer for its log than one step takes ([`Pages`]).
-//! * Behind the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
+//!   pages are made writable, before it is used, so that a full disk is an error of `append`, not a
+//!   signal during the copy. No write waits longer for its log than one step takes ([`Pages`]).
+//! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
 //!   them off. After a kill the reader of the log takes them for a torn tail.
-//! * If a window cannot be had, the file continues as the plain one of [`super::real`]: the file
-//!   system allocates nothing ahead, memory for the mapping is short (`ulimit -v`), or the file may
-//!   not become so long (`ulimit -f`). The plain file is the oracle in the tests too.
+//! * If no window is available, the file continues as the plain one of [`super::real`]: the file
+//!   system does not allocate ahead, memory for the mapping is short (`ulimit -v`), or the file may
+//!   not become that long (`ulimit -f`). The plain file is also the oracle of the tests.
 //!
 //! # Where it is safe
 //!
 //! After a page was written back, the next record that ends in it changes it again. The file system
-//! then needs space for it a second time, at the copy, where it can refuse only by SIGBUS. So
+//! then needs space for it a second time, during the copy, where it can fail only by SIGBUS. So
 //! mappings are used only on file systems that rewrite an allocated block in place, whatever else
 //! happens to the file ([`is_safe_to_map`]):
 //!
 //! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
 //! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy is a SIGBUS.
 //! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares its blocks. From then on
-//!   changed blocks are written elsewhere too. Anybody may make such a copy at any time.
+//!   changed blocks are written elsewhere too. Any user may make such a copy at any time.
 //! * **nothing else**: no overlays, network file systems, file systems in user space, unknown ones.
 //!
 //! SIGBUS is still possible if the device cannot read back a page that was evicted within the
@@ -51,7 +53,7 @@ use super::real::RealWritableFile;
 use super::system::longest_file_bytes;
 use crate::error::{Error, Result};
 
-/// Bytes of a window. They are addresses only, until they are made ready.
+/// Bytes of a window. They are only addresses until they are made ready.
 const WINDOW_BYTES: usize = 1 << 20;
 /// Bytes that are made ready at once: a part of a window, and a multiple of every page size.
 const STEP_BYTES: usize = 64 << 10;
@@ -59,31 +61,32 @@ const STEP_BYTES: usize = 64 << 10;
 /// A step of zeros is many of these.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
-/// How the system's cache holds a step. Linux makes pages as large as the write that they come from,
-/// where the file system can (ext4 since Linux 6.16), and writes back whole pages.
+/// How the system's cache holds a step. Linux makes pages as large as the write that they come
+/// from, where the file system can (ext4 since Linux 6.16), and writes back whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
-    /// Each is touched, and is as small as pages are. A sync of one record writes one of them.
+    /// Small pages, each touched on its own. A sync of one record writes one of them.
     Small,
-    /// One, made by writing zeros. That is several times as fast, but a sync writes all of it.
+    /// One large page, created by writing zeros. It is several times as fast, but a sync writes all
+    /// of it.
     Large,
 }
 
 /// Pages of the file in this process's memory.
 ///
-/// Invariant: `start` is a mapping of [`WINDOW_BYTES`] bytes that is nobody else's until this is
+/// Invariant: `start` is a mapping of [`WINDOW_BYTES`] bytes, exclusive to this value until it is
 /// dropped. Its first `ready` bytes are in the file, readable and writable. `filled <= ready`.
 #[derive(Debug)]
 struct MappedWindow {
     start: NonNull<u8>,
     ready: usize,
-    /// Bytes written, from the start on.
+    /// The number of bytes written, from the start on.
     filled: usize,
 }
 
 // SAFETY: the mapping is reached through this value only, and belongs to no thread.
 unsafe impl Send for MappedWindow {}
-// SAFETY: nothing is done through a shared reference.
+// SAFETY: shared references give no access to the mapping.
 unsafe impl Sync for MappedWindow {}
 
 impl MappedWindow {
@@ -97,8 +100,8 @@ impl MappedWindow {
         Some(MappedWindow { start, ready: 0, filled: 0 })
     }
 
-    /// Makes the next step of the window ready, which lies in `file` from `offset` on. `false` if
-    /// that cannot be: a plain write may succeed, or says what is wrong.
+    /// Makes the next step of the window ready, which starts at `offset` in `file`. `false` if that
+    /// is impossible: a plain write may then succeed, or returns the reason.
     fn step(&mut self, file: &File, offset: u64, pages: Pages) -> rustix::io::Result<bool> {
         let bytes = STEP_BYTES as u64;
         if longest_file_bytes().is_some_and(|most| offset + bytes > most) {
@@ -111,7 +114,7 @@ impl MappedWindow {
         }
         if pages == Pages::Large {
             let zeros = [IoSlice::new(&ZEROS); STEP_BYTES / ZEROS.len()];
-            // What a short write leaves is touched below.
+            // The rest after a short write is touched below.
             retry_on_intr(|| pwritev(file, &zeros, offset))?;
         }
         // SAFETY: a part of the mapping, as `ready` is a multiple of a step below the window's end.
@@ -128,11 +131,11 @@ impl MappedWindow {
         Ok(ready)
     }
 
-    /// Copies as much of `from` as fits. Answers the rest.
+    /// Copies as much of `from` as fits. Returns the rest.
     fn fill<'a>(&mut self, from: &'a [u8]) -> &'a [u8] {
         let (now, later) = from.split_at(from.len().min(self.ready - self.filled));
-        // SAFETY: the bytes from `filled` to `filled + now.len() <= ready` are in the mapping,
-        // which is this value's alone, so `now` is elsewhere.
+        // SAFETY: the bytes from `filled` to `filled + now.len() <= ready` are in the mapping, to
+        // which this value has exclusive access, so `now` is elsewhere.
         unsafe {
             let to = self.start.as_ptr().add(self.filled);
             std::ptr::copy_nonoverlapping(now.as_ptr(), to, now.len());
@@ -144,7 +147,7 @@ impl MappedWindow {
 
 impl Drop for MappedWindow {
     fn drop(&mut self) {
-        // SAFETY: the mapping of this value, which nobody uses after it.
+        // SAFETY: the mapping belongs to this value, which is not used afterwards.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), WINDOW_BYTES) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
@@ -156,7 +159,7 @@ const TMPFS_MAGIC: u32 = 0x0102_1994;
 
 /// Whether an allocated page of `file` can be written again without further space.
 pub(super) fn is_safe_to_map(file: &File) -> bool {
-    // The types are of 32 bits, in a field that is wider on some systems.
+    // The types have 32 bits, in a field that is wider on some systems.
     fstatfs(file).is_ok_and(|system| matches!(system.f_type as u32, EXT_MAGIC | TMPFS_MAGIC))
 }
 
@@ -164,9 +167,10 @@ pub(super) fn is_safe_to_map(file: &File) -> bool {
 pub(super) struct Mapped {
     /// The file before the window.
     plain: RealWritableFile,
-    /// `None`: later bytes are written by `plain`.
+    /// `None` if later bytes are written by `plain`.
     window: Option<MappedWindow>,
-    /// Of the next step. They are small after a step in which there was a sync: more will come.
+    /// The pages of the next step. They are small after a step with a sync, because more syncs will
+    /// come.
     next_pages: Pages,
 }
 
@@ -179,7 +183,8 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// Makes room in the window, or in another one. If neither can be, there is none after it.
+    /// Makes room in this window, or in a new one. If neither is possible, `window` is `None`
+    /// afterwards.
     fn make_room(&mut self) -> Result<()> {
         if self.filled() == WINDOW_BYTES as u64 {
             self.plain.skip(WINDOW_BYTES as u64);
@@ -215,7 +220,7 @@ impl WritableFile for Mapped {
         self.plain.append(rest)
     }
 
-    /// Bytes in a window are with the operating system already.
+    /// The operating system already has the bytes in a window.
     fn flush(&mut self) -> Result<()> {
         self.plain.flush()
     }
@@ -242,7 +247,7 @@ impl Drop for Mapped {
         if !self.plain.is_of_this_process() {
             return;
         }
-        // If this fails, the zeros stay: they cost space and nothing else.
+        // If this fails, the zeros stay, which costs only space.
         let _ = self.plain.file().set_len(self.plain.written_bytes() + self.filled());
     }
 }
@@ -285,9 +290,9 @@ mod tests {
         }
         one.flush().unwrap();
         assert!(one.len() > 4 * WINDOW_BYTES as u64);
-        // Before it is dropped, as after a kill: the same bytes, then zeros.
+        // Read before the file is dropped, as after a kill: the same bytes, then zeros.
         let (expected, found) = (std::fs::read(&plain).unwrap(), std::fs::read(&mapped).unwrap());
-        assert!(found.starts_with(&expected), "what was appended is not in the file");
+        assert!(found.starts_with(&expected), "appended bytes are not in the file");
         assert!(found[expected.len()..].iter().all(|&byte| byte == 0));
         drop(other);
         assert!(std::fs::read(&mapped).unwrap() == expected, "the zeros stayed");
@@ -317,7 +322,7 @@ mod tests {
         let step = vec![7; STEP_BYTES];
         file.append(&step).unwrap();
         assert_eq!(file.next_pages, Pages::Large);
-        // One sync in each of two steps, then one without.
+        // One sync in each of two steps, then a step without a sync.
         for synced in [true, true, false] {
             file.append(&step).unwrap();
             if synced {
@@ -327,11 +332,11 @@ mod tests {
         }
     }
 
-    /// A log that could not be mapped, for want of memory, made the database read-only.
+    /// A log that could not be mapped because memory was short once made the database read-only.
     #[test]
     fn without_memory_for_a_window_the_log_is_written_plainly() {
         let dir = tempfile::tempdir().unwrap();
-        // The limit is that of a process.
+        // The limit applies to a whole process.
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "fs::mapped::tests::child_without_memory", "--ignored"])
             .env("MAYPOLE_MAPPED_TEST_DIRECTORY", dir.path())
@@ -358,7 +363,7 @@ mod tests {
         let path = |name: &str| Path::new(&dir).join(name);
         let empty = RealWritableFile::create(None, &path("from the start")).unwrap();
         let mut begun = create(&path("from the second window"));
-        // Below what the process has: no mapping is granted any more.
+        // Less than the process already uses, so that no mapping is granted any more.
         let limit = getrlimit(Resource::As);
         setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
         let mut plain = Mapped::new(empty).unwrap();

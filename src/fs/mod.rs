@@ -1,4 +1,4 @@
-//! The seam to the operating system: every byte that the store reads or writes passes here.
+//! The interface to the operating system: the store reads and writes every byte through it.
 //!
 //! ```text
 //!            Fs  (names, directories, locks)
@@ -6,11 +6,11 @@
 //! WritableFile  RandomAccessFile        append only   ·   read at an offset, from many threads
 //!
 //! RealFs    the operating system
-//! DirectFs  the same; what is read does not stay in the system's cache
-//! MemFs     memory; on demand it loses power, and with it all or a part of what was not synced
+//! DirectFs  the same, but reads bypass the system's cache
+//! MemFs     memory; on demand it loses power, and with it all or a part of the unsynced bytes
 //! FaultFs   wraps another: fails the n-th call, counts calls, runs a hook before every change
 //!
-//! OverlappedReader   reads many ranges of many files at one time: a ring of the kernel, or threads
+//! OverlappedReader   reads many ranges of many files at one time: a kernel ring, or threads
 //! ```
 //!
 //! The store relies on these promises and on no others:
@@ -59,9 +59,10 @@ pub use mem::MemFs;
 pub use overlapped::{OverlappedReader, ReadBuffer, ReadRequest};
 pub use real::RealFs;
 
-/// A file being written hands on this many bytes at a time, and starts each piece at a multiple of
-/// it. Linux then keeps the piece in large units of its page cache and finds them sooner: random
-/// reads of 4 KiB take a third less time than from a file that was written in pieces of 60 KiB.
+/// A file that is being written passes on this many bytes at a time, and starts each piece at a
+/// multiple of it. Linux then keeps the piece in large units of its page cache and finds them
+/// faster: random reads of 4 KiB take a third less time than from a file that was written in pieces
+/// of 60 KiB.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system.
@@ -83,7 +84,7 @@ const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// Every method returns [`Error::Io`], with the path and the operation, when the system refuses the
 /// call. Methods that return other errors say so.
 pub trait Fs: Send + Sync + fmt::Debug + 'static {
-    /// An absolute path for `path`, which stays right when the process changes its directory.
+    /// An absolute path for `path`, which stays valid when the process changes its directory.
     ///
     /// # Errors
     /// If the current directory cannot be found.
@@ -95,7 +96,7 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// and other hard links keep its bytes.
     ///
     /// # Errors
-    /// If the system refuses, as without permission or space.
+    /// If the system refuses, for lack of permission or space for example.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
     /// As [`Fs::create`], for a file that is flushed after every small append. After a crash zeros
@@ -130,7 +131,7 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// Reads the whole of a small file.
     ///
     /// # Errors
-    /// As [`Fs::open`] and [`RandomAccessFile::read_exact_at`], and where memory lacks for it.
+    /// As [`Fs::open`] and [`RandomAccessFile::read_exact_at`], and if there is not enough memory.
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let file = self.open(path)?;
         let (mut bytes, length) = (Vec::new(), file.len() as usize);
@@ -163,11 +164,11 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// Whether the path names a file or a directory.
     ///
     /// # Errors
-    /// If that cannot be found out.
+    /// If that cannot be determined.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// The names in a directory, in any order. Names that are not UTF-8 are left out: no file of
-    /// the store has one.
+    /// The names in a directory, in any order. Names that are not UTF-8 are left out, because no
+    /// file of the store has one.
     ///
     /// # Errors
     /// If there is no such directory, or it cannot be read.
@@ -183,22 +184,23 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// Makes the names in `dir` durable, as they are now.
     ///
     /// # Errors
-    /// If the directory cannot be synced. Nothing is known about the names then.
+    /// If the directory cannot be synced. The state of the names is then unknown.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Takes the lock file at `path`, and creates it if it is missing. One holder has the lock,
-    /// over all processes and within this one, until it drops it.
+    /// Takes the lock file at `path`, and creates it if it is missing. The lock has one holder at a
+    /// time, across all processes and within this one, until the holder drops it.
     ///
     /// # Errors
-    /// [`Error::Locked`] if somebody else holds the lock.
+    /// [`Error::Locked`] if the lock is already held.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
-    /// This file system with `dir` held open: the paths of `dir` and of the files in it lead there,
-    /// also when the directory gets another name or another directory gets its name. An open
-    /// database reaches its files so. `None`, and by default: names only, as before.
+    /// This file system with `dir` held open: the paths of `dir` and of the files in it keep their
+    /// meaning even when the directory gets another name or another directory gets its name. An
+    /// open database reaches its files this way. The default is `None`: files are found by name
+    /// only.
     ///
     /// # Errors
-    /// If `dir` is no directory, or cannot be read.
+    /// If `dir` is not a directory, or cannot be read.
     fn anchored(&self, _dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
         Ok(None)
     }
@@ -224,27 +226,28 @@ pub trait WritableFile: Send + Sync + fmt::Debug {
     /// is dropped before that, they are lost.
     ///
     /// # Errors
-    /// [`Error::Io`] if the bytes cannot be written, for want of space for example.
+    /// [`Error::Io`] if the bytes cannot be written, for lack of space for example.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Hands everything appended to the operating system.
+    /// Passes all appended bytes to the operating system.
     ///
     /// # Errors
     /// As [`WritableFile::append`].
     fn flush(&mut self) -> Result<()>;
 
-    /// Forgets the appended bytes that are still in this process. For use after an `append` or
-    /// `flush` without space: a later sync must not write what was reported as failed. A part of
-    /// the bytes may be in the file already, so nothing may be appended behind them.
+    /// Discards the appended bytes that are still in this process. For use after an `append` or
+    /// `flush` without space, because a later sync must not write bytes that were reported as
+    /// failed. A part of the bytes may be in the file already, so nothing may be appended after
+    /// them.
     fn discard_unflushed(&mut self);
 
-    /// Makes everything appended durable.
+    /// Makes all appended bytes durable.
     ///
     /// # Errors
     /// [`Error::Io`] if the device fails. That is final: drop the file, do not retry.
     fn sync(&mut self) -> Result<()>;
 
-    /// How many bytes were appended so far.
+    /// The number of bytes appended so far.
     fn len(&self) -> u64;
 
     /// The path that the file was created with.
@@ -280,30 +283,31 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     fn path(&self) -> &Path;
 
     /// The descriptor through which an [`OverlappedReader`] may read the file. The file keeps it
-    /// open until the answer is dropped. `None` if there is none, or if the file cannot be opened
-    /// at the moment: then it is read by [`RandomAccessFile::read_exact_at`].
+    /// open until the returned value is dropped. `None` if there is none, or if the file cannot be
+    /// opened at the moment; it is then read by [`RandomAccessFile::read_exact_at`].
     fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
         None
     }
 
     /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many in
-    /// flight. If not, it reads one after the other, in the order of the requests.
+    /// flight. If not, it makes the reads one after the other, in the order of the requests.
     fn waits_for_device(&self) -> bool {
         true
     }
 
-    /// For a file of [`Fs::open_pooled`] whose name may soon be gone: it keeps its descriptor from
-    /// now on, and no pool counts it. `false` if a quarter of all descriptors that the process may
-    /// have are kept already; then the file stays in its pool.
+    /// Makes a file of [`Fs::open_pooled`] whose name may soon be removed keep its descriptor from
+    /// now on, without counting in a pool. `false` if a quarter of the process's limit on
+    /// descriptors is kept already; then the file stays in its pool.
     ///
     /// # Errors
-    /// As [`Fs::open`], if the file has to be opened again for it.
+    /// As [`Fs::open`], if the file must be opened again.
     fn keep_open(&self) -> Result<bool> {
         Ok(true)
     }
 
-    /// Asks the operating system to forget its cached pages of this file, so that the next reads
-    /// reach the device. A hint: Linux follows it for synced pages, other systems do nothing.
+    /// Asks the operating system to drop its cached pages of this file, so that the next reads
+    /// reach the device. This is a hint: Linux follows it for synced pages, other systems do
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::Io`] if the system refuses the hint.
@@ -312,7 +316,7 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     }
 }
 
-/// A lock that is held. Dropping it gives the lock back.
+/// A lock that is held. Dropping it releases the lock.
 ///
 /// ```
 /// use maypole::fs::{Fs, MemFs};
@@ -327,20 +331,21 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
 /// ```
 pub trait FileLock: Send + Sync + fmt::Debug {}
 
-/// Replaces the file at `path` by one that holds `bytes`, durably: a crash leaves the old file or
-/// the new one, whole.
+/// Replaces the file at `path` by one that holds `bytes`, durably: a crash leaves either the old
+/// file or the new one, complete.
 ///
 /// Writes to `path` with `.tmp` appended first. Only one caller at a time may write to a path.
 ///
 /// # Errors
-/// As the methods of [`Fs`] and [`WritableFile`]. The old file is in its place then, or the new one.
+/// As the methods of [`Fs`] and [`WritableFile`]. Either the old or the new file then has the name.
 pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = OsString::from(path);
     name.push(".tmp");
     let temporary = PathBuf::from(name);
     let mut file = fs.create(&temporary)?;
     file.append(bytes)?;
-    // Before the rename: else the new name could point to bytes that a crash takes away.
+    // Must precede the rename, because otherwise the new name could point to bytes that a crash
+    // loses.
     file.sync()?;
     fs.rename(&temporary, path)?;
     fs.sync_dir(parent(path))
@@ -354,7 +359,7 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
     // The empty path has no ancestor that exists, nor has `.` if the process's directory was
-    // removed. The creation below says what is wrong with them.
+    // removed. The creation below returns the error for them.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);
@@ -363,8 +368,8 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
 }
 
-/// `path` with the symbolic links of the part of it that exists resolved. A path of a file system that
-/// is not the operating system's stays as it is.
+/// `path` with the symbolic links of its existing part resolved. A path of a file system that is
+/// not the operating system's stays unchanged.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|ancestor| {
         let real = std::fs::canonicalize(ancestor).ok()?;

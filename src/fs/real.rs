@@ -1,12 +1,12 @@
 //! The operating system's files.
 //!
-//! A buffer gathers writes, so that the blocks of a table or the parts of a log record cost one
-//! system call together. Reads are positioned (`pread`), so that threads share a descriptor.
-//! [`super::descriptors`] decides which tables have one at the moment, and [`super::system`] knows
-//! where systems differ.
+//! A buffer gathers writes, so that the blocks of a table or the parts of a log record together
+//! cost one system call. Reads are positioned (`pread`), so that threads share a descriptor.
+//! [`super::descriptors`] decides which tables have one at the moment, and [`super::system`]
+//! handles differences between systems.
 //!
-//! A write that would make a file longer than the process may (RLIMIT_FSIZE) is refused before the
-//! system call: the system would send SIGXFSZ.
+//! A write that would exceed the process's limit on file length (RLIMIT_FSIZE) is rejected before
+//! the system call, because the system would send SIGXFSZ.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, TryLockError};
@@ -95,7 +95,7 @@ impl Fs for RealFs {
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir).map_err(|error| {
-            // A part of the path is a file: say that rather than "file exists".
+            // A part of the path is a file: report that rather than "file exists".
             let error = match error.kind() {
                 ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
                 _ => error,
@@ -134,20 +134,20 @@ pub(super) struct RealWritableFile {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
-    /// Bytes handed to the operating system.
+    /// Bytes passed to the operating system.
     written_bytes: u64,
-    /// A forked child writes nothing: its parent goes on at the same place.
+    /// A forked child writes nothing, because its parent continues at the same position.
     process: Process,
 }
 
-/// A way to open a file for reading: [`system::open_unnoted`], or past the system's cache.
+/// A function that opens a file for reading: [`system::open_unnoted`], or past the system's cache.
 pub(super) type OpenToRead = fn(Option<&Anchor>, &Path) -> io::Result<File>;
 
-/// How regular files are opened for reading, now and again.
+/// How regular files are opened for reading, at first and again later.
 #[derive(Clone)]
 pub(super) struct Opening {
     open: OpenToRead,
-    /// The directory that they are in. `None`: they are found by name.
+    /// The directory of the files. `None` if they are found by name.
     anchor: Option<Arc<Anchor>>,
 }
 
@@ -167,7 +167,7 @@ impl Opening {
     }
 }
 
-/// A file that keeps its descriptor.
+/// Opens a file that keeps its descriptor.
 pub(super) fn open_by(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
     let (descriptor, metadata) =
         opening.open(path).map_err(|error| Error::io(path, "open", error))?;
@@ -177,7 +177,7 @@ pub(super) fn open_by(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAc
 
 fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
     let metadata = file.metadata()?;
-    // Unix opens a directory for reading; only the reads would fail.
+    // Unix opens a directory for reading, and only the reads would fail.
     if metadata.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
@@ -187,7 +187,7 @@ fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
     Ok((file.into(), metadata))
 }
 
-/// Creates an empty file, instead of an older one of this name.
+/// Creates an empty file, which replaces an older one of this name.
 fn create_new(anchor: Option<&Anchor>, path: &Path) -> Result<File> {
     let create_new = || with_descriptor(|| system::create_new(anchor, path));
     let file = match create_new() {
@@ -200,7 +200,7 @@ fn create_new(anchor: Option<&Anchor>, path: &Path) -> Result<File> {
 }
 
 impl RealWritableFile {
-    /// Creates an empty file, instead of an older one of this name.
+    /// Creates an empty file, which replaces an older one of this name.
     pub fn create(anchor: Option<&Anchor>, path: &Path) -> Result<RealWritableFile> {
         let file = create_new(anchor, path)?;
         let path = path.to_owned();
@@ -208,7 +208,7 @@ impl RealWritableFile {
         Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0, process })
     }
 
-    /// Hands `bytes` to the operating system, behind those handed on before.
+    /// Passes `bytes` to the operating system, after those passed before.
     fn write(&self, bytes: &[u8]) -> Result<()> {
         self.process.check()?;
         check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
@@ -228,12 +228,12 @@ impl RealWritableFile {
         self.process.is_current()
     }
 
-    /// Bytes handed to the operating system.
+    /// Bytes passed to the operating system.
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Continues behind `bytes` bytes that reached the file through a mapping.
+    /// Continues after `bytes` bytes that reached the file through a mapping.
     pub fn skip(&mut self, bytes: u64) {
         debug_assert!(self.buffer.is_empty());
         self.written_bytes += bytes;
@@ -243,7 +243,7 @@ impl RealWritableFile {
 impl WritableFile for RealWritableFile {
     fn append(&mut self, mut bytes: &[u8]) -> Result<()> {
         loop {
-            // Up to the next multiple of the buffer's size; never 0.
+            // The distance to the next multiple of the buffer's size, never 0.
             let room = WRITE_BUFFER_BYTES - self.len() as usize % WRITE_BUFFER_BYTES;
             if bytes.len() < room {
                 self.buffer.extend_from_slice(bytes);
@@ -279,11 +279,10 @@ impl WritableFile for RealWritableFile {
     fn sync(&mut self) -> Result<()> {
         self.process.check()?;
         self.flush()?;
-        // fdatasync: it covers the length of the file, and leaves the time stamps out of the
-        // journal.
+        // fdatasync covers the length of the file, and leaves the time stamps out of the journal.
         let synced = self.file.sync_data().and_then(|()| match system::has_name(&self.file)? {
             true => Ok(()),
-            // It would end with this process: nothing can make it durable.
+            // The file would end with this process, and nothing can make it durable.
             false => Err(io::Error::new(ErrorKind::NotFound, NO_NAME)),
         });
         synced.map_err(|error| Error::io(&self.path, "sync", error))
@@ -341,7 +340,7 @@ pub(super) fn read_exact_at(
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Offsets come from disk too: an offset that no file can have is past the end.
+            // Offsets come from disk too: an offset that is impossible for a file is past the end.
             Err(error) if error.kind() == ErrorKind::InvalidInput && offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }
@@ -359,17 +358,17 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 
 const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
-/// The locks of this process, by the file they are on. The operating system's lock excludes other
-/// processes. Whether it excludes a second opening in this process depends on the file system.
-/// A forked child holds none: its own opening of a lock file finds the lock of the parent.
+/// The locks of this process, by the file that is locked. The operating system's lock excludes
+/// other processes. Whether it excludes a second opening in this process depends on the file
+/// system. A forked child holds none: its own opening of a lock file finds the lock of the parent.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
     let io_error = |error| Error::io(path, "lock", error);
     let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
 
-    // Ask the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
-    // closing any descriptor of the file gives up the lock that this process holds.
+    // Check the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
+    // closing any descriptor of the file releases the lock that this process holds.
     let mut held = lock(HELD_LOCKS.get());
     let key = || system::lock_key(anchor, path).map_err(io_error);
     if key()?.is_some_and(|key| held.contains(&key)) {
@@ -381,8 +380,8 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // Whoever removes a database removes its lock file last. This may be that file, opened just
-    // before: its lock keeps nobody away from a new file of the name.
+    // The removal of a database removes its lock file last. This may be that file, opened just
+    // before: its lock excludes no user of a new file of that name.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };
@@ -392,7 +391,7 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
 
 #[derive(Debug)]
 pub(super) struct RealFileLock {
-    /// As in the registry.
+    /// The key in the registry.
     key: LockKey,
     file: File,
     process: Process,
@@ -402,12 +401,12 @@ impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
-        // A forked child shares what is open with its parent, the lock too.
+        // A forked child shares all open files with its parent, the lock too.
         if !self.process.is_current() {
             return;
         }
-        // Closing is not enough: a child that was forked and has not yet executed its program has
-        // the descriptor too. Where this fails, the lock ends with the last of them.
+        // Closing is not enough, because a child that was forked and has not yet executed its
+        // program has the descriptor too. If this fails, the lock ends with the last descriptor.
         let _ = self.file.unlock();
         lock(HELD_LOCKS.get()).remove(&self.key);
     }

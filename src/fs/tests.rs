@@ -1,4 +1,4 @@
-//! One contract for every file system, then what each adds to it.
+//! One contract for every file system, then the tests of each.
 
 use std::io::ErrorKind;
 
@@ -37,7 +37,7 @@ fn bytes_written_are_read_back_at_every_size() {
         for size in [0, 1, WRITE_BUFFER_BYTES - 1, WRITE_BUFFER_BYTES, 3 * WRITE_BUFFER_BYTES + 7] {
             let bytes: Vec<u8> = (0..size).map(|i| (i * 7 + i / 256) as u8).collect();
             let mut file = fs.create(&path).unwrap();
-            // Small pieces first, so that the large one meets a buffer that is not empty.
+            // Small pieces first, so that the large one finds a buffer that is not empty.
             let (head, rest) = bytes.split_at(size.min(100));
             head.chunks(9).for_each(|piece| file.append(piece).unwrap());
             file.append(rest).unwrap();
@@ -116,7 +116,7 @@ fn a_lock_is_held_by_one_and_given_back() {
         let held = fs.lock(&path).unwrap();
         let Err(Error::Locked { path: locked }) = fs.lock(&path) else { panic!("locked twice") };
         assert_eq!(locked, dir);
-        // Another way to write the same path does not help.
+        // Another spelling of the same path does not help.
         assert!(fs.lock(&dir.join(".").join("LOCK")).is_err());
         drop(held);
         fs.lock(&path).unwrap();
@@ -178,7 +178,8 @@ fn synced_bytes_under_synced_names_survive_every_crash() {
     }
     assert!(shortest < 20_000 && longest == 60_000, "{shortest} {longest}");
     assert!(holes > 20, "blocks do not survive independently");
-    // The process was killed, the system lives on: all that was flushed is there, still in doubt.
+    // The process was killed and the system continues: all flushed bytes are there, but not yet
+    // durable.
     let killed = fs.kill();
     assert_eq!(killed.read(path).unwrap().len(), 60_000);
     assert!((0..20).any(|seed| killed.crash(seed).read(path).unwrap().len() < 60_000));

@@ -1,14 +1,14 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
 //! A filter promises that one query costs one cache line. That holds only when its 64-byte lines
-//! are the processor's, so the bytes must start at a multiple of 64.
+//! are the processor's lines, so the bytes must start at a multiple of 64.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
 //! ^ address: a multiple of 64                       end: a multiple of 64 ->|
 //! ```
 //!
-//! The memory is the global allocator's, or lent by somebody who knows a better one ([`LineLender`]).
+//! The memory comes from the global allocator or from a [`LineLender`].
 //!
 //! Invariants: the memory is aligned to 64 bytes and wholly initialised. It may be **read** up to
 //! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the payload stays inside memory we
@@ -38,7 +38,7 @@ pub(crate) trait LineLender: Send + Sync {
 pub(crate) struct LineBuf {
     start: NonNull<u8>,
     len: usize,
-    /// `None`: the memory is the global allocator's.
+    /// `None` if the memory is the global allocator's.
     lender: Option<Arc<dyn LineLender>>,
 }
 
@@ -65,41 +65,41 @@ impl LineBuf {
         LineBuf { start, len, lender: None }
     }
 
-    /// A buffer in memory of `lender`.
+    /// A buffer in the lender's memory.
     ///
     /// # Safety
     ///
     /// `start` is a multiple of [`LINE_BYTES`]. The [`LineBuf::needed_bytes`] bytes from it on are
-    /// initialised and the buffer's alone until `lender` has them back. The lender does not drop
-    /// what it takes back, but calls [`LineBuf::into_raw`].
+    /// initialised and exclusive to the buffer until `lender` has them back. The lender does not
+    /// drop a buffer that it takes back, but calls [`LineBuf::into_raw`].
     pub unsafe fn lent(start: NonNull<u8>, len: usize, lender: Arc<dyn LineLender>) -> LineBuf {
-        // SAFETY: within what was lent, behind the payload.
+        // SAFETY: within the lent memory, after the payload.
         unsafe { start.add(len).write_bytes(0, Self::needed_bytes(len) - len) };
         LineBuf { start, len, lender: Some(lender) }
     }
 
-    /// The same memory as a buffer of `len` bytes, whatever they hold.
+    /// The same memory as a buffer of `len` bytes with any content.
     ///
     /// Panics if that needs more or less memory.
     pub fn reused(mut self, len: usize) -> LineBuf {
         let memory_bytes = self.memory_bytes();
         assert_eq!(Self::needed_bytes(len), memory_bytes, "memory of another size");
         self.len = len;
-        // SAFETY: within the memory of the buffer, behind the new payload.
+        // SAFETY: within the memory of the buffer, after the new payload.
         unsafe { self.start.add(len).write_bytes(0, memory_bytes - len) };
         self
     }
 
-    /// The start and the size of the memory. Nobody frees it any more.
+    /// The start and the size of the memory, which the caller must free.
     ///
-    /// Panics if a lender waits for it.
+    /// Panics if the buffer has a lender.
     pub fn into_raw(self) -> (NonNull<u8>, usize) {
         assert!(self.lender.is_none(), "memory has one lender");
         let buffer = ManuallyDrop::new(self);
         (buffer.start, buffer.memory_bytes())
     }
 
-    /// The first byte. For who keeps something else than bytes there.
+    /// The first byte, for callers that keep other values than bytes here.
     #[inline(always)]
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
@@ -117,9 +117,9 @@ impl LineBuf {
         buffer
     }
 
-    /// Bytes of memory behind the buffer, tail included: what a cache charges.
+    /// Bytes of memory that the buffer takes, tail included: what a cache charges.
     pub fn memory_bytes(&self) -> usize {
-        // As `needed_bytes`, which has checked the length.
+        // Computed as in `needed_bytes`, which has checked the length.
         (self.len + TAIL_BYTES).next_multiple_of(LINE_BYTES)
     }
 
@@ -135,8 +135,8 @@ impl Deref for LineBuf {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` owns at least `len` initialised bytes, and nobody writes while they are
-        // shared.
+        // SAFETY: `start` owns at least `len` initialised bytes, which are not written while they
+        // are shared.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -1,15 +1,15 @@
-//! [`LineArray`]: values side by side, in memory that starts at a cache line.
+//! [`LineArray`]: an array of values in memory that starts at a cache line.
 //!
 //! ```text
 //! memory   value 0 | value 1 | … | value n-1 | the rest of the buffer
 //!          ^ address: a multiple of 64
 //! ```
 //!
-//! For arrays that lookups search at random: in a buffer of a cache they lie in large pages, as blocks
-//! do ([`super::large_pages`]).
+//! Meant for arrays that lookups search at random: in a buffer of a cache they are in large pages,
+//! like blocks ([`super::large_pages`]).
 //!
-//! Invariant: the first `count` values are initialised, and nobody reads the buffer as bytes: values
-//! may be atomics, which change behind shared references.
+//! Invariant: the first `count` values are initialised, and the buffer is not read as bytes,
+//! because values may be atomics, which change behind shared references.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 use super::aligned::{LINE_BYTES, LineBuf};
 
-/// See the module.
+/// The array; see the module.
 pub(crate) struct LineArray<T> {
     memory: LineBuf,
     count: usize,
@@ -30,7 +30,7 @@ impl<T> LineArray<T> {
         count.checked_mul(size_of::<T>()).expect("an array is smaller than the address space")
     }
 
-    /// `count` values at the start of `memory`; `value` makes each from its index.
+    /// `count` values at the start of `memory`; `value` creates each from its index.
     ///
     /// Panics if the memory is too short.
     pub fn new(memory: LineBuf, count: usize, mut value: impl FnMut(usize) -> T) -> LineArray<T> {
@@ -38,14 +38,14 @@ impl<T> LineArray<T> {
         assert!(Self::needed_bytes(count) <= memory.len(), "memory for {count} values");
         let start = memory.start().cast::<T>();
         for i in 0..count {
-            // SAFETY: within the buffer, which is this function's alone, and aligned: it starts at a
-            // line. If `value` panics, the values so far are never dropped.
+            // SAFETY: within the buffer, to which this function has exclusive access, and aligned,
+            // because it starts at a line. If `value` panics, the values so far are never dropped.
             unsafe { start.add(i).write(value(i)) };
         }
         LineArray { memory, count, values: PhantomData }
     }
 
-    /// Bytes of memory behind the array.
+    /// Bytes of memory that the array takes.
     pub fn heap_bytes(&self) -> usize {
         self.memory.memory_bytes()
     }
@@ -64,7 +64,7 @@ impl<T> Deref for LineArray<T> {
 impl<T> Drop for LineArray<T> {
     fn drop(&mut self) {
         let values = NonNull::slice_from_raw_parts(self.memory.start().cast::<T>(), self.count);
-        // SAFETY: `new` wrote the values, and nobody refers to them any more.
+        // SAFETY: `new` wrote the values, and no reference to them is left.
         unsafe { values.drop_in_place() };
     }
 }
@@ -98,7 +98,7 @@ mod tests {
             scope
                 .spawn(|| array.iter().for_each(|value| _ = value.fetch_add(1, Ordering::Relaxed)));
         });
-        // Also when the array has been moved: its values have not.
+        // A move of the array does not move its values.
         let moved = array;
         // SAFETY: the array is alive.
         assert_eq!(unsafe { &*third }.load(Ordering::Relaxed), 4);

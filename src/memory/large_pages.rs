@@ -1,8 +1,8 @@
 //! [`LargePages`]: memory in pages of 2 MiB.
 //!
-//! A processor keeps the addresses of a few thousand pages at hand. For any other page it walks
-//! through the kernel's tables in memory. With pages of 4 KiB these addresses cover some 12 MiB.
-//! Beyond that nearly every access takes two trips to memory. With pages of 2 MiB it takes one:
+//! A processor caches the addresses of a few thousand pages. For any other page it walks through
+//! the kernel's tables in memory. With pages of 4 KiB the cached addresses cover some 12 MiB.
+//! Beyond that nearly every access takes two reads of memory. With pages of 2 MiB it takes one:
 //! `docs/measurements/2026-11-22-lookup-time.md`.
 //!
 //! ```text
@@ -10,10 +10,10 @@
 //!                touched: has memory   not yet: has none
 //! ```
 //!
-//! Only Linux is asked for such pages (`madvise(MADV_HUGEPAGE)`; its transparent huge pages must not
-//! be switched off). A kernel that has none at hand gives small pages, and nothing else changes. The
-//! program's allocator does not lead to large pages: its heap grows in small steps, and each is
-//! touched before it could be part of one.
+//! Such pages are requested on Linux only (`madvise(MADV_HUGEPAGE)`; its transparent huge pages
+//! must not be switched off). A kernel that has none available gives small pages, and nothing else
+//! changes. The program's allocator does not lead to large pages, because its heap grows in small
+//! steps, and each step is touched before it could be part of a large page.
 
 use std::ptr::NonNull;
 
@@ -23,7 +23,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// Bytes of a large page: of x86-64, and of AArch64 with small pages of 4 KiB.
 pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Zeros, in a range of addresses that nobody else has.
+/// Zeros, in a range of addresses of its own.
 ///
 /// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. Both are
 /// multiples of [`LARGE_PAGE_BYTES`].
@@ -32,7 +32,7 @@ pub(crate) struct LargePages {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to no thread; the owner sees to who touches which of its bytes.
+// SAFETY: the mapping belongs to no thread; the owner decides which thread touches which bytes.
 unsafe impl Send for LargePages {}
 // SAFETY: as above.
 unsafe impl Sync for LargePages {}
@@ -51,11 +51,11 @@ impl LargePages {
 
 #[cfg(target_os = "linux")]
 impl LargePages {
-    /// Addresses for `bytes` bytes, rounded up to whole pages. They take memory when they are touched.
-    /// `None` when the system has none.
+    /// Reserves addresses for `bytes` bytes, rounded up to whole pages. They take memory when they
+    /// are touched. `None` when the system has no addresses left.
     pub fn reserve(bytes: usize) -> Option<LargePages> {
         let bytes = bytes.checked_next_multiple_of(LARGE_PAGE_BYTES)?;
-        // A page more, so that a multiple of their size lies inside.
+        // One more page, so that the range contains an aligned start.
         let mapped_bytes = bytes.checked_add(LARGE_PAGE_BYTES)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -64,8 +64,9 @@ impl LargePages {
         let mapped = mapped.ok()?.cast::<u8>();
         let front = mapped.align_offset(LARGE_PAGE_BYTES);
         let start = mapped.wrapping_add(front);
-        // SAFETY: both ends lie in the mapping made above, outside what is kept, and nobody knows
-        // them. Nothing is lost if the kernel keeps them. The advice changes no byte.
+        // SAFETY: both ends are in the mapping made above, outside the part that is kept, and no
+        // reference to them exists. Nothing is lost if the kernel keeps them. The advice changes no
+        // byte.
         unsafe {
             if front > 0 {
                 let _ = munmap(mapped.cast(), front);
@@ -76,17 +77,17 @@ impl LargePages {
         Some(LargePages { start: NonNull::new(start)?, bytes })
     }
 
-    /// Gives the memory of page `page` back. It holds zeros when it is touched again.
+    /// Gives the memory of page `page` back. The page holds zeros when it is touched again.
     ///
     /// # Safety
     ///
-    /// Nobody refers to a byte of the page.
+    /// There is no reference to a byte of the page.
     pub unsafe fn release(&self, page: usize) {
         let offset = page * LARGE_PAGE_BYTES;
         assert!(offset < self.bytes);
         let start = self.start.as_ptr().wrapping_add(offset);
-        // SAFETY: inside the mapping, and nobody's by the caller's promise. A failure leaves the
-        // memory where it is.
+        // SAFETY: inside the mapping, and unreferenced by the caller's promise. A failure leaves
+        // the memory where it is.
         let _ = unsafe { madvise(start.cast(), LARGE_PAGE_BYTES, Advice::LinuxDontNeed) };
     }
 }
@@ -94,12 +95,12 @@ impl LargePages {
 #[cfg(target_os = "linux")]
 impl Drop for LargePages {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's alone.
+        // SAFETY: this value is the only owner of the mapping.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Elsewhere there are none.
+/// Other systems have no large pages here.
 #[cfg(not(target_os = "linux"))]
 impl LargePages {
     pub fn reserve(_bytes: usize) -> Option<LargePages> {
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(pages.bytes(), 3 * LARGE_PAGE_BYTES);
         assert_eq!(pages.start().addr().get() % LARGE_PAGE_BYTES, 0);
         let last = pages.start().as_ptr().wrapping_add(pages.bytes() - 1);
-        // SAFETY: nobody else knows these bytes.
+        // SAFETY: there is no other reference to these bytes.
         unsafe {
             assert_eq!(last.read(), 0);
             pages.start().as_ptr().write(7);

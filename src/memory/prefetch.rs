@@ -1,7 +1,7 @@
-//! [`prefetch`]: a line of memory on its way before it is needed.
+//! [`prefetch`]: fetches a line of memory before it is needed.
 
-/// Starts to fetch the line at `address`, which may be any address. Does nothing where the
-/// processor's instruction is not at hand.
+/// Starts to fetch the line at `address`, which may be any address. Does nothing on processors
+/// without a known instruction for it.
 #[inline(always)]
 pub(crate) fn prefetch<T>(address: *const T) {
     // Miri does not know the instruction.

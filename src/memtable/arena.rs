@@ -1,4 +1,4 @@
-//! The memory of a skip list: handed out piece by piece, given back all at once.
+//! The memory of a skip list: allocated piece by piece, freed all at once.
 //!
 //! ```text
 //! chunks   [ 1 KiB ][  2 KiB  ][    4 KiB    ] … [ largest ][ largest ]      [ one large piece ]
@@ -6,20 +6,21 @@
 //!                                                Bump: next ─────────┘
 //! ```
 //!
-//! Chunks double until they reach the largest size. So a small list stays small, and a large one
-//! asks for memory seldom. A piece that would waste much of a chunk gets a chunk of its own.
+//! Chunks double until they reach the largest size, so that a small list stays small, and a large
+//! one rarely calls the allocator. A piece that would waste much of a chunk gets a chunk of its
+//! own.
 //!
 //! An arena that is expected to fill several large pages ([`crate::memory::large_pages`]) puts its
-//! largest chunks side by side in such pages. A search of the list is a dozen trips to memory, and
-//! each takes half as long there.
+//! largest chunks next to each other in such pages. A search of the list has a dozen cache misses,
+//! and each takes half as long there.
 //!
 //! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are
 //! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all
 //! chunks.
 //!
-//! Why chunks and not one reservation: a reservation would have to hold the largest possible batch,
-//! and a small list would take a large page. What exceeds the reserved pages comes from the
-//! allocator.
+//! The arena uses chunks rather than one reservation, because a reservation would have to hold the
+//! largest possible batch, and a small list would take a large page. Memory beyond the reserved
+//! pages comes from the allocator.
 //!
 //! Absent on purpose: freeing a piece. The list only grows.
 
@@ -36,13 +37,13 @@ pub(super) const ALIGNMENT: usize = size_of::<Word>();
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MOST_CHUNK_BYTES: usize = 1 << 20;
 
-/// Smaller arenas use no large pages: much of the last one might stay empty.
+/// Smaller arenas use no large pages, because much of the last one might stay empty.
 const LEAST_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
 /// The unit of chunks, which aligns them.
 type Word = u64;
 
-/// Owns the chunks. Shared by the one writer, which holds the [`Bump`], and all readers.
+/// Owns the chunks. The one writer, which holds the [`Bump`], and all readers share it.
 pub(super) struct Arena {
     /// Locked once for each chunk.
     chunks: Mutex<Chunks>,
@@ -51,10 +52,10 @@ pub(super) struct Arena {
 
 #[derive(Default)]
 struct Chunks {
-    /// Raw, since moving a box would end the validity of pointers into it.
+    /// Raw pointers, because moving a box would invalidate pointers into it.
     boxes: Vec<NonNull<[MaybeUninit<Word>]>>,
     large: Option<LargePages>,
-    /// Bytes of `large` that are handed out.
+    /// Bytes of `large` that are allocated.
     large_used: usize,
 }
 
@@ -115,13 +116,13 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in lock(&self.chunks).boxes.drain(..) {
-            // SAFETY: the pointer came from a leaked box and is dropped from the list here.
+            // SAFETY: the pointer came from a leaked box and leaves the list here.
             drop(unsafe { Box::from_raw(chunk.as_ptr()) });
         }
     }
 }
 
-/// Hands out the pieces of an arena, one after the other.
+/// Allocates the pieces of an arena, one after the other.
 pub(super) struct Bump {
     next: *mut u8,
     left_bytes: usize,
@@ -131,12 +132,12 @@ pub(super) struct Bump {
     large_bytes: usize,
 }
 
-// SAFETY: a `Bump` is the only handle on the unused rest of its chunk, as a `Vec` on its own.
+// SAFETY: a `Bump` is the only handle on the unused rest of its chunk, like a `Vec` on its memory.
 unsafe impl Send for Bump {}
 
 impl Bump {
-    /// For an arena that is expected to grow to `arena_bytes`. A chunk is at most 1/64 of it: that
-    /// bounds the unused memory.
+    /// A `Bump` for an arena that is expected to grow to `arena_bytes`. A chunk is at most 1/64 of
+    /// that, which bounds the unused memory.
     pub fn new(arena_bytes: usize) -> Bump {
         Bump {
             next: std::ptr::null_mut(),
@@ -147,7 +148,7 @@ impl Bump {
         }
     }
 
-    /// `bytes` of uninitialised memory that belong to nobody else while `arena` lives.
+    /// `bytes` of uninitialised memory that have no other owner while `arena` lives.
     #[inline]
     pub fn allocate(&mut self, arena: &Arena, bytes: usize) -> *mut u8 {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
@@ -181,7 +182,7 @@ impl Bump {
 mod tests {
     use super::*;
 
-    /// Fills pieces of all kinds of sizes with their own number, then looks for trampled ones.
+    /// Fills pieces of many sizes with their own number, then looks for overwritten ones.
     #[test]
     fn pieces_are_aligned_and_disjoint_and_the_account_is_the_sum_of_the_chunks() {
         for arena_bytes in [0, 1 << 20, 8 << 20, usize::MAX] {

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //! Memtable ─┬─ points   skip list of  user key | sequence, kind  →  value
-//!           ├─ ranges   range deletions, sorted to be asked; replaced whole at each insert
+//!           ├─ ranges   range deletions, sorted for queries; replaced as a whole at each insert
 //!           └─ counters
 //! ```
 //!
 //! [`Memtable::new`] gives two handles. Any number of threads read through the [`Memtable`]; only
 //! the owner of the [`MemtableWriter`] inserts, through `&mut`, so that two concurrent inserts do
-//! not compile. When the writer is dropped the memtable is frozen (RocksDB: immutable): nobody
-//! can insert any more.
+//! not compile. When the writer is dropped the memtable is frozen (RocksDB: immutable): no insert
+//! is possible any more.
 //!
 //! Readers take no lock. A reader that sees a sequence number sees every insert that came before
 //! the writer published it.
 //!
-//! Absent on purpose: what a kind means, and that a range deletion hides a point. A memtable keeps
-//! all versions of a key. The reader chooses by sequence number, and asks [`Memtable::covering`] as
-//! well as [`Memtable::get`].
+//! Absent on purpose: the meaning of a kind, and the fact that a range deletion hides a point. A
+//! memtable keeps all versions of a key. The reader chooses by sequence number, and calls
+//! [`Memtable::covering`] as well as [`Memtable::get`].
 
 mod arena;
 #[cfg(all(test, loom))]
@@ -37,14 +37,15 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcCell, Guard, Padded, Retired, collect, pin};
 use skiplist::{SkipList, SkipListWriter};
 
-/// Walks the points of a memtable, not its range deletions. Keeps the memtable's memory alive.
+/// Iterates over the points of a memtable, not its range deletions. Keeps the memtable's memory
+/// alive.
 pub(crate) type MemtableCursor = skiplist::SkipListCursor;
 
 /// The handle of readers. See the module.
 pub(crate) struct Memtable {
     points: Arc<SkipList>,
     ranges: ArcCell<RangeTombstoneSets>,
-    /// Written at every insert: kept off the lines that every lookup reads.
+    /// Written at every insert, so kept off the cache lines that every lookup reads.
     counters: Padded<Counters>,
 }
 
@@ -63,8 +64,8 @@ struct Counters {
 
 impl Retired for RangeTombstoneSets {}
 
-/// Each range deletion replaces the set of all of them. After this many, sets that nobody reads any
-/// more are freed.
+/// Each range deletion replaces the set of all of them. After this many replacements, sets that are
+/// no longer read are freed.
 const COLLECT_EVERY: usize = 64;
 
 impl Memtable {
@@ -85,7 +86,7 @@ impl Memtable {
     }
 
     /// The newest version of `user_key` at or below `sequence`: its sequence number, kind and
-    /// value. Range deletions are not looked at.
+    /// value. Ignores range deletions.
     pub fn get(
         &self,
         user_key: &[u8],
@@ -95,12 +96,12 @@ impl Memtable {
         Some((trailer >> 8, trailer as u8, value))
     }
 
-    /// A cursor that stands on no entry yet. It sees entries that are inserted later.
+    /// A cursor that is not on an entry yet. It sees entries that are inserted later.
     pub fn cursor(&self) -> MemtableCursor {
         MemtableCursor::new(Arc::clone(&self.points))
     }
 
-    /// The newest range deletion at or below `sequence` that covers `user_key`; 0: none. Costs one
+    /// The newest range deletion at or below `sequence` that covers `user_key`, or 0. Costs one
     /// load if there are no range deletions.
     #[inline]
     pub fn covering(
@@ -115,13 +116,14 @@ impl Memtable {
         }
     }
 
-    /// Whether any range was deleted. `true` for a reader that sees the sequence number of one.
+    /// Whether any range was deleted. It is `true` for a reader that sees the sequence number of
+    /// one.
     #[inline]
     pub fn has_ranges(&self) -> bool {
         self.counters.0.ranges.load(Ordering::Relaxed) > 0
     }
 
-    /// The current range deletions, to keep.
+    /// The current range deletions, which may outlive a guard.
     pub fn ranges(&self) -> Arc<RangeTombstoneSets> {
         self.ranges.load_arc(&pin())
     }
@@ -131,7 +133,7 @@ impl Memtable {
         self.points.allocated_bytes() + self.counters.0.range_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the byte at this address is one of a key or a value in the memtable.
+    /// Whether the byte at this address is part of a key or a value in the memtable.
     pub fn holds(&self, address: usize) -> bool {
         self.points.holds(address)
     }
@@ -159,7 +161,7 @@ impl Memtable {
     }
 }
 
-/// The right to insert into one memtable: there is one of it, and it is not `Clone`.
+/// The right to insert into one memtable. There is one per memtable, and it is not `Clone`.
 pub(crate) struct MemtableWriter {
     memtable: Arc<Memtable>,
     points: SkipListWriter,
@@ -176,7 +178,7 @@ impl MemtableWriter {
             _ => self.points.insert(user_key, key::pack(sequence, kind), value),
         }
 
-        // Plain loads and stores: nobody else writes.
+        // Plain loads and stores, because there is no other writer.
         let Counters { entries, smallest_sequence, largest_sequence, .. } =
             &self.memtable.counters.0;
         entries.store(self.memtable.len() + 1, Ordering::Relaxed);

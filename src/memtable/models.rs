@@ -1,8 +1,8 @@
 //! loom models: every interleaving of one writer with one reader, and every value each load may
 //! return. Heights are chosen, not drawn, so that links of both levels are published.
 //!
-//! loom watches the bytes of a node too: reading them without being ordered after their writing
-//! fails the model, whatever the bytes are.
+//! loom watches the bytes of a node too: a read that is not ordered after their writing fails the
+//! model, whatever the bytes are.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::encoding::key::{SEEK_KIND, pack, user_key};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::check_model;
 
-/// Runs `read` beside a writer that puts "a" (high) and "c" (low) around "b" (high). `read` gets
-/// the list and how many of the two writes were published before it started.
+/// Runs `read` while a writer puts "a" (high) and "c" (low) around "b" (high). `read` gets the list
+/// and how many of the two writes were published before it started.
 fn beside_two_inserts(read: fn(&Arc<SkipList>, u64)) {
     check_model(move || {
         let (list, mut writer) = SkipListWriter::new(0);
@@ -41,7 +41,7 @@ fn found(answer: Option<(u64, &[u8])>) -> Option<u8> {
     answer.map(|(_, value)| value[0])
 }
 
-/// `keys` must be "b" and what was published, and may have what is being inserted.
+/// `keys` must hold "b" and the published keys, and may hold the key that is being inserted.
 fn assert_holds(keys: &[u8], published: u64) {
     assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
     assert!(keys.contains(&b'b'));

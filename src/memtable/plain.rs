@@ -1,6 +1,6 @@
-//! The memtable without a skip list, an arena or an unsafe line: the oracle of the fast one.
+//! The memtable without a skip list, an arena or an unsafe line: the oracle of the fast version.
 //!
-//! A sorted map behind a lock. Cursors copy the entry they stand on.
+//! A sorted map behind a lock. Cursors copy their current entry.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SEEK_KIND, SequenceNumber};
 use crate::error::Result;
 
-/// Sorts as internal keys do.
+/// A key that sorts as internal keys do.
 type Key = (Vec<u8>, Reverse<u64>);
 type Map = Arc<RwLock<BTreeMap<Key, Vec<u8>>>>;
 
@@ -44,7 +44,7 @@ impl PlainMemtable {
         PlainCursor { map: Arc::clone(&self.points), entry: None }
     }
 
-    /// Asks every range.
+    /// Checks every range.
     pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         let ranges = self.range_deletions().into_iter();
         let holding = ranges.filter(|(start, end, number)| {
@@ -53,7 +53,7 @@ impl PlainMemtable {
         holding.map(|(_, _, number)| number).max().unwrap_or(0)
     }
 
-    /// Start, end and sequence number, in the order of the start's internal key.
+    /// Start, end and sequence number of each, in the order of the start's internal key.
     pub fn range_deletions(&self) -> Vec<(Vec<u8>, Vec<u8>, SequenceNumber)> {
         let ranges = self.ranges.read().unwrap();
         let item = |((start, Reverse(trailer)), end): (&Key, &Vec<u8>)| {
@@ -124,10 +124,10 @@ impl Cursor for PlainCursor {
     }
 
     fn key(&self) -> &[u8] {
-        &self.entry.as_ref().expect("the cursor stands on an entry").0
+        &self.entry.as_ref().expect("the cursor is on an entry").0
     }
 
     fn value(&self) -> &[u8] {
-        &self.entry.as_ref().expect("the cursor stands on an entry").1
+        &self.entry.as_ref().expect("the cursor is on an entry").1
     }
 }

@@ -1,5 +1,5 @@
-//! The contract of a memtable, once for the plain version and the fast one; then what only the fast
-//! one promises: readers beside a writer, and an account of its memory.
+//! The contract of a memtable, for the plain version and the fast one; then the promises of the
+//! fast version alone: readers run while a writer inserts, and its memory is accounted for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -223,7 +223,7 @@ fn random_key(rng: &mut StdRng) -> Vec<u8> {
     let length = if rng.random_range(0..4) == 0 { 17 } else { rng.random_range(0..4) };
     let mut key: Vec<u8> = (0..length).map(|_| ALPHABET[rng.random_range(0..4)]).collect();
     if length == 17 {
-        // Equal first words: what differs lies behind them.
+        // Equal first words, so that the difference comes after them.
         key[..rng.random_range(6..15)].fill(b'a');
     }
     key
@@ -261,7 +261,7 @@ fn random_operations_answer_as_the_plain_version_does() {
             let kind = [VALUE, VALUE, VALUE, DELETION, 7, RANGE_DELETION][rng.random_range(0..6)];
             let mut value = vec![sequence as u8; rng.random_range(0..40)];
             if kind == RANGE_DELETION {
-                // Behind its start, and for long keys near it.
+                // After its start, and for long keys close to it.
                 value =
                     [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
             }
@@ -290,8 +290,8 @@ fn random_operations_answer_as_the_plain_version_does() {
     assert!(covered > 1000, "{covered}");
 }
 
-/// Runs of ascending keys take the way without a search; they start inside, before and after what
-/// is there, and are cut by other inserts.
+/// Runs of ascending keys take the path without a search. They start inside, before and after the
+/// existing keys, and other inserts interrupt them.
 #[test]
 fn runs_of_ascending_keys_land_between_older_ones() {
     let mut rng = StdRng::seed_from_u64(7);
@@ -389,7 +389,7 @@ fn the_account_covers_the_content_and_little_more() {
         content += key.len() + 8 + 100;
         assert!(memtable.bytes() >= content);
     }
-    // 16 fixed bytes, 8 × 1.6 of links, padding, and the unused end of a chunk.
+    // 16 fixed bytes, 8 × 1.6 bytes of links, padding, and the unused end of a chunk.
     let overhead = (memtable.bytes() - content) as f64 / 20_000.0;
     assert!(overhead < 42.0, "{overhead} bytes an entry");
 }

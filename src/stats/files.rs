@@ -1,4 +1,4 @@
-//! What is counted for each table file, and what the counts of its filter mean.
+//! The counters of each table file, and the meaning of its filter's counts.
 
 use std::ops::{Add, AddAssign};
 
@@ -7,7 +7,7 @@ use crate::sync::Guard;
 use super::per_thread::{PerThread, ThreadRow};
 use super::tickers::ThreadTickers;
 
-/// What is counted for each table file.
+/// The counters of a table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum FileTicker {
@@ -26,11 +26,11 @@ pub(crate) enum FileTicker {
     Unfiltered,
 }
 
-/// As many as fill one cache line.
+/// The number of tickers that fill one cache line.
 const FILE_TICKERS: usize = 8;
 
-/// The counters of one table file. Small until the first lookup. Then they take 512 bytes for each
-/// eight threads that use the file.
+/// The counters of one table file. They are small until the first lookup, and then take 512 bytes
+/// for each eight threads that use the file.
 pub(crate) struct FileCounters(PerThread<FILE_TICKERS>);
 
 impl FileCounters {
@@ -38,7 +38,7 @@ impl FileCounters {
         FileCounters(PerThread::new())
     }
 
-    /// Adds `n` to a counter. A few instructions, no fence.
+    /// Adds `n` to a counter. Costs a few instructions and no fence.
     #[inline]
     pub fn add(&self, ticker: FileTicker, n: u64) {
         self.0.add(ticker as usize, n);
@@ -105,7 +105,7 @@ pub struct FileCounts {
     /// Bytes read from the file.
     pub read_bytes: u64,
     /// Lookups that searched a table without a filter and did not find their key in it. A filter
-    /// would have spared nearly all of them.
+    /// would have avoided nearly all of them.
     pub unfiltered: u64,
 }
 
@@ -130,7 +130,7 @@ impl AddAssign for FileCounts {
 }
 
 /// The answers of filters to point lookups, in RocksDB's terms. A filter without whole keys answers
-/// for the prefix of a key: it says maybe for all keys that share it.
+/// for the prefix of a key, so it says maybe for all keys that share the prefix.
 ///
 /// ```
 /// use maypole::FilterCounts;
@@ -169,7 +169,7 @@ impl FilterCounts {
         (absent > 0).then(|| self.false_positive() as f64 / absent as f64)
     }
 
-    /// The range that holds the true false-positive rate with a confidence of 95 %.
+    /// The interval that contains the true false-positive rate with a confidence of 95 %.
     pub fn fpr_interval_95(&self) -> Option<(f64, f64)> {
         let absent = self.false_positive() + self.useful;
         wilson_interval_95(self.false_positive(), absent)
@@ -196,9 +196,9 @@ impl AddAssign for FilterCounts {
 }
 
 /// The Wilson score interval, at 95 % confidence, of a rate that was seen as `hits` of `trials`.
-/// `None` without trials. Unlike the textbook interval it is right for rates near 0, as those of
-/// filters. (E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
-/// Journal of the American Statistical Association 22, 1927.)
+/// `None` without trials. Unlike the textbook interval it is correct for rates near 0, such as
+/// those of filters. (E. B. Wilson, "Probable inference, the law of succession, and statistical
+/// inference", Journal of the American Statistical Association 22, 1927.)
 pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
     if trials == 0 {
         return None;
@@ -279,7 +279,7 @@ mod tests {
                 assert!((off - 1.959964 * deviation).abs() < 1e-6, "{hits} {trials} {bound}");
             }
         }
-        // A published value, for the scale.
+        // A published value as a reference.
         let (low, high) = wilson_interval_95(1, 10).unwrap();
         assert!((low - 0.0179).abs() < 1e-4 && (high - 0.4042).abs() < 1e-4);
         assert_eq!(wilson_interval_95(0, 0), None);

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! per_thread   how to count: N counters, with a row for each thread
-//! tickers      what is counted for a whole database
-//! files        what is counted for each table file, and what its filter's counts mean
+//! tickers      the counters of a whole database
+//! files        the counters of each table file, and the meaning of its filter's counts
 //! ```
 //!
 //! Names and meanings of tickers are RocksDB's (`monitoring/statistics.cc`, without the prefix

@@ -1,8 +1,8 @@
-//! [`PerThread`]: counters of which each thread has its own.
+//! [`PerThread`]: counters with a separate row for each thread.
 //!
-//! A shared counter would be slow: an atomic addition is a full fence on x86, which keeps lookups
-//! from overlapping, and the line travels between the cores. So each thread adds with a plain load
-//! and store, on lines that only it writes. A reading sums all threads.
+//! A shared counter would be slow: an atomic addition is a full fence on x86, which prevents
+//! lookups from overlapping, and the cache line moves between the cores. So each thread adds with a
+//! plain load and store, on lines that only it writes. A reader sums all threads.
 //!
 //! ```text
 //!   groups[8] ─► 8 rows, made when the first of their threads counts
@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
-//! continues the row, so nothing is lost. A reading may miss the latest additions of other
-//! threads, so counters of one event may differ by them.
+//! continues the row, so nothing is lost. A reader may miss the latest additions of other threads,
+//! so counters of one event may differ by them.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ use crate::sync::thread_index;
 
 /// Threads that get rows of their own: `GROUPS * GROUP_ROWS`.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
-/// How many rows are made together.
+/// The number of rows that are created together.
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// Threads beyond these share a row.
@@ -141,7 +141,7 @@ impl<'a, const N: usize> ThreadRow<'a, N> {
             return;
         }
         for (counter, n) in additions {
-            // Only this thread writes the row, so nothing happens between load and store.
+            // Only this thread writes the row, so no other write happens between load and store.
             let counter = &self.row.0[counter];
             counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         }

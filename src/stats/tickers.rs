@@ -1,4 +1,4 @@
-//! Tickers: what is counted for a whole database.
+//! Tickers: the counters of a whole database.
 
 use std::ops::Sub;
 
@@ -8,7 +8,7 @@ use super::per_thread::{PerThread, ThreadRow};
 
 macro_rules! tickers {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// What is counted for a whole database.
+        /// A counter of a whole database.
         ///
         /// ```
         /// # let dir = tempfile::tempdir()?;
@@ -188,13 +188,13 @@ impl Counters {
         Counters(PerThread::new())
     }
 
-    /// Adds `n` to a ticker. A few instructions, no fence.
+    /// Adds `n` to a ticker. Costs a few instructions and no fence.
     #[inline]
     pub fn add(&self, ticker: Ticker, n: u64) {
         self.0.add(ticker as usize, n);
     }
 
-    /// What the current thread has counted so far; where there are many threads, with some others.
+    /// The counts of the current thread; with many threads, the sum of those that share its row.
     pub fn of_thread(&self, ticker: Ticker) -> u64 {
         self.0.of_thread(ticker as usize)
     }
@@ -266,7 +266,7 @@ impl Tickers {
     }
 }
 
-/// Nothing has happened.
+/// All tickers at 0.
 impl Default for Tickers {
     fn default() -> Tickers {
         Tickers([0; Ticker::COUNT])
@@ -291,7 +291,7 @@ mod tests {
     fn every_addition_of_every_thread_is_counted_also_beyond_the_rows() {
         let counters = Counters::new();
         let threads = MOST_ROWS + 8;
-        // All live at one time, so that some have no row of their own.
+        // All threads live at one time, so that some share a row.
         let alive = std::sync::Barrier::new(threads);
         std::thread::scope(|scope| {
             for _ in 0..threads {

@@ -1,8 +1,8 @@
-//! [`ArcCell`]: an `Arc` that readers follow with one load and a writer replaces whole.
+//! [`ArcCell`]: an `Arc` that readers follow with one load and that a writer replaces as a whole.
 //!
 //! The cell owns one strong count of its value. A replaced value keeps that count until it is
-//! reclaimed. So a reader under a guard may use the value, and may add a count of its own. A cell
-//! is never empty: there is nothing to check.
+//! reclaimed, so a reader under a guard may use the value and may add a count of its own. A cell is
+//! never empty, so readers check nothing.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::reclaim::{Guard, Retired, retire};
 
 /// An atomic `Arc<T>`, read under a [`Guard`].
 pub(crate) struct ArcCell<T: Retired> {
-    /// From `Arc::into_raw`.
+    /// A pointer from `Arc::into_raw`.
     pointer: AtomicPtr<T>,
 }
 
@@ -28,58 +28,60 @@ impl<T: Retired> ArcCell<T> {
         ArcCell { pointer: AtomicPtr::new(Arc::into_raw(value).cast_mut()) }
     }
 
-    /// The current value, for as long as the guard is held.
+    /// The current value, valid while the guard is held.
     #[inline]
     pub fn load<'g>(&'g self, guard: &'g Guard) -> &'g T {
         self.load_held(guard).get()
     }
 
-    /// The current value, to keep beyond the guard.
+    /// The current value, which may outlive the guard.
     pub fn load_arc(&self, guard: &Guard) -> Arc<T> {
         self.load_held(guard).to_arc()
     }
 
-    /// The current value, for as long as the guard is held or longer.
+    /// The current value, valid at least while the guard is held.
     #[inline]
     pub fn load_held<'g>(&'g self, _guard: &'g Guard) -> Held<'g, T> {
         Held { pointer: self.pointer.load(Ordering::Acquire), _guard: PhantomData }
     }
 
-    /// Whether the cell still has this value. Under the guard no other value can get its address.
+    /// Whether the cell still has this value. No other value can get the same address while the
+    /// guard is held.
     #[inline]
     pub fn holds(&self, held: &Held<'_, T>) -> bool {
         std::ptr::eq(self.pointer.load(Ordering::Acquire), held.pointer)
     }
 
-    /// Replaces the value and retires the old one. Does not drop it here, so the caller may hold a
-    /// lock. Call [`drain`](super::drain) after its release, or the old value stays until somebody
-    /// else collects.
+    /// Replaces the value and retires the old one. The old value is not dropped here, so the caller
+    /// may hold a lock. Call [`drain`](super::drain) after releasing it; otherwise the old value
+    /// stays until another thread collects.
     pub fn replace(&self, value: Arc<T>) {
         let old = self.pointer.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap took its count out of the
-        // cell, so nobody else takes it.
+        // cell, so no other thread takes it.
         retire(unsafe { Arc::from_raw(old) }, 0, usize::MAX);
     }
 }
 
-/// A value that an [`ArcCell`] had when it was loaded.
+/// A value that was in an [`ArcCell`] when it was loaded.
 pub(crate) struct Held<'g, T: Retired> {
-    /// From `Arc::into_raw`. Its count is given up in two places only: `ArcCell::replace` retires it
-    /// after unlinking, so not before the guard is gone, and the cell's drop needs the cell to
-    /// itself, which `'g` forbids. Not a reference: the counts of an `Arc` lie outside its value.
+    /// A pointer from `Arc::into_raw`. Its count is given up in two places only. `ArcCell::replace`
+    /// retires it after unlinking, so it lives until the guard is gone. The cell's drop needs
+    /// exclusive access to the cell, which `'g` forbids. The field is not a reference because the
+    /// counts of an `Arc` are outside its value.
     pointer: *const T,
     _guard: PhantomData<&'g T>,
 }
 
 impl<'g, T: Retired> Held<'g, T> {
-    /// The value, under the guard.
+    /// The value, valid under the guard.
     #[inline]
     pub fn get(&self) -> &'g T {
         // SAFETY: the value is alive for `'g`, as the field says.
         unsafe { &*self.pointer }
     }
 
-    /// The value, to keep beyond the guard.
+    /// The value, which may outlive the guard.
     pub fn to_arc(&self) -> Arc<T> {
         // SAFETY: the pointer is an `Arc`'s and the strong count is above 0 for `'g`, as the field
         // says; the count that is added here belongs to the new `Arc`.
@@ -92,7 +94,8 @@ impl<'g, T: Retired> Held<'g, T> {
 
 impl<T: Retired> Drop for ArcCell<T> {
     fn drop(&mut self) {
-        // SAFETY: the cell owns one count of its last value, and nobody else has the cell.
+        // SAFETY: the cell owns one count of its last value, and the drop has exclusive access to
+        // the cell.
         drop(unsafe { Arc::from_raw(self.pointer.load(Ordering::Relaxed)) });
     }
 }

@@ -9,8 +9,9 @@
 //! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence. Other
 //! threads execute one when they are switched in.
 //!
-//! A reader whose flag `fenced` is set executes a full fence itself. Then a fence on the other side
-//! is enough. On other systems, if the kernel refuses, and under Miri, the flag is always set.
+//! A reader whose flag `fenced` is set executes a full fence itself, so a fence on the other side
+//! is enough. The flag is always set on other systems, under Miri, and if the kernel refuses the
+//! barrier.
 
 use super::atomic::{AtomicBool, Ordering, fence};
 
@@ -20,7 +21,7 @@ mod system {
 
     use crate::sync::PerProcess;
 
-    /// Asked once, so that all threads agree.
+    /// Registers once, so that all threads agree.
     pub fn available() -> bool {
         static REGISTERED: PerProcess<bool> =
             PerProcess::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
@@ -43,9 +44,9 @@ mod system {
     }
 }
 
-/// Both sides change one word. Whoever comes second sees all that came before the first, as with
-/// the real barrier. A fence of the other side, without [`barrier`], proves nothing about a reader
-/// without one.
+/// Both sides change one word, so the second one sees everything that came before the first, as
+/// with the real barrier. A fence on the other side, without [`barrier`], proves nothing about a
+/// reader without one.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};
@@ -73,7 +74,7 @@ pub(super) fn has_heavy() -> bool {
     system::available()
 }
 
-/// The reading side. Returns whether it executed a fence, as `fenced` asked.
+/// The reading side. Returns whether it executed a fence, which it does if `fenced` is set.
 #[inline(always)]
 pub(super) fn light(fenced: &AtomicBool) -> bool {
     // The flag is read after the reader's store: see `reclaim.rs`.
@@ -102,9 +103,9 @@ thread_local! {
     pub(super) static HEAVY_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// The other side. `false` if the barrier did not happen: then the next loads prove nothing. After
-/// the registration the kernel promises success, but a filter on system calls that is installed
-/// later can break the promise.
+/// The other side. Returns `false` if the barrier did not happen; the loads that follow then prove
+/// nothing. After the registration the kernel promises success, but a system-call filter that is
+/// installed later can break this promise.
 #[must_use]
 pub(super) fn heavy() -> bool {
     #[cfg(all(test, not(loom)))]

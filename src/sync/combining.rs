@@ -1,32 +1,33 @@
-//! [`CombiningLock`]: a mutex whose holder also does the work of those who wait for it.
+//! [`CombiningLock`]: a mutex whose holder also does the work of waiting threads.
 //!
 //! ```text
-//!   try_lead ──► nobody holds it, nobody waits: the caller does its own work
+//!   try_lead ──► the lock is free and the queue empty: the caller does its own work
 //!   submit ────► queue ──► the holder takes work from the front, and answers each
-//!                          the holder leaves ──► the front of the queue is told to lead
+//!                          the holder leaves ──► the front of the queue becomes the leader
 //! ```
 //!
-//! Work that is done for others is called combining (Hendler, Incze, Shavit, Tzafrir: "Flat
+//! Doing the work of other threads is called combining (Hendler, Incze, Shavit, Tzafrir: "Flat
 //! combining and the synchronization-parallelism tradeoff", SPAA 2010). Here it lets many writes
 //! share one log record and one sync.
 //!
-//! Waiters do not stand in front of the mutex. Each would wake, get the mutex and find that its
-//! work was done long ago, one after the other, while the next leader waits behind them. A waiter
-//! hears of its answer directly: it looks for some microseconds, lets other threads run, then
-//! sleeps. One that is told to lead does not stand there either: if somebody else was quicker, that
-//! one does its work.
+//! Waiters do not block on the mutex. Otherwise each in turn would wake, get the mutex and find
+//! that its work was done long ago, while the next leader waits behind them. Instead each waiter
+//! has a flag: the waiter spins on it for some microseconds, then yields to other threads, then
+//! sleeps. A waiter that is chosen to lead does not block on the mutex either: if another thread
+//! got the lock first, that thread does the waiter's work.
 //!
-//! # Why nobody waits for ever
+//! # Why no thread waits for ever
 //!
-//! 1. Whoever unlocks looks at the queue afterwards and tells its front to lead.
-//! 2. Whoever queues tries to lock afterwards.
-//! 3. Whoever is told to lead forgets that it was told, takes the mutex of the queue for a moment,
-//!    and tries to lock afterwards.
+//! 1. A thread that unlocks looks at the queue afterwards and chooses its front to lead.
+//! 2. A thread that queues tries to lock afterwards.
+//! 3. A thread that is chosen to lead clears this choice, takes the mutex of the queue for a
+//!    moment, and tries to lock afterwards.
 //!
-//! The mutex of the queue orders 1 and the others. If 1 comes first, 2 and 3 find the lock free or
-//! with a holder that comes to 1 again. If 2 comes first, 1 sees what was queued. If 3 comes first,
-//! 1 sees a waiter that can be told again. Work that was told to lead and is done by somebody else
-//! meanwhile needs nothing: that somebody comes to 1 too.
+//! The mutex of the queue orders step 1 and the other steps. If 1 comes first, 2 and 3 find the
+//! lock either free or with a holder that will reach step 1 again. If 2 comes first, 1 sees what
+//! was queued. If 3 comes first, 1 sees a waiter that can be chosen again. Work that was chosen to
+//! lead and that another thread does in the meantime needs nothing, because that thread reaches
+//! step 1 too.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -35,24 +36,24 @@ use std::sync::{Arc, PoisonError};
 use super::atomic::{AtomicU8, AtomicUsize, Ordering};
 use super::{Condvar, Mutex, MutexGuard, lock, try_lock};
 
-/// Looks at the answer before a waiter lets other threads run: some microseconds, as long as a small
-/// group of writes takes. A model does without.
+/// How many times a waiter checks for its answer before it yields: some microseconds, as long as a
+/// small group of writes takes. Models do not spin.
 const SPINS: usize = if cfg!(loom) { 0 } else { 200 };
-/// Then so many times it lets other threads run. After that it sleeps.
+/// How many times it then yields to other threads before it sleeps.
 const YIELDS: usize = if cfg!(loom) { 0 } else { 20 };
 
-/// Nobody has told the waiter anything.
+/// The waiter has neither an answer nor the lead.
 const WAITS: u8 = 0;
-/// It is to lock.
+/// The waiter is chosen to lead: it tries to lock.
 const LEADS: u8 = 1;
-/// Its work is done.
+/// The waiter's work is done.
 const DONE: u8 = 2;
 
-/// Guards `L`. Whoever holds it can do the waiting work `W`, each with an answer `A`.
+/// Guards `L`. The holder can do the waiting work `W`, and gives each piece an answer `A`.
 pub(crate) struct CombiningLock<L, W, A> {
     leader: Mutex<L>,
     queue: Mutex<VecDeque<Arc<Waiting<W, A>>>>,
-    /// Length of the queue, for a look without a lock.
+    /// Length of the queue, readable without a lock.
     queued: AtomicUsize,
 }
 
@@ -69,10 +70,10 @@ struct Sleeper<A> {
     answer: Option<A>,
 }
 
-/// The lock, held. When it is dropped the next leader is told.
+/// The lock, held. Dropping it chooses the next leader.
 pub(crate) struct Leading<'a, L, W, A> {
     lock: &'a CombiningLock<L, W, A>,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     leader: Option<MutexGuard<'a, L>>,
 }
 
@@ -82,16 +83,16 @@ impl<L, W, A> CombiningLock<L, W, A> {
         CombiningLock { leader, queue, queued: AtomicUsize::new(0) }
     }
 
-    /// Waits for the lock, beside the queue.
+    /// Waits for the lock without entering the queue.
     pub fn lock(&self) -> Leading<'_, L, W, A> {
         Leading { lock: self, leader: Some(lock(&self.leader)) }
     }
 
-    /// The lock, if nobody holds it and nobody waits.
+    /// The lock, if it is free and the queue is empty.
     #[inline]
     pub fn try_lead(&self) -> Option<Leading<'_, L, W, A>> {
-        // A newcomer that did not look would overtake all waiters for as long as they wake. The look
-        // may be late: nothing but fairness depends on it.
+        // Without this check a newcomer would overtake all waiters while they wake. The value may
+        // be stale: only fairness depends on it.
         if self.queued.load(Ordering::Relaxed) > 0 { None } else { self.try_lock() }
     }
 
@@ -99,8 +100,8 @@ impl<L, W, A> CombiningLock<L, W, A> {
         try_lock(&self.leader).map(|leader| Leading { lock: self, leader: Some(leader) })
     }
 
-    /// Has the work done, by whoever leads, and answers what that one answered. `lead` must take the
-    /// front of the queue at least, and answer what it took.
+    /// Has the current leader do the work, and returns its answer. `lead` must take at least the
+    /// front of the queue, and answer each piece of work that it took.
     pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W, A>)) -> A {
         let waiting = self.enqueue(work);
         loop {
@@ -111,7 +112,7 @@ impl<L, W, A> CombiningLock<L, W, A> {
             }
             match waiting.wait() {
                 Some(answer) => return answer,
-                // Step 3 of the module.
+                // Step 3 of the module's proof.
                 None => drop(lock(&self.queue)),
             }
         }
@@ -125,7 +126,7 @@ impl<L, W, A> CombiningLock<L, W, A> {
         waiting
     }
 
-    /// Tells the front of the queue to lead.
+    /// Chooses the front of the queue to lead.
     fn hand_over(&self) {
         let front = lock(&self.queue).front().cloned();
         if let Some(front) = front {
@@ -135,7 +136,8 @@ impl<L, W, A> CombiningLock<L, W, A> {
 }
 
 impl<L, W, A> Leading<'_, L, W, A> {
-    /// Takes work from the front of the queue as long as it is wanted. The caller answers each.
+    /// Takes work from the front of the queue while `wants` holds. The caller must answer each
+    /// piece.
     pub fn take_while(&self, mut wants: impl FnMut(&W) -> bool) -> Vec<Arc<Waiting<W, A>>> {
         let mut queue = lock(&self.lock.queue);
         let unwanted = queue.iter().position(|waiting| !wants(&waiting.work));
@@ -186,14 +188,14 @@ impl<W, A> Waiting<W, A> {
     }
 
     fn tell_to_lead(&self) {
-        // Not if it was told so before, and not over the answer.
+        // An answer, or an earlier choice, stays.
         let told = self.told.compare_exchange(WAITS, LEADS, Ordering::Relaxed, Ordering::Relaxed);
         if told.is_ok() && lock(&self.sleeper).sleeps {
             self.wakes.notify_one();
         }
     }
 
-    /// The answer; `None`: this thread is to lead.
+    /// The answer, or `None` if this thread is chosen to lead.
     fn wait(&self) -> Option<A> {
         let is_told = || self.told.load(Ordering::Relaxed) != WAITS;
         let soon = (0..SPINS).any(|_| {
@@ -205,7 +207,7 @@ impl<W, A> Waiting<W, A> {
         });
         let mut sleeper = lock(&self.sleeper);
         if !soon {
-            // Whoever tells has stored it before it takes this mutex.
+            // The other side changes `told` before it takes this mutex.
             sleeper.sleeps = true;
             while !is_told() {
                 sleeper = self.wakes.wait(sleeper).unwrap_or_else(PoisonError::into_inner);
@@ -225,7 +227,7 @@ mod tests {
 
     type Lock = CombiningLock<u64, u64, u64>;
 
-    /// Adds all waiting numbers, at most three at a time; answers each with the sum after it.
+    /// Adds the waiting numbers, at most three at a time, and answers each with the sum after it.
     fn add(leading: &mut Leading<'_, u64, u64, u64>) {
         let mut left = 3;
         for waiting in leading.take_while(|_| {
@@ -263,8 +265,8 @@ mod tests {
         assert_eq!(lock.queued.load(Ordering::Relaxed), 0);
     }
 
-    /// The story: a thread that never queues, as a flush does, holds the lock while others queue.
-    /// They have given up looking and sleep. It leaves, and nobody else comes.
+    /// The story: a thread that never queues, such as a flush, holds the lock while others queue.
+    /// They have stopped spinning and sleep. It leaves, and no other thread comes.
     #[test]
     fn sleepers_wake_when_a_holder_leaves_that_did_nothing_for_them() {
         let lock = Lock::new(0);
@@ -283,8 +285,8 @@ mod tests {
         });
     }
 
-    /// The story: two writers are told to lead at nearly the same time. The one that comes second
-    /// slept until the first had left, though the first had done its work long before.
+    /// The story: two writers are chosen to lead at nearly the same time. The slower one used to
+    /// sleep until the first had left, although the first had done its work long before.
     #[test]
     fn one_that_lost_the_lead_hears_its_answer_while_the_leader_still_leads() {
         let lock = Lock::new(0);
@@ -301,7 +303,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             add(&mut leading);
             let heard = answer.recv_timeout(Duration::from_secs(10));
-            // Nobody waits for ever, whatever was heard.
+            // The waiter must end whatever was received.
             drop(leading);
             assert_eq!(heard, Ok(5));
         });
@@ -310,7 +312,7 @@ mod tests {
     #[test]
     fn a_newcomer_does_not_overtake_those_who_wait() {
         let lock = Lock::new(0);
-        // The lock is free, but the one who waits has not woken yet.
+        // The lock is free, but the waiter has not woken yet.
         let waiting = lock.enqueue(1);
         assert!(lock.try_lead().is_none());
         add(&mut lock.lock());
@@ -336,9 +338,9 @@ mod models {
         }
     }
 
-    /// loom ends with an error when a thread waits that nobody wakes. It cannot show what the mutex
-    /// of the queue is for in step 3: it has all reads that also write in one order, whatever
-    /// mutex they touch.
+    /// loom fails when a thread waits and no other thread can wake it. It cannot show why step 3
+    /// needs the mutex of the queue, because it keeps all read-modify-write operations in one
+    /// order, whatever mutex they touch.
     #[test]
     fn loom_nobody_waits_for_ever() {
         check_model(|| {
@@ -349,7 +351,7 @@ mod models {
                     thread::spawn(move || lock.submit(1, add_one))
                 })
                 .collect();
-            // A holder that is no writer.
+            // A holder that is not a writer.
             *lock.lock() += 10;
             for writer in writers {
                 assert!((1..=12).contains(&writer.join().unwrap()));

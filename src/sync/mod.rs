@@ -1,11 +1,11 @@
-//! The building blocks of data that threads share. Under `cfg(loom)` every name here is loom's, so
-//! that the models check the code that runs.
+//! The building blocks of data that threads share. Under `cfg(loom)` every primitive here is
+//! loom's, so that the models check the code that runs.
 //!
-//! - [`reclaim`]: one [`pin`] for each lookup keeps alive all that the lookup reaches; a user's code
-//!   is lent a part of it without.
-//! - [`arc_cell`]: an `Arc` that is read under a pin and replaced whole.
-//! - [`combining`]: a mutex whose holder also does the work of those who wait for it.
-//! - [`process`]: which process this is; what a forked child makes anew.
+//! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches; user
+//!   code borrows a part of it without a pin.
+//! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
+//! - [`combining`]: a mutex whose holder also does the work of waiting threads.
+//! - [`process`]: the identity of this process, and the state that a forked child creates again.
 //! - [`lock`]: locks every mutex of the crate.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them: it treats them
@@ -34,14 +34,14 @@ pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 
-/// Locks `mutex`, also if a thread has panicked while it held it. For data that each critical
-/// section leaves whole wherever it can panic.
+/// Locks `mutex`, even if a thread panicked while it held it. Correct only for data that is
+/// consistent at every point where a critical section can panic.
 #[cfg(not(loom))]
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The mutex, if nobody holds it; also if a thread has panicked while it held it.
+/// The mutex if it is free, even if a thread panicked while it held it.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -53,8 +53,8 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 #[cfg(loom)]
 pub(crate) use under_loom::lock;
 
-/// The same [`lock`] for two kinds of mutexes: loom's in the code that the models check, and the
-/// standard library's in the rest of the crate.
+/// [`lock`] for two kinds of mutexes: loom's in the code that the models check, and the standard
+/// library's in the rest of the crate.
 #[cfg(loom)]
 mod under_loom {
     use std::sync::{Arc, PoisonError};
@@ -101,8 +101,8 @@ mod under_loom {
     }
 }
 
-/// A value alone on its cache lines: writers of neighbouring values do not slow its readers down.
-/// 128 bytes, since processors fetch lines in pairs.
+/// A value alone on its cache lines, so that writers of neighbouring values do not slow its readers
+/// down. The alignment is 128 bytes because processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub T);
 
@@ -115,8 +115,8 @@ pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A value for tests that knows whether it was dropped. Catches a read after the drop, or one that
-/// is not ordered before it: by loom in a model, by the assertion elsewhere.
+/// A test value that knows whether it was dropped. It detects a read after the drop, or a read that
+/// is not ordered before the drop: loom reports it in a model, the assertion elsewhere.
 #[cfg(test)]
 pub(crate) mod canary {
     use std::sync::Arc;

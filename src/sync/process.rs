@@ -1,4 +1,5 @@
-//! Which process this is. A forked child has a copy of the memory, and none of the other threads.
+//! The identity of this process. A forked child has a copy of the memory, but none of the other
+//! threads.
 //!
 //! ```text
 //!   parent   Process 1 ── opens ──► a database of Process 1
@@ -7,24 +8,26 @@
 //! ```
 //!
 //! In a child, a mutex that another thread held at the fork stays locked for ever, and open files
-//! and their locks are the parent's too. So everything that has either knows its [`Process`], and
-//! asks [`Process::is_current`] before it takes a lock or touches a file. State of the whole process
-//! is in a [`PerProcess`], which makes another value in a child. The child leaks the parent's value.
+//! and their locks are shared with the parent. So everything that has either stores its
+//! [`Process`], and checks [`Process::is_current`] before it takes a lock or touches a file. State
+//! of the whole process is in a [`PerProcess`], which creates another value in a child. The child
+//! leaks the parent's value.
 //!
 //! The C library calls [`child`] in the child before `fork` returns there (`pthread_atfork`), when
-//! the child has one thread. So a comparison with one word of memory decides. Process ids come
-//! again, and asking for them costs a system call.
+//! the child has one thread, so that one comparison with a word in memory decides. Process ids are
+//! not used because the system reuses them and because reading them costs a system call.
 //!
-//! Not noticed: a child of the bare system call (`clone`), or of `_Fork`. `vfork` and `posix_spawn`
-//! execute another program at once, which has nothing of the memory.
+//! Not detected: a child of the bare system call (`clone`), or of `_Fork`. `vfork` and
+//! `posix_spawn` need no detection because they execute another program at once, which shares no
+//! memory.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// The number of this process; 0 before anybody has asked for it. A child has a higher one than its
-/// parent. Relaxed everywhere: it changes only while there is one thread.
+/// The number of this process; 0 before its first use. A child has a higher number than its parent.
+/// All accesses are relaxed because the number changes only while there is one thread.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
 
 /// The process in which a value was made.
@@ -53,7 +56,7 @@ impl Process {
 
     #[cold]
     fn first() -> Process {
-        // Two threads may both get here. Then a child has a number that is higher by two.
+        // If two threads get here, a child's number is higher by two.
         watch_forks();
         let _ = CURRENT.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
         Process(CURRENT.load(Ordering::Relaxed))
@@ -66,7 +69,7 @@ impl Default for Process {
     }
 }
 
-/// Whether something may be used: until it is closed, and in its own process. One comparison.
+/// Whether an object may be used: until it is closed, and in its own process. Costs one comparison.
 pub(crate) struct OpenIn(AtomicU64);
 
 impl OpenIn {
@@ -84,9 +87,9 @@ impl OpenIn {
     }
 }
 
-/// State of the whole process. It is made when it is first asked for, and in a child once more.
+/// State of the whole process. It is created at its first use, and again in a child.
 pub(crate) struct PerProcess<T: 'static> {
-    /// Null, or what is never freed.
+    /// Null, or a value that is never freed.
     made: AtomicPtr<Made<T>>,
     make: fn() -> T,
 }
@@ -105,14 +108,14 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
     pub fn get(&'static self) -> &'static T {
         let process = Process::current();
         let found = self.made.load(Ordering::Acquire);
-        // SAFETY: null, or a value that `make` has published, and that is never freed.
+        // SAFETY: null, or a value that `make` has published and that is never freed.
         match unsafe { found.as_ref() } {
             Some(made) if made.process == process => &made.value,
             _ => self.make(process, found),
         }
     }
 
-    /// Without a lock: another thread may be here at a fork.
+    /// Takes no lock, because another thread may be here at a fork.
     #[cold]
     fn make(&'static self, process: Process, found: *mut Made<T>) -> &'static T {
         let made = Box::new(Made { process, value: (self.make)() });
@@ -120,7 +123,7 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         let published =
             self.made.compare_exchange(found, made, Ordering::AcqRel, Ordering::Relaxed);
         if published.is_err() {
-            // SAFETY: it came from a box a moment ago, and was not published.
+            // SAFETY: the pointer came from a box just now, and was not published.
             drop(unsafe { Box::from_raw(made) });
         }
         self.get()
@@ -133,16 +136,16 @@ fn watch_forks() {
 
     type Handler = Option<extern "C" fn()>;
 
-    // SAFETY: the declaration of POSIX.
+    // SAFETY: this is the declaration of POSIX.
     unsafe extern "C" {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
 
-    // SAFETY: the handler is a function of this program. It calls nothing that may not be called
-    // between a fork and an exec: it neither allocates nor locks.
+    // SAFETY: the handler is a function of this program. It calls only what may be called between a
+    // fork and an exec: it neither allocates nor locks.
     let refused = unsafe { pthread_atfork(None, None, Some(child)) };
     if refused != 0 {
-        // For want of memory, as POSIX says.
+        // The only error in POSIX is a lack of memory.
         std::alloc::handle_alloc_error(std::alloc::Layout::new::<[usize; 4]>());
     }
 }
@@ -150,7 +153,7 @@ fn watch_forks() {
 #[cfg(not(all(unix, not(any(miri, loom)))))]
 fn watch_forks() {}
 
-/// In a child, before `fork` returns.
+/// The C library calls this in a child, before `fork` returns.
 #[cfg(all(unix, not(any(miri, loom))))]
 extern "C" fn child() {
     CURRENT.fetch_add(1, Ordering::Relaxed);

@@ -14,47 +14,48 @@
 //!
 //! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
 //! record announces the epoch at which the thread pinned last, and whether it still holds that
-//! guard. A collection reads all records, and drops the bags whose stamps lie below every epoch
-//! that is in the way. A thread that looks up again and again is not in the way for long. For one
-//! that fell idle the collector marks the record and executes the heavy barrier (`barrier.rs`). A
-//! marked thread executes a fence of its own in each pin, so while it is idle no collection needs
-//! a barrier for it. After [`MARKED_PINS`] pins it clears the mark.
+//! guard. A collection reads all records, and drops the bags whose stamps are below every epoch
+//! that is in the way. A thread that keeps looking up is not in the way for long. If a thread has
+//! become idle, the collector marks its record and executes the heavy barrier (`barrier.rs`). A
+//! marked thread executes a fence in each pin, so while it is idle no collection needs a barrier
+//! for it. After [`MARKED_PINS`] pins it clears the mark.
 //!
-//! Why that is enough, for an object unlinked at U, a bag sealed with stamp e, and what the
-//! collector reads in a record:
+//! The proof considers an object unlinked at U, a bag sealed with stamp e, and what the collector
+//! reads in a record:
 //!
-//! - An epoch above e, held or idle. The thread took it from an increment that came after U. So it
+//! - An epoch above e, held or idle. The thread took it from an increment that came after U, so it
 //!   sees U from there on and never finds the object. It announced the epoch with release, after
 //!   its last access under older guards; the collector loads it with acquire, before the drop.
 //! - An epoch of e or less, held. The record keeps the bag.
 //! - An epoch of e or less, idle, after a heavy barrier. The thread has not passed the barrier of
 //!   its next pin before the collector's, so its later loads see U. The end of its last guard is
 //!   ordered as above.
-//! - The same without a barrier, and a mark. The collector executes a fence before it reads.
+//! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
+//!   fence before it reads.
 //!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
-//!     Had it come first, the collector would read that pin.
+//!     If its fence had come first, the collector would read that pin.
 //!   - The next pin does not see the mark: then it came before the barrier that followed the
 //!     mark, and the collector reads it. Collectors mark, pass the barrier and read under one
 //!     mutex.
 //!   - The thread has cleared the mark. It did so under a guard, after that pin's fence. Either
-//!     this fence came later than the collector's, and all that follows sees U. Or the collector
-//!     reads that pin or a later value. If that is its end, the mark is gone with it: the
-//!     collector reads the mark last.
-//! - The same without a mark. The record keeps the bag.
+//!     this fence came later than the collector's, and everything that follows sees U. Or the
+//!     collector reads that pin or a later value. If it reads the end of that pin, it also reads
+//!     that the mark is gone, because it reads the mark last.
+//! - An epoch of e or less, idle, without a barrier and without a mark. The record keeps the bag.
 //!
-//! Cost of a pin: two plain stores to a line that other threads hardly write, and one load of the
-//! epoch. No lock, no full fence, no write to a shared line. The reclaiming side pays: a load for
-//! each thread, and a barrier for those that fell idle.
+//! Cost of a pin: two plain stores to a line that other threads rarely write, and one load of the
+//! epoch. A pin takes no lock, executes no full fence and writes no shared line. The reclaiming
+//! side pays: a load for each thread, and a barrier for threads that became idle.
 //!
 //! Alternatives. `crossbeam-epoch` fences at every pin, so neighbouring lookups cannot overlap.
-//! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, a full fence on
-//! x86; its readers drop garbage themselves, its batches are bounded by count, not by bytes, and
-//! its loads are sequentially consistent, which loom cannot check. Hazard pointers need a barrier
-//! for every object, this scheme needs one for each lookup.
+//! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is a full
+//! fence on x86; its readers drop garbage themselves, its batches are bounded by count, not by
+//! bytes, and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
+//! a barrier for every object, whereas this scheme needs one for each lookup.
 //!
 //! A guard delays the release of everything that is retired after it. Hold it for one lookup, not
-//! while waiting for another thread or a device, and not while a user's code runs: [`lending`] is
-//! for that. [`assert_no_guard`] stands where the crate reads files and calls user code.
+//! while waiting for another thread or a device, and not while user code runs, for which there is
+//! [`lending`]. [`assert_no_guard`] checks this where the crate reads files and calls user code.
 
 mod lending;
 
@@ -77,46 +78,46 @@ pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
 type Garbage = Arc<dyn Retired>;
 
 /// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
-/// own: of the parent's threads it has one, and any of them may have held a lock.
+/// own, because any of the parent's threads may have held a lock, and only one of them continues.
 struct Collector {
     registry: Mutex<Registry>,
     garbage: Mutex<Bags>,
 }
 
 struct Registry {
-    /// Every record ever made. New threads reuse those of ended ones, so there are only as many as
-    /// threads ever lived at one time. Never freed.
+    /// Every record ever created. New threads reuse the records of ended threads, so there are only
+    /// as many as there were ever threads at one time. Records are never freed.
     records: Vec<&'static Record>,
     /// Indexes into `records` that no live thread owns.
     free: Vec<usize>,
 }
 
-/// One thread's line.
+/// One thread's cache line.
 #[repr(align(128))]
 struct Record {
     /// `epoch << 1 | held`: the epoch at which the thread took its latest outermost guard, and
-    /// [`HELD`] while it holds that. Only the thread writes it.
+    /// [`HELD`] while it holds that guard. Only the thread writes it.
     announced: AtomicU64,
-    /// Each pin executes a full fence. Collectors set the mark, before a heavy barrier; the thread
-    /// clears it. Where there is no heavy barrier, it is always set.
+    /// If set, each pin executes a full fence. Collectors set the mark before a heavy barrier; the
+    /// thread clears it. On systems without a heavy barrier it is always set.
     marked: AtomicBool,
-    /// Pins since the mark. Only the thread reads it, so it is not part of the model.
+    /// Pins since the mark was set. Only the thread reads it, so it is not part of the model.
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
-    /// The address of the bytes that a user's code reads on this thread; 0: none. Only the thread
-    /// writes it. See [`lending`].
+    /// The address of the bytes that user code reads on this thread, or 0. Only the thread writes
+    /// it. See [`lending`].
     lent: AtomicUsize,
     index: usize,
 }
 
 const HELD: u64 = 1;
 
-/// After so many pins with a mark a thread clears it. Their fences then have cost about as much as
-/// the barrier that the next mark needs.
+/// The number of pins after which a thread clears its mark. The fences of that many pins cost about
+/// as much as the barrier that the next mark needs.
 const MARKED_PINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
-/// What a record tells a collector.
+/// What a collector reads in a record.
 #[derive(Clone, Copy)]
 struct Shown {
     epoch: u64,
@@ -124,7 +125,7 @@ struct Shown {
 }
 
 impl Record {
-    /// An outermost guard is taken.
+    /// Announces an outermost guard.
     #[inline]
     fn announce(&self) {
         // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
@@ -135,7 +136,7 @@ impl Record {
         }
     }
 
-    /// The guard is gone; the epoch stays.
+    /// Announces the end of the guard; the epoch stays.
     #[inline]
     fn withdraw(&self) {
         self.announced.store(self.announced.load(Ordering::Relaxed) & !HELD, Ordering::Release);
@@ -146,12 +147,12 @@ impl Record {
         let pins = self.marked_pins.load(Ordering::Relaxed) + 1;
         self.marked_pins.store(pins % MARKED_PINS, Ordering::Relaxed);
         if pins == MARKED_PINS && barrier::has_heavy() {
-            // After this pin's fence, before the release that ends it: see the proof.
+            // After this pin's fence and before the release that ends the pin: see the proof.
             self.marked.store(false, Ordering::Relaxed);
         }
     }
 
-    /// To be read before [`is_marked`](Record::is_marked): see the proof.
+    /// Must be read before [`is_marked`](Record::is_marked): see the proof.
     fn shown(&self) -> Shown {
         let announced = self.announced.load(Ordering::Acquire);
         Shown { epoch: announced >> 1, held: announced & HELD != 0 }
@@ -165,7 +166,7 @@ impl Record {
 struct Bags {
     open: Vec<Garbage>,
     open_bytes: usize,
-    /// Stamps ascend.
+    /// Bags in ascending order of their stamps.
     sealed: VecDeque<Bag>,
     /// Parts of dropped garbage that user code still reads.
     kept: Vec<Kept>,
@@ -190,7 +191,8 @@ impl Collector {
     }
 }
 
-/// Starts at 1: a record that has announced nothing shows 0. A child goes on from its parent's.
+/// Starts at 1, because a record that has announced nothing shows 0. A child continues from its
+/// parent's value.
 #[cfg(not(loom))]
 static EPOCH: Padded<AtomicU64> = Padded(AtomicU64::new(1));
 #[cfg(not(loom))]
@@ -213,11 +215,11 @@ fn collector() -> &'static Collector {
     &COLLECTOR
 }
 
-/// Keeps alive all that its thread reaches through [`ArcCell`](super::ArcCell) and the cache's
-/// slots. Stays on its thread. Guards nest; only the outermost one counts.
+/// Keeps everything alive that its thread reaches through [`ArcCell`](super::ArcCell) and the
+/// cache's slots. It stays on its thread. Guards nest; only the outermost one counts.
 pub(crate) struct Guard {
     record: &'static Record,
-    /// Neither `Send` nor `Sync`: the record is its thread's.
+    /// Makes the guard neither `Send` nor `Sync`, because the record is its thread's.
     _on_this_thread: PhantomData<*const ()>,
 }
 
@@ -252,7 +254,8 @@ impl Drop for Guard {
     }
 }
 
-/// In debug builds: panics if this thread holds a guard. What follows may take as long as it likes.
+/// In debug builds, panics if this thread holds a guard. Code that calls this may then block for
+/// long.
 #[inline]
 pub(crate) fn assert_no_guard() {
     debug_assert_eq!(
@@ -280,19 +283,19 @@ pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
     }
 }
 
-/// Drops all garbage that no guard can reach, on this thread. Returns how many retired objects
+/// Drops, on this thread, all garbage that no guard can reach. Returns how many retired objects
 /// still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
     collect_bags(0)
 }
 
-/// [`collect`], without a barrier for the newest `patience` bags: by the next collection the other
-/// threads may have announced a later epoch.
+/// [`collect`], but without a barrier for the newest `patience` bags, because other threads may
+/// have announced a later epoch by the next collection.
 fn collect_bags(patience: u64) -> usize {
     let (first, last) = {
         let mut bags = lock(&collector().garbage);
         if !bags.open.is_empty() {
-            // AcqRel: the unlinking of everything in the bag is published by the increment.
+            // AcqRel: the increment publishes the unlinking of everything in the bag.
             let stamp = EPOCH.0.fetch_add(1, Ordering::AcqRel);
             let items = std::mem::take(&mut bags.open);
             bags.open_bytes = 0;
@@ -326,13 +329,13 @@ fn collect_bags(patience: u64) -> usize {
     waiting
 }
 
-/// What is lent, and the least epoch that keeps its bag, for bags with stamps from `first` to `last`.
-/// At most `last + 1`: bags that are sealed from here on wait for another collection. If a bag with a
-/// stamp up to `urgent` would stay for want of a barrier, executes one.
+/// The loans, and the least epoch that keeps its bag, for bags with stamps from `first` to `last`.
+/// The epoch is at most `last + 1`, because bags that are sealed from here on wait for another
+/// collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
-    // Later than the announcements: see the proof in `lending`.
+    // Read after the announcements: see the proof in `lending`.
     (in_the_way, lending::loans(&registry))
 }
 
@@ -342,14 +345,15 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
         let in_the_way = shown.filter(|&(record, shown)| in_the_way(record, shown));
         in_the_way.fold(last + 1, |oldest, (_, shown)| oldest.min(shown.epoch))
     };
-    // Before the loads that trust marks.
+    // Must precede the loads that trust marks.
     fence(Ordering::SeqCst);
     let without_barrier = oldest(|record, shown| shown.held || !record.is_marked());
     if without_barrier > urgent {
         return without_barrier;
     }
-    // A guard keeps its bags, barrier or not. The barrier interrupts every processor, and while one
-    // thread stands still under its guard every miss of the others may come here.
+    // A guard keeps its bags, with or without a barrier. The barrier interrupts every processor,
+    // and while one thread is stopped under its guard, every cache miss of the others may come
+    // here.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
@@ -372,8 +376,8 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     without_barrier
 }
 
-/// Collects until everything that was retired before this call is out of the garbage. `false` if
-/// that takes longer than `patience`: some thread holds its guard for long. Hold no guard, and no
+/// Collects until everything that was retired before this call is dropped. Returns `false` if that
+/// takes longer than `patience` because some thread holds its guard for long. Hold no guard, and no
 /// lock that a destructor could take.
 pub(crate) fn drain(patience: Duration) -> bool {
     let start = Instant::now();
@@ -393,8 +397,8 @@ pub(crate) fn drain(patience: Duration) -> bool {
     }
 }
 
-/// A small number that no other live thread has. Numbers of ended threads are used again: a thread
-/// that takes one over sees everything that the earlier thread did.
+/// A small number that no other live thread has. Numbers of ended threads are reused: a thread that
+/// takes over a number sees everything that the earlier thread did.
 #[inline]
 pub(crate) fn thread_index() -> usize {
     this_thread().index
@@ -402,7 +406,7 @@ pub(crate) fn thread_index() -> usize {
 
 #[cfg(not(loom))]
 thread_local! {
-    /// Without a destructor, so that reading it is one plain load.
+    /// Has no destructor, so that reading it is one plain load.
     static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
     /// Gives the record back when the thread ends.
     static AT_EXIT: ReleaseAtExit = const { ReleaseAtExit };
@@ -410,7 +414,7 @@ thread_local! {
 
 #[cfg(loom)]
 loom::thread_local! {
-    // loom tears its statics down before the thread locals: the models end threads by hand.
+    // loom destroys its statics before the thread locals, so the models end threads explicitly.
     static RECORD: Cell<Option<&'static Record>> = Cell::new(None);
 }
 
@@ -444,7 +448,7 @@ fn enter_thread() -> &'static Record {
     };
     RECORD.with(|cell| cell.set(Some(record)));
     // A destructor that runs after `AT_EXIT`'s and pins gets a record that is never given back.
-    // That is rare and costs one line.
+    // That is rare and costs one record.
     #[cfg(not(loom))]
     let _ = AT_EXIT.try_with(|_| ());
     record
@@ -460,8 +464,8 @@ fn leave_thread() {
     }
 }
 
-/// In a forked child: its thread gets a record of the child's when it next pins. The old one shows a
-/// collector that is leaked. Guards from before the fork keep it.
+/// In a forked child, its thread gets one of the child's records when it next pins. The old record
+/// belongs to the leaked collector of the parent. Guards from before the fork keep it.
 #[cfg(not(loom))]
 #[cfg_attr(not(unix), allow(dead_code))]
 pub(super) fn forget_thread() {

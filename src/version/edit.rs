@@ -2,7 +2,7 @@
 //!
 //! A MANIFEST is a record log (`wal/`) whose payloads are version edits. All of them, applied in
 //! order to an empty tree, give the current tree. An edit is a sequence of fields. A field is a
-//! varint tag, followed by what the tag says:
+//! varint tag, followed by the content for this tag:
 //!
 //! ```text
 //! TAG  FIELDS                                            MEANING
@@ -25,11 +25,11 @@
 //! extra field  varint tag (0 = no more), length-prefixed value
 //! 2            fixed64, fixed64                          identity of the table
 //! 4            varint bytes                              the file's tail: all that opening reads
-//! ```
+//! 4            varint bytes                              the file's tail: all that opening reads
 //!
-//! A length follows each tag from 64 on, and each tag of an extra field. So a later version may add
-//! such tags. An unknown even one is skipped. An unknown odd one is refused, since it may change
-//! what the tree holds. Any other unknown tag is refused.
+//! A length follows each tag from 64 on, and each tag of an extra field, so that a later version
+//! may add such tags. An unknown even one is skipped. An unknown odd one is rejected, because it
+//! may change the content of the tree. Any other unknown tag is rejected.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ use crate::range_tombstones::RangeTombstones;
 use crate::table::format::identity::TableIdentity;
 use crate::table::garbage::Garbage;
 
-/// How many levels a tree has: 0 to 6, as in RocksDB.
+/// The number of levels of a tree: 0 to 6, as in RocksDB.
 pub(crate) const LEVELS: usize = 7;
 
 pub(crate) const NEXT_FILE: u64 = 1;
@@ -54,7 +54,7 @@ pub(crate) const ADDED: u64 = 6;
 pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
 pub(crate) const DB_IDENTITY: u64 = 64;
 pub(crate) const DURABLE_WAL: u64 = 65;
-/// Odd: whoever does not know it would take the WALs to end before the first of the numbers.
+/// Odd, because a reader that skipped it would assume that the WALs end before the first number.
 pub(crate) const SKIPPED: u64 = 67;
 
 /// Tags of a table's extra fields.
@@ -65,7 +65,7 @@ pub(crate) const TAIL_BYTES: u64 = 4;
 /// The largest number that a file may have.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 62;
 
-/// What the MANIFEST says of a table.
+/// The record of a table in the MANIFEST.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FileMeta {
     pub number: u64,
@@ -79,36 +79,37 @@ pub(crate) struct FileMeta {
     pub global_sequence: Option<SequenceNumber>,
     /// The smallest internal key, range deletions included.
     pub smallest: Vec<u8>,
-    /// The largest internal key. If a range deletion reaches further, its [`key::range_end`]; the
+    /// The largest internal key. If a range deletion extends further, its [`key::range_end`]; the
     /// file does not hold that user key.
     pub largest: Vec<u8>,
-    /// `None` if the table does not name its maker, or if a MANIFEST of log version 1 listed it.
+    /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed
+    /// it.
     pub identity: Option<TableIdentity>,
     /// Bytes at the end of the file that an opening reads; 0 if that is not known.
     pub tail_bytes: u64,
-    /// What the table itself says, once it is open.
+    /// The information that the table itself stores, available once it is open.
     pub contents: TableContents,
 }
 
-/// What compaction wants to know of a table and the MANIFEST does not say.
+/// Information about a table that compaction needs and that the MANIFEST does not record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TableContents {
-    /// What may become droppable.
+    /// Entries and bytes that may become droppable.
     pub garbage: Garbage,
     /// The range deletions, if there are any.
     pub ranges: Option<Arc<RangeTombstones>>,
-    /// Bytes of all keys and of all values before compression; 0 where the table does not say.
+    /// Bytes of all keys and of all values before compression; 0 if the table does not record them.
     pub raw_key_bytes: u64,
     pub raw_value_bytes: u64,
 }
 
 impl FileMeta {
-    /// Whether all user keys of the file come before `user_key`.
+    /// Whether all user keys of the file are before `user_key`.
     pub fn ends_before(&self, user_key: &[u8]) -> bool {
         key::ends_before(&self.largest, user_key)
     }
 
-    /// Whether the file starts after another one, whose largest internal key is `largest`.
+    /// Whether the file starts after another one whose largest internal key is `largest`.
     pub fn starts_after(&self, largest: &[u8]) -> bool {
         key::ends_before(largest, key::user_key(&self.smallest))
     }
@@ -124,9 +125,9 @@ pub(crate) struct VersionEdit {
     pub removed: Vec<(usize, u64)>,
     pub added: Vec<(usize, FileMeta)>,
     pub db_identity: Option<String>,
-    /// Numbers of WALs, with how many bytes from the start of each are known to be durable.
+    /// Numbers of WALs, and how many bytes from the start of each are known to be durable.
     pub durable_wals: Vec<(u64, u64)>,
-    /// Sequence numbers that no WAL holds: the first of each range, and the last.
+    /// Sequence numbers that are in no WAL: the first of each range, and the last.
     pub skipped: Vec<(SequenceNumber, SequenceNumber)>,
 }
 
@@ -255,7 +256,7 @@ fn level(decoder: &mut Decoder) -> Result<usize, Damage> {
     Ok(level as usize)
 }
 
-/// A file number. Files are numbered one by one from 1 on, so a larger one is damage.
+/// A file number. Files are numbered consecutively from 1, so a larger number is damage.
 fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
     let start = decoder.position();
     let number = decoder.varint("file number")?;
@@ -424,11 +425,11 @@ mod tests {
         let with = |field: &[u8]| VersionEdit::decode(&[&edit().encode()[..], field].concat());
         assert_eq!(with(&[66, 2, 7, 7]).unwrap(), edit());
         assert!(with(&[69, 2, 7, 7]).is_err());
-        // Known here, with numbers that make no sense.
+        // A known tag with impossible numbers.
         assert!(with(&[67, 2, 7, 6]).is_err());
         assert!(with(&[67, 3, 7, 7, 7]).is_err());
         assert!(with(&[67, 1, 7]).is_err());
-        // In a table's extra fields, too: they stand before the 0 that ends the table.
+        // In a table's extra fields too, which precede the 0 that ends the table.
         let table = VersionEdit { added: edit().added.split_off(1), ..VersionEdit::default() };
         let mut bytes = table.encode();
         assert_eq!(bytes.pop(), Some(0));

@@ -1,15 +1,15 @@
-//! [`KeyRanges`]: the key ranges of a version's files, side by side in memory.
+//! [`KeyRanges`]: the key ranges of a version's files, next to each other in memory.
 //!
-//! The keys themselves lie behind three pointers for each file, each a trip to memory. Here the
-//! *heads* of all bounds lie side by side: the first 8 bytes after the prefix that all bounds
-//! share. Heads decide nearly always; if they are equal, the keys decide.
+//! The keys themselves are behind three pointers for each file, and each pointer costs a cache
+//! miss. Here the *heads* of all bounds are next to each other: the first 8 bytes after the prefix
+//! that all bounds share. Heads decide nearly always; if they are equal, the keys decide.
 //!
 //! ```text
-//! common_prefix   of all bounds: compared once a lookup
+//! common_prefix   of all bounds: compared once per lookup
 //! runs            L0, newest   (smallest, largest, file)
 //!                 L0           (smallest, largest, file)
 //!                 L6           (smallest, largest, file) (smallest, largest, file) …
-//! ends            of each run: the largest heads once more, eight to a line of memory
+//! ends            of each run: the largest heads again, eight to a cache line
 //! ```
 
 use crate::encoding::bytes::{Prefix, common_prefix_len, count_below};
@@ -22,7 +22,7 @@ use crate::memory::LINE_BYTES;
 pub(crate) struct FileBounds<'a> {
     /// A user key.
     pub smallest: &'a [u8],
-    /// An internal key. It may be the end of a range deletion, which is outside of the range.
+    /// An internal key. It may be the exclusive end of a range deletion.
     pub largest: &'a [u8],
 }
 
@@ -31,33 +31,33 @@ pub(crate) trait HasFileBounds {
     fn bounds(&self) -> FileBounds<'_>;
 }
 
-/// See the module.
+/// The key ranges; see the module.
 pub(super) struct KeyRanges<F> {
     common_prefix: Prefix,
     runs: Vec<Run<F>>,
 }
 
-/// Files that share no user key: one of level 0, or all of a deeper level. At most one file of a
-/// run holds a key.
+/// Files that share no user key: one file of level 0, or all files of a deeper level. At most one
+/// file of a run holds a key.
 pub(crate) struct Run<F> {
     pub level: usize,
-    /// At least one, in key order.
+    /// At least one file, in key order.
     files: Box<[RangedFile<F>]>,
-    /// The heads of their largest keys once more.
+    /// The heads of their largest keys again.
     ends: Ends,
 }
 
-/// Ascending numbers, searched without a branch that depends on them: up to seven in one line of
-/// memory, up to 63 in two, more in three or a few.
+/// Ascending numbers, searched without a branch that depends on them: up to seven in one cache
+/// line, up to 63 in two, more in three or a few.
 ///
-/// A binary search over the files themselves took eleven instructions a step. They were a fifth of a
-/// lookup in a tree of fifty files, and what is fewer there lets neighbouring lookups overlap.
+/// A binary search over the files themselves took eleven instructions a step. They were a fifth of
+/// a lookup in a tree of fifty files, and fewer instructions let neighbouring lookups overlap.
 /// Halving 64 numbers in one array took twelve instructions less for fifty files than this, and was
-/// slower for seven: each step waits for the one before.
+/// slower for seven, because each step waits for the previous one.
 ///
 /// ```text
-/// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, as all lines, by the largest
-/// lines       [ 0 … 7 ] [ 8 … 15 ] …  number there is. The last line is never full.
+/// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, like all lines, with
+/// lines       [ 0 … 7 ] [ 8 … 15 ] …  u64::MAX. The last line is never full.
 /// ```
 struct Ends {
     lines: Box<[NumberLine]>,
@@ -77,7 +77,7 @@ impl Ends {
         Ends { lines, line_ends }
     }
 
-    /// How many numbers are below `bound`.
+    /// The count of numbers below `bound`.
     #[inline(always)]
     fn count_below(&self, bound: u64) -> usize {
         if let [line] = &*self.lines {
@@ -92,7 +92,7 @@ impl Ends {
     }
 }
 
-/// The numbers in lines, the last of which ends with padding.
+/// The numbers in lines, of which the last ends with padding.
 fn lines_of(numbers: impl ExactSizeIterator<Item = u64>) -> Box<[NumberLine]> {
     let mut lines = vec![NumberLine([u64::MAX; IN_LINE]); numbers.len() / IN_LINE + 1];
     let slots = lines.iter_mut().flat_map(|line| &mut line.0);
@@ -104,13 +104,13 @@ struct RangedFile<F> {
     /// Heads of the bounds.
     smallest: u64,
     largest: u64,
-    /// In its run.
+    /// The index in its run.
     position: usize,
     file: F,
 }
 
 impl<F: HasFileBounds> KeyRanges<F> {
-    /// From runs with their levels, in the order of the search. No run is empty.
+    /// The ranges of `runs`, each with its level, in search order. No run is empty.
     pub fn of(runs: Vec<(usize, Vec<F>)>) -> KeyRanges<F> {
         let all = || runs.iter().flat_map(|(_, files)| files).map(F::bounds);
         let mut common = all().next().map_or(&[][..], |first| first.smallest);
@@ -156,7 +156,7 @@ impl<F: HasFileBounds> Run<F> {
         Run { level, files, ends }
     }
 
-    /// How many files there are.
+    /// The number of files.
     pub fn len(&self) -> usize {
         self.files.len()
     }
@@ -173,7 +173,7 @@ impl<F: HasFileBounds> Run<F> {
         self.ranged_file_of(head, key).map(|ranged| &ranged.file)
     }
 
-    /// As [`Run::file_of`], as an index.
+    /// The index of the [`Run::file_of`] the key.
     #[inline(always)]
     pub fn position_of(&self, head: u64, key: &[u8]) -> Option<usize> {
         self.ranged_file_of(head, key).map(|ranged| ranged.position)
@@ -202,7 +202,8 @@ impl<F: HasFileBounds> Run<F> {
     }
 }
 
-// For equal heads. Rare, so these are calls: inlined, they would take registers from the hot path.
+// For equal heads. These are rare, so they are calls: inlined, they would take registers from the
+// hot path.
 
 #[cold]
 #[inline(never)]
@@ -216,8 +217,8 @@ fn starts_after<F: HasFileBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     file.file.bounds().smallest > key
 }
 
-/// Of files in key order, of which the first end with the head of `key`: the first that does not
-/// end before `key`.
+/// Among files in key order, of which the first ends with the head of `key`: the first that does
+/// not end before `key`.
 #[cold]
 #[inline(never)]
 fn first_not_before<'a, F: HasFileBounds>(
@@ -233,7 +234,7 @@ mod tests {
     use super::*;
     use crate::encoding::key::internal_key;
 
-    /// Keys that differ late, are prefixes of each other, and end in bytes like the padding.
+    /// Keys that differ late, are prefixes of each other, or end in bytes like the padding.
     fn keys() -> Vec<Vec<u8>> {
         let mut keys = vec![vec![], vec![0xff; 12]];
         for i in 0..30u8 {
@@ -246,8 +247,8 @@ mod tests {
         keys
     }
 
-    /// Smallest user key and largest internal key. `open`: the last key is the end of a range
-    /// deletion.
+    /// Smallest user key and largest internal key. `open`: the last key is the exclusive end of a
+    /// range deletion.
     type Owned = (Vec<u8>, Vec<u8>);
 
     fn range(first: &[u8], last: &[u8], open: bool) -> Owned {
@@ -285,7 +286,7 @@ mod tests {
         let keys = keys();
         for (first, last, step) in [(0, keys.len(), 1), (5, 40, 2), (31, 60, 1), (33, 35, 1)] {
             let ends: Vec<&[u8]> = keys[first..last].iter().step_by(step).map(|k| &k[..]).collect();
-            // Ranges apart, and ranges of which each ends where the next one begins.
+            // Separate ranges, and ranges each of which ends where the next one begins.
             let apart =
                 ends.chunks_exact(2).enumerate().map(|(i, c)| range(c[0], c[1], i % 3 == 0));
             let touching = ends.windows(2).map(|pair| range(pair[0], pair[1], true));
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn ends_in_any_number_of_lines_are_counted() {
         for count in (0..2 * IN_LINE).chain([63, 64, 65, 127, 128, 511, 512, 513, 1000]) {
-            // Twice each, so that bounds meet equal ones and gaps; and the largest number itself.
+            // Two of each, so that bounds meet equal numbers and gaps; and the largest number.
             let numbers: Vec<u64> = (0..count as u64).map(|i| i / 2 * 4 + 4).collect();
             let with_largest = [&numbers[..], &[u64::MAX, u64::MAX]].concat();
             for numbers in [numbers, with_largest] {

@@ -1,6 +1,7 @@
-//! One cursor over the disjoint files of a level: the files end to end.
+//! One cursor over the disjoint files of a level, which it concatenates.
 //!
-//! One table is open at a time; the next is opened when the cursor walks off the end of it.
+//! One table is open at a time; the next is opened when the cursor passes the end of the current
+//! one.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::slice::Slice;
 use crate::table::{ScanOptions, TableCursor};
 
 pub(crate) struct LevelCursor<F = Vec<Arc<TableFile>>> {
-    /// Disjoint, in key order.
+    /// Disjoint files in key order.
     files: F,
     options: ScanOptions,
     /// The current file, by its index in `files`, and the cursor in it.
@@ -40,14 +41,14 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)
     }
 
-    /// Opens file `index` and moves its cursor by `position`. Leaves no open file if there is no
-    /// such file.
+    /// Opens file `index` and moves its cursor by `position`. If there is no such file, no file is
+    /// open afterwards.
     fn enter(
         &mut self,
         index: usize,
         position: impl FnOnce(&mut TableCursor) -> Result<()>,
     ) -> Result<()> {
-        // A cursor that is open already keeps the block it stands on.
+        // A cursor that is already open keeps its current block.
         let reused = self.open.take().filter(|&(open, _)| open == index);
         let Some(file) = self.files.get(index) else { return Ok(()) };
         let mut cursor = match reused {
@@ -64,7 +65,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         self.files.partition_point(|file| key::compare(&file.meta.largest, target).is_lt())
     }
 
-    /// Walks to the next file that has an entry.
+    /// Moves on to the next file that has an entry.
     fn skip_forward(&mut self) -> Result<()> {
         while let Some((index, cursor)) = self.open.take_if(|(_, cursor)| !cursor.valid()) {
             self.walk_into(Some(index + 1), cursor, TableCursor::seek_to_first)?;
@@ -79,7 +80,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         Ok(())
     }
 
-    /// From the end of one file into the next one, if there is one.
+    /// Moves from the end of one file into the next one, if there is one.
     fn walk_into(
         &mut self,
         index: Option<usize>,
@@ -96,7 +97,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
 
     #[inline]
     fn cursor(&self) -> &TableCursor {
-        &self.open.as_ref().expect("the cursor stands on an entry").1
+        &self.open.as_ref().expect("the cursor is on an entry").1
     }
 }
 

@@ -1,4 +1,4 @@
-//! The MANIFEST: the history of the tree, and `CURRENT`, which names the one in force.
+//! The MANIFEST: the history of the tree, and `CURRENT`, which names the active one.
 //!
 //! ```text
 //! CURRENT ──► MANIFEST-000011 = [edit: the whole tree] [edit] [edit] …
@@ -7,10 +7,10 @@
 //! The order of a change: sync the tables, sync their names, append the edit, sync the MANIFEST.
 //! Only then may inputs and WALs be deleted. A MANIFEST that has grown is replaced by a new one
 //! whose first edit is the whole tree; `CURRENT` switches to it by an atomic rename. A MANIFEST
-//! that ends in a torn record, since it found no space for it, is replaced in the same way.
+//! that ends in a torn record for lack of space is replaced in the same way.
 //!
-//! After an error of [`Manifest::append`] that is out of space the edit is not recorded. After any
-//! other error nobody knows.
+//! If [`Manifest::append`] fails for lack of space, the edit is not recorded. After any other error
+//! its state is unknown.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ use crate::fs;
 use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
-/// A MANIFEST is replaced when it has grown by so much since its first edit, and by as much as that
-/// edit has. So an opening reads little more than the tree itself, and at most every second byte
-/// that is written here is the tree again.
+/// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
+/// than the size of that edit. So an opening reads little more than the tree itself, and at most
+/// every second byte that is written here repeats the tree.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
-/// No name of a MANIFEST is longer. No more of `CURRENT` is read.
+/// The longest name of a MANIFEST, and the most that is read of `CURRENT`.
 const MOST_CURRENT_BYTES: u64 = 64;
 
 /// The MANIFEST being written.
@@ -43,8 +43,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Creates a MANIFEST whose first edit is `tree`. When this returns, it is durable and in
-    /// force, and all names in the directory are durable too.
+    /// Creates a MANIFEST whose first edit is `tree`. When this returns, it is durable and active,
+    /// and all names in the directory are durable too.
     pub fn create(
         fs: &Arc<dyn Fs>,
         dir: &Path,
@@ -64,7 +64,7 @@ impl Manifest {
         };
         let log = start().inspect_err(|error: &Error| {
             if error.is_out_of_space() {
-                // It is not in force. If it cannot be removed now, the next opening removes it.
+                // It is not active. If it cannot be removed now, the next opening removes it.
                 let _ = fs.remove(&path);
             }
         })?;
@@ -74,7 +74,7 @@ impl Manifest {
     }
 
     /// Makes `edit` durable, in this MANIFEST or in a new one. The new one gets the number that
-    /// `number` answers, and `tree` of that number as its first edit: the whole tree after `edit`.
+    /// `number` returns, and `tree` of that number as its first edit: the whole tree after `edit`.
     pub fn append(
         &mut self,
         edit: &VersionEdit,
@@ -97,19 +97,19 @@ impl Manifest {
     }
 }
 
-/// What a MANIFEST says of the tree.
+/// The state that a MANIFEST records.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
-    /// The number of the MANIFEST, and how many of its bytes were read.
+    /// The number of the MANIFEST, and the number of bytes that were read.
     pub manifest: (u64, u64),
     pub next_file: u64,
-    /// Every write up to it is in tables.
+    /// Every write up to this number is in tables.
     pub flushed_sequence: SequenceNumber,
     /// WALs below this number are obsolete.
     pub oldest_wal: u64,
     /// The WALs that must exist, by number, and how many bytes of each are durable.
     pub durable_wals: BTreeMap<u64, u64>,
-    /// Sequence numbers above the flushed one that no WAL holds.
+    /// Sequence numbers above the flushed one that are in no WAL.
     pub skipped: Skipped,
     /// The tables by file number, each with its level.
     pub files: BTreeMap<u64, (usize, FileMeta)>,
@@ -117,8 +117,8 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    /// The highest number that a file of the database may have. Numbers are given out before an
-    /// edit records them, but not so many between two edits.
+    /// The highest number that a file of the database may have. Numbers are assigned before an edit
+    /// records them, but only a limited count between two edits.
     pub fn most_file_number(&self) -> u64 {
         self.next_file.saturating_add(1 << 32).min(MAX_FILE_NUMBER)
     }
@@ -217,9 +217,9 @@ mod tests {
     use super::*;
     use crate::fs::MemFs;
 
-    /// A MANIFEST was replaced after 4 MiB, whatever the tree. To read it took longer than tables
-    /// lived beside a fast writer: each look of a reader found that others had come. But the one of
-    /// a large tree must not be written anew for every few edits.
+    /// A MANIFEST was once replaced after 4 MiB, whatever the tree. Reading it took longer than
+    /// tables lived during fast writes, so that a reader always found that the tree had changed.
+    /// But the MANIFEST of a large tree must not be rewritten after every few edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {
         let table = |number| FileMeta {

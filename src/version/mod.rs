@@ -1,8 +1,8 @@
-//! A [`Version`]: the tables of the tree at one moment, immutable once made.
+//! A [`Version`]: the tables of the tree at one moment, immutable once created.
 //!
 //! ```text
 //!   L0  [newest] [..] [oldest]      ranges overlap: searched one by one, newest first
-//!   L1  [a..f] [g..m] [n..z]        ranges are disjoint in user keys: one candidate a key
+//!   L1  [a..f] [g..m] [n..z]        ranges are disjoint in user keys: one candidate per key
 //!   …
 //!   L6  [a..b] [c..d] …
 //! ```
@@ -13,8 +13,8 @@
 //! - in level 0 every version in a file is newer than every version in a later file;
 //! - no two files of a level from 1 on share a user key.
 //!
-//! So a lookup may stop at the first level that has the key, or a tombstone of it. The same holds
-//! for range deletions: the range of a file includes the range deletions in it.
+//! So a lookup may stop at the first level that has the key or a tombstone of it. The same holds
+//! for range deletions, because the range of a file includes its range deletions.
 //!
 //! Readers hold versions. A table that a newer version does not list is *obsolete*. Its file is
 //! deleted with the last version that lists it ([`TableFile`]).
@@ -47,16 +47,16 @@ use crate::range_tombstones::{Fragment, RangeTombstones, fragment_of_disjoint};
 pub(crate) use key_ranges::Run;
 use key_ranges::{FileBounds, HasFileBounds, KeyRanges};
 
-/// One level's files, in the order they are searched.
+/// One level's files, in search order.
 pub(crate) type Level = Vec<Arc<TableFile>>;
 
 /// The tables of the tree at one moment.
 #[derive(Default)]
 pub(crate) struct Version {
     pub levels: [Level; LEVELS],
-    /// The same files, as lookups search them.
+    /// The same files in the form that lookups search.
     ranges: KeyRanges<Arc<TableFile>>,
-    /// Whether any file holds a range deletion. Nearly always none does.
+    /// Whether any file holds a range deletion. This is rare.
     pub has_range_deletions: bool,
     /// The range deletions of each level's files, in the order of the files.
     range_deletions: [Vec<Arc<RangeTombstones>>; LEVELS],
@@ -100,7 +100,8 @@ impl Version {
     }
 
     /// The fragments around `user_key`: a range of keys, with the newest range deletion that covers
-    /// it and is visible at `sequence`. One for each file of level 0, and one for each other level.
+    /// it and is visible at `sequence`. One for each file of level 0, and one for each deeper
+    /// level.
     pub fn range_fragments<'a>(
         &'a self,
         user_key: &[u8],
@@ -123,7 +124,7 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The head of `key`, with which a lookup asks the runs. `None` if no file holds the key.
+    /// The head of `key`, which a lookup passes to the runs. `None` if no file holds the key.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         self.ranges.head(key)
@@ -135,8 +136,8 @@ impl Version {
         self.ranges.runs()
     }
 
-    /// Two files of a level from 1 on that overlap, if there are such. Then the tree is damaged: a
-    /// lookup could ask the wrong one.
+    /// Two files of a level from 1 on that overlap, if there are any. The tree is then damaged,
+    /// because a lookup could search the wrong one.
     pub fn overlap(&self) -> Option<(usize, &FileMeta, &FileMeta)> {
         (1..LEVELS).find_map(|level| {
             let pair = self.levels[level]
@@ -146,7 +147,7 @@ impl Version {
         })
     }
 
-    /// The files of `level` that overlap the user keys `smallest ..= largest` (`None`: open).
+    /// The files of `level` that overlap the user keys `smallest ..= largest` (`None`: unbounded).
     pub fn overlapping(
         &self,
         level: usize,
@@ -156,7 +157,8 @@ impl Version {
         self.levels[level].iter().filter(move |file| file.overlaps(smallest, largest))
     }
 
-    /// As [`Version::overlapping`], as indexes. For levels from 1 on, whose files are in key order.
+    /// As [`Version::overlapping`], but as indexes. For levels from 1 on, whose files are in key
+    /// order.
     pub fn overlapping_range(
         &self,
         level: usize,

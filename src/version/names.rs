@@ -1,24 +1,25 @@
-//! The files of a database directory and what they are called.
+//! The files of a database directory and their names.
 //!
 //! ```text
-//! CURRENT           the name of the MANIFEST in force, and a newline
+//! CURRENT           the name of the active MANIFEST, and a newline
 //! LOCK              held while the database is open
 //! MANIFEST-000011   record log of version edits
 //! 000013.wal        record log of writes that are in no table yet
 //! 000012.sst        table
-//! STATS             counters that the owner publishes; worth nothing to the database
+//! STATS             counters that the owner publishes; the database does not need them
 //! CURRENT.tmp       the next CURRENT while it is written; useless after a crash
-//! STATS.tmp         the next STATS likewise
+//! STATS.tmp         the next STATS while it is written; useless after a crash
 //! ```
 //!
-//! A number belongs to one file of all kinds and is never used again. A file is the database's only
-//! if its name is spelled exactly so: `7.wal` is a stranger's, and strangers' files are left alone.
+//! A number belongs to one file of all kinds and is never used again. A file belongs to the
+//! database only if its name has exactly this form: `7.wal` is a foreign file, and foreign files
+//! are not touched.
 
 use std::path::{Path, PathBuf};
 
 use super::edit::MAX_FILE_NUMBER;
 
-/// What a file name says.
+/// The kind of a file, from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Table(u64),
@@ -39,8 +40,8 @@ impl FileKind {
     }
 }
 
-/// Those of `names` that look like files of the database and are not, sorted: they are spelled in
-/// another way, or have a number above `most`, which no file of the database has had.
+/// The sorted names that look like files of the database but are not: they are spelled differently,
+/// or have a number above `most`, which no file of the database has had.
 pub(crate) fn strays(names: &[String], most: u64) -> Vec<String> {
     let is_stray = |name: &&String| match parse(name) {
         Some(kind) => kind.number() > Some(most),
@@ -67,7 +68,8 @@ pub(crate) fn current_path(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
 }
 
-/// In a directory to which a database is being copied, or was when the process was killed.
+/// In the target directory of a copy that is running, or that was running when its process was
+/// killed.
 pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED_COPY";
 
 pub(crate) fn unfinished_copy_path(dir: &Path) -> PathBuf {

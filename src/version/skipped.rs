@@ -1,24 +1,24 @@
-//! Sequence numbers that no WAL holds: those of ingested tables.
+//! Sequence numbers that are in no WAL: those of ingested tables.
 //!
 //! ```text
-//!   WAL       1 2 3 . 5 6 . . 9        a replay demands that numbers follow each other
-//!   skipped         4     7 8          and passes these over
+//!   WAL       1 2 3 . 5 6 . . 9        a replay requires consecutive numbers
+//!   skipped         4     7 8          except for these
 //! ```
 //!
-//! Only numbers above the flushed one are kept: a replay starts behind that. So there are never more
-//! ranges than writes that wait for a flush.
+//! Only numbers above the flushed one are kept, because a replay starts after that. So there are
+//! never more ranges than writes that wait for a flush.
 
 use std::collections::BTreeMap;
 
 use crate::encoding::key::SequenceNumber;
 
-/// A set of sequence numbers, as ranges that neither overlap nor touch: the first number of each,
-/// and the last.
+/// A set of sequence numbers, stored as ranges that neither overlap nor touch: the first and the
+/// last number of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Skipped(BTreeMap<SequenceNumber, SequenceNumber>);
 
 impl Skipped {
-    /// Adds the numbers from `first` to `last`, of which any may be there already.
+    /// Adds the numbers from `first` to `last`, some of which may be there already.
     pub fn add(&mut self, mut first: SequenceNumber, mut last: SequenceNumber) {
         while let Some((&start, &end)) = self.0.range(..=last.saturating_add(1)).next_back()
             && end.saturating_add(1) >= first
@@ -29,13 +29,13 @@ impl Skipped {
         self.0.insert(first, last);
     }
 
-    /// The last number that follows `sequence` with none between that a WAL must hold.
+    /// The last number after `sequence` such that a WAL must hold none of the numbers up to it.
     pub fn after(&self, sequence: SequenceNumber) -> SequenceNumber {
         let next = sequence.saturating_add(1);
         self.0.range(..=next).next_back().map_or(sequence, |(_, &end)| end.max(sequence))
     }
 
-    /// Forgets the numbers up to `sequence`.
+    /// Removes the numbers up to `sequence`.
     pub fn forget(&mut self, sequence: SequenceNumber) {
         let above = self.0.split_off(&sequence.saturating_add(1));
         let cut = self.0.last_key_value().map(|(_, &end)| end).filter(|&end| end > sequence);
@@ -43,7 +43,7 @@ impl Skipped {
         self.0.extend(cut.map(|end| (sequence + 1, end)));
     }
 
-    /// The ranges, ascending: the first number of each, and the last.
+    /// The ranges in ascending order: the first and the last number of each.
     pub fn ranges(&self) -> impl Iterator<Item = (SequenceNumber, SequenceNumber)> {
         self.0.iter().map(|(&first, &last)| (first, last))
     }
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The ranges come from a file: any order, any overlap.
+    /// The ranges come from a file, so they may have any order and any overlap.
     #[test]
     fn ranges_in_any_order_are_the_union_of_their_numbers() {
         let mut random = 1u64;

@@ -7,7 +7,7 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::*;
 use crate::fs::{Fs, MemFs};
 
-/// Reads `data` as a log. Its first byte says which checksums are repaired before that.
+/// Reads `data` as a log. Its first byte decides which checksums are repaired first.
 pub fn log(data: &[u8]) {
     const NUMBER: u64 = 7;
     let Some((&repair, data)) = data.split_first() else { return };
@@ -27,7 +27,7 @@ pub fn log(data: &[u8]) {
     let Ok(mut reader) = LogReader::open(&fs, path, LogKind::Wal, NUMBER) else { return };
     let mut end = FILE_HEADER_BYTES as u64;
     loop {
-        assert!(reader.synced_to() <= end, "a record speaks of what follows it");
+        assert!(reader.synced_to() <= end, "a record covers bytes that follow it");
         match reader.next() {
             Ok(Some(record)) => {
                 let start = record.payload_offset - RECORD_HEADER_BYTES as u64;
@@ -38,7 +38,7 @@ pub fn log(data: &[u8]) {
             }
             Ok(None) => break,
             Err(Error::Corruption { offset, .. }) => {
-                assert!(offset == 0 || offset >= end, "an intact record is called damaged");
+                assert!(offset == 0 || offset >= end, "an intact record is reported as damaged");
                 return;
             }
             Err(error) => panic!("{error}"),
@@ -68,8 +68,8 @@ fn repair_header(bytes: &mut [u8], kind: LogKind, number: u64) {
     }
 }
 
-/// Walks the records by the lengths in `bytes`, cut to what is there, and repairs the checksums of
-/// most of them. The old checksum decides which.
+/// Steps through the records by the lengths in `bytes`, limited to the bytes that exist, and
+/// repairs the checksums of most of them. The old checksum decides which.
 fn repair_records(bytes: &mut [u8], number: u64) {
     let mut offset = FILE_HEADER_BYTES;
     while bytes.len().saturating_sub(offset) >= RECORD_HEADER_BYTES {

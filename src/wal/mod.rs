@@ -19,30 +19,30 @@
 //!     20     …  payload
 //! ```
 //!
-//! A **mark** has no payload: the writer leaves one after each sync, and its `synced_to` is its own
-//! offset. So a stretch of zeros is never a record header.
+//! A **mark** has no payload: the writer appends one after each sync, and its `synced_to` is its
+//! own offset. So a stretch of zeros is never a record header.
 //!
 //! Why each field is there:
 //!
-//! * The header has a CRC of its own. So a length is used only after it was checked, and a header
-//!   whose payload was lost still counts as a witness.
-//! * The header's CRC covers the file number and the offset. So old bytes of another file, or of
-//!   another offset in this one, are no record.
-//! * `synced_to` tells a **torn tail** from **rot**. Both start with a bad record. If a later
-//!   header says that the bad bytes were durable, they were good once and have rotted: an error.
-//!   Otherwise they were never durable, nobody was promised them, and the log ends before them.
-//!   (The idea is Pebble's, `record/record.go`, whose chunks carry a sync offset.)
-//! * The mark is the witness of the last sync. Without it rot in the last synced records would be
-//!   taken for a torn tail, until some later append.
+//! * The header has a CRC of its own, so that a length is used only after it was checked, and a
+//!   header whose payload was lost still counts as evidence.
+//! * The header's CRC covers the file number and the offset, so that old bytes of another file, or
+//!   of another offset in this one, are not a record.
+//! * `synced_to` distinguishes a **torn tail** from **rot**. Both start with a bad record. If a
+//!   later header says that the bad bytes were durable, they were valid once and have rotted, which
+//!   is an error. Otherwise they were never durable and were never promised, so the log ends before
+//!   them. (The idea is Pebble's, `record/record.go`, whose chunks carry a sync offset.)
+//! * The mark is the evidence of the last sync. Without it, rot in the last synced records would be
+//!   taken for a torn tail until a later append.
 //!
-//! A **recovered WAL** holds what a recovery found in older WALs, written anew. It counts only if
-//! the MANIFEST lists it. One that a crash left behind repeats what the older WALs still say.
+//! A **recovered WAL** holds the write batches that a recovery found in older WALs. It counts only
+//! if the MANIFEST lists it. One that a crash left unlisted repeats the content of the older WALs.
 //!
 //! Version 2 adds that kind to version 1, and fields to the records of a MANIFEST
 //! (`version/edit.rs`).
 //!
-//! Records are not cut into blocks as in LevelDB. Blocks let a reader skip damage and go on, and
-//! recovery must not go on after a hole.
+//! Records are not cut into blocks as in LevelDB. Blocks let a reader skip damage and continue, and
+//! recovery must not continue after a hole.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -108,7 +108,7 @@ fn encode_file_header(kind: LogKind, number: u64) -> [u8; FILE_HEADER_BYTES] {
     bytes
 }
 
-/// Checks that `bytes` are the header of a log of this kind and number. Answers the stored kind.
+/// Checks that `bytes` are the header of a log of this kind and number. Returns the stored kind.
 fn check_file_header(
     path: &Path,
     bytes: &[u8; FILE_HEADER_BYTES],
@@ -122,7 +122,7 @@ fn check_file_header(
         return damage(0, format!("a Maypole log: {MAGIC:02x?}"), format!("{:02x?}", &bytes[..8]));
     }
     // The checksum comes before the version. Every version has this header, so a newer file can be
-    // told from a damaged one.
+    // distinguished from a damaged one.
     let (crc32, found) = (crc32fast::hash(&bytes[..24]), fixed32(&bytes[24..]));
     if found != crc32 {
         return damage(0, format!("file header checksum {crc32:#010x}"), format!("{found:#010x}"));
@@ -149,7 +149,7 @@ fn check_file_header(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RecordHeader {
     payload_crc32: u32,
-    /// 0 in a mark.
+    /// The length of the payload; 0 in a mark.
     payload_bytes: u32,
     synced_to: u64,
 }
@@ -181,13 +181,13 @@ impl RecordHeader {
         genuine.then_some(header)
     }
 
-    /// The offset behind the record.
+    /// The offset after the record.
     fn end(&self, offset: u64) -> u64 {
         offset + RECORD_HEADER_BYTES as u64 + u64::from(self.payload_bytes)
     }
 }
 
-/// The checksum that the header of a record at `offset` of log `number` begins with.
+/// The first checksum in the header of a record at `offset` of log `number`.
 pub(crate) fn record_header_crc32(
     bytes: &[u8; RECORD_HEADER_BYTES],
     number: u64,

@@ -1,8 +1,9 @@
 //! Reads a log front to back and decides where it ends.
 //!
 //! A record is bad if its header or its payload fails the CRC, or if the file is too short for it.
-//! The reader never returns anything behind a bad record. To find out what it means, the reader
-//! searches every byte behind it for a record header that claims that the bad bytes were durable:
+//! The reader never returns anything after a bad record. To find out what a bad record means, the
+//! reader searches every later byte for a record header that claims that the bad bytes were
+//! durable:
 //!
 //! ```text
 //!            bad                        claim: synced_to > offset of bad
@@ -10,7 +11,7 @@
 //! | record | ~~~~~~ | … | record | … end          → torn: the log ends at bad
 //! ```
 //!
-//! The payload of such a header need not be whole: the header alone proves what was synced when it
+//! The payload of such a header need not be intact: the header alone proves what was synced when it
 //! was written.
 
 use std::io::ErrorKind;
@@ -35,9 +36,9 @@ pub(crate) struct Record<'a> {
 /// How a log ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tail {
-    /// With its last record.
+    /// The log ends with its last record.
     Clean,
-    /// With bytes that were never durable, from this offset on.
+    /// The log ends with bytes that were never durable, from this offset on.
     Torn { offset: u64 },
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct LogReader {
 
 impl LogReader {
     /// Opens the log and checks its file header. If the file ends within its header, or the header
-    /// is zeros, a crash came right after its creation: it is an empty log, and no error.
+    /// is zeros, a crash came right after its creation: this is an empty log, not an error.
     pub fn open(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         let mut reader = LogReader::open_damaged(fs, path, kind, number)?;
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {
@@ -79,12 +80,12 @@ impl LogReader {
         })
     }
 
-    /// After the end, or an error: goes on at the next whole record behind the damage. Answers its
-    /// offset, or `None` if there is none. For repair only: records with a hole between them were
-    /// never the state of any database.
+    /// Continues, after the end or an error, at the next intact record after the damage. Returns
+    /// its offset, or `None` if there is none. For repair only: records with a hole between them
+    /// were never the state of any database.
     pub fn skip_damage(&mut self) -> Result<Option<u64>> {
         let bad = self.position;
-        // A user's value may look like a record: skip the payload of a valid header.
+        // A user's value may look like a record, so skip the payload of a valid header.
         let mut from = match self.header_at(bad)? {
             Some(header) => header.end(bad),
             None => bad + 1,
@@ -136,7 +137,8 @@ impl LogReader {
             self.position = header.end(offset);
             self.synced_to = self.synced_to.max(header.synced_to);
             if header.payload_bytes > 0 {
-                // Still in the window. Asked for again, since a borrow cannot outlive the loop.
+                // The bytes are still in the window. They are fetched again because a borrow cannot
+                // outlive the loop.
                 let payload = self.window.bytes(payload_offset, header.payload_bytes as usize)?;
                 let payload = payload.unwrap_or_default();
                 return Ok(Some(Record { payload, payload_offset }));
@@ -145,7 +147,7 @@ impl LogReader {
         Ok(None)
     }
 
-    /// The kind in the file header. Without a header, the kind that was asked for.
+    /// The kind in the file header. Without a header, the kind that the caller expects.
     pub fn kind(&self) -> LogKind {
         self.kind
     }
@@ -158,22 +160,23 @@ impl LogReader {
         }
     }
 
-    /// How the log ends; `None` before `next` has returned `None`. Recovery does not ask: it judges
-    /// all logs together, by their sequence numbers.
+    /// How the log ends; `None` before `next` has returned `None`. Recovery does not use it: it
+    /// judges all logs together, by their sequence numbers.
     #[cfg(any(test, fuzzing))]
     pub fn tail(&self) -> Option<Tail> {
         self.tail
     }
 
     /// The largest `synced_to` seen. At the end of the log it covers every record header in the
-    /// file, also behind a torn record. Then it is above 0 exactly if the file is known to have
-    /// been synced.
+    /// file, including those after a torn record. It is then above 0 exactly if the file is known
+    /// to have been synced.
     pub fn synced_to(&self) -> u64 {
         self.synced_to
     }
 
     /// Decides what the bad record at `bad` means. The search starts at `search_from`. If the
-    /// header of the bad record is valid, that is behind its payload: a user's value is no witness.
+    /// header of the bad record is valid, that is after its payload: a user's value is not
+    /// evidence.
     fn end_at(&mut self, bad: u64, search_from: u64, found: String) -> Result<()> {
         let mut search_from = search_from;
         while let Some((offset, header)) = self.find_header(search_from)? {
@@ -196,7 +199,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// The first valid record header at or behind `offset`.
+    /// The first valid record header at or after `offset`.
     fn find_header(&mut self, mut offset: u64) -> Result<Option<(u64, RecordHeader)>> {
         let number = self.number;
         while let Some(bytes) = self.window.from(offset, RECORD_HEADER_BYTES)? {
@@ -232,13 +235,13 @@ impl ReadWindow {
         ReadWindow { file, bytes: Vec::new(), offset: 0 }
     }
 
-    /// The bytes `offset..offset + count` of the file. `None` if the file is shorter: so a damaged
-    /// length never allocates more than the file has.
+    /// The bytes `offset..offset + count` of the file. `None` if the file is shorter, so that a
+    /// damaged length never allocates more than the file's size.
     fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         Ok(self.from(offset, count)?.map(|bytes| &bytes[..count]))
     }
 
-    /// As [`ReadWindow::bytes`], with all bytes in memory behind them.
+    /// As [`ReadWindow::bytes`], followed by all later bytes in memory.
     fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         let rest = self.file.len().saturating_sub(offset);
         if count as u64 > rest {
@@ -247,10 +250,10 @@ impl ReadWindow {
         let inside =
             offset >= self.offset && offset + count as u64 <= self.offset + self.bytes.len() as u64;
         if !inside {
-            // Taken out while it is filled: after a failed read the window must be empty.
+            // Taken out while it is filled, because the window must be empty after a failed read.
             let mut bytes = std::mem::take(&mut self.bytes);
             let wanted = rest.min(READ_BYTES.max(count as u64)) as usize;
-            // A record may have gigabytes: without memory for it, return an error, do not abort.
+            // A record may have gigabytes. If memory is short, return an error instead of aborting.
             if bytes.try_reserve_exact(wanted.saturating_sub(bytes.len())).is_err() {
                 let cause = ErrorKind::OutOfMemory.into();
                 return Err(Error::io(self.file.path(), "get memory to read", cause));

@@ -1,5 +1,5 @@
-//! Logs in memory: written, read, cut off, damaged and repaired. One file, since all tests use the
-//! helpers at its head.
+//! Logs in memory: written, read, cut off, damaged and repaired. It is one file because all tests
+//! use the helpers at its start.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn path() -> &'static Path {
     Path::new("000013.wal")
 }
 
-/// A log in memory: each part is a record, `SYNC` a sync.
+/// The parts of a log: each is a record, except for `SYNC`, which is a sync.
 const SYNC: &[u8] = b"";
 
 fn log_of(steps: &[&[u8]]) -> Vec<u8> {
@@ -108,7 +108,7 @@ fn records_of_every_size_come_back_in_order() {
 fn an_empty_or_oversized_record_is_refused_and_harmless() {
     let fs = MemFs::new();
     let mut writer = LogWriter::create(&fs, path(), LogKind::Wal, NUMBER).unwrap();
-    // 4 GiB, without having them.
+    // 4 GiB, without allocating them.
     let megabyte = vec![0; 1 << 20];
     let oversized = vec![&megabyte[..]; 4096];
     for parts in [&[][..], &[&b""[..], b""], &oversized] {
@@ -124,7 +124,7 @@ fn a_sync_with_nothing_new_writes_nothing() {
     assert_eq!(log_of(&[b"x", SYNC, SYNC, SYNC]), once);
 }
 
-/// What single damages are tried on: unsynced, synced at the end, synced in between.
+/// Logs for tests of single damages: unsynced, synced at the end, synced in between.
 fn sample_logs() -> Vec<Vec<Vec<u8>>> {
     let big = [7; 300];
     let logs: [&[&[u8]]; 4] = [
@@ -207,7 +207,7 @@ fn every_zeroed_or_foreign_stretch_is_an_error_or_a_cut() {
             match random.random_range(0..3) {
                 0 => changed[start..end].fill(0),
                 1 => random.fill_bytes(&mut changed[start..end]),
-                // Stale bytes of the same log, checksums and all.
+                // Old bytes of the same log, including their checksums.
                 _ => {
                     let from = random.random_range(0..=log.len() - (end - start));
                     changed[start..end].copy_from_slice(&log[from..][..end - start]);
@@ -222,9 +222,9 @@ fn every_zeroed_or_foreign_stretch_is_an_error_or_a_cut() {
     }
 }
 
-/// The search for a witness behind rot once ended after 4 KiB: what had been synced behind longer
-/// rot was dropped in silence. The MANIFEST notices that too, but only for logs that it lists. So
-/// the reader must notice it alone.
+/// The search for evidence after rot once ended after 4 KiB, so that synced records after longer
+/// rot were dropped silently. The MANIFEST detects that too, but only for logs that it lists, so
+/// the reader must detect it alone.
 #[test]
 fn rot_of_any_length_before_a_synced_record_is_an_error() {
     let payload = [7; 700];
@@ -327,8 +327,9 @@ fn a_log_of_version_1_is_read() {
 
 #[test]
 fn a_log_ends_where_there_is_no_space() {
-    // A record for which there is no space may stand in part behind the last one. A record behind
-    // that would never be read; one that came whole after all would have been denied to its writer.
+    // A record for which there is no space may be written in part after the last one. A record
+    // after that would never be read, and one that was written completely after all would
+    // contradict the error.
     for fault in [Fault::NoSpace, Fault::ShortWrite] {
         for operation in [Operation::Append, Operation::Flush] {
             let memory = Arc::new(MemFs::new());
@@ -341,7 +342,7 @@ fn a_log_ends_where_there_is_no_space() {
             assert!(first.is_out_of_space() && writer.has_ended(), "{first}");
             let error = writer.append(&[b"third"]).unwrap_err();
             assert_eq!(error.to_string(), first.to_string());
-            // What came before is whole, and can be made durable.
+            // Earlier records are intact, and can be made durable.
             writer.sync().unwrap();
             assert_eq!((writer.len(), writer.synced_to()), (end, end));
             drop(writer);
@@ -428,7 +429,7 @@ fn a_crash_leaves_a_prefix_with_all_that_was_synced() {
         }
         assert_eq!(read_fs(&fs.kill()).unwrap().0, payloads, "a killed process loses nothing");
     }
-    assert!(lost > 1000 && torn > 1000, "the crashes are too kind: {lost} {torn}");
+    assert!(lost > 1000 && torn > 1000, "too few crashes lose records: {lost} lost, {torn} torn");
 }
 
 #[test]
@@ -437,7 +438,7 @@ fn any_bytes_with_repaired_checksums_are_read_without_a_panic() {
     for _ in 0..20_000 {
         let mut data = vec![0; random.random_range(0..400)];
         random.fill_bytes(&mut data);
-        // Small numbers where lengths and claims stand, as in real logs.
+        // Small numbers as lengths and claims, as in real logs.
         for byte in &mut data {
             if random.random_ratio(1, 2) {
                 *byte = 0;

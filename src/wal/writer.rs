@@ -7,10 +7,10 @@
 //! Invariants:
 //!
 //! * After a failed sync, or a failed write that may have left a part of a record, nothing more
-//!   reaches the file: a second sync can falsely succeed (see [`crate::fs`]).
+//!   reaches the file, because a second sync can falsely succeed (see [`crate::fs`]).
 //! * After an append without space the log has **ended**. A part of that record may follow the last
-//!   whole one, and no reader returns anything behind it. So no record may follow. Earlier records
-//!   can still be synced. The next write starts another log.
+//!   complete one, and no reader returns anything after it, so no record may follow. Earlier
+//!   records can still be synced. The next write starts another log.
 
 use std::path::Path;
 
@@ -38,7 +38,8 @@ impl LogWriter {
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,
-            // A mapping would not pay: it is written at once, or each record is synced.
+            // A mapping would not pay, because the log is written at once, or each record is
+            // synced.
             LogKind::Manifest | LogKind::RecoveredWal => fs.create(path)?,
         };
         let header = encode_file_header(kind, number);
@@ -56,8 +57,8 @@ impl LogWriter {
     /// offset of the record.
     ///
     /// # Errors
-    /// A payload must have 1 to 2^32 - 1 bytes; any other is refused and leaves the log unchanged. An
-    /// error that [is out of space](Error::is_out_of_space) ends the log without the record.
+    /// A payload must have 1 to 2^32 - 1 bytes; any other is rejected and leaves the log unchanged.
+    /// An error that [is out of space](Error::is_out_of_space) ends the log without the record.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64> {
         self.usable()?;
         if let Some((_, error)) = &self.ended {
@@ -93,8 +94,8 @@ impl LogWriter {
         self.synced_to = self.len();
         self.unsynced = false;
         if self.ended.is_none() {
-            // The mark. The records are durable even if it cannot be written. In that case the next
-            // append returns the error.
+            // Writes the mark. The records are durable even if it cannot be written. In that case
+            // the next append returns the error.
             let offset = self.file.len();
             if let Err(error) = self.write(0, &[]) {
                 self.end_or_fail(offset, error);
@@ -137,7 +138,7 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Ends the log before the record at `offset`, or makes it unusable. Answers the error.
+    /// Ends the log before the record at `offset`, or makes it unusable. Returns the error.
     fn end_or_fail(&mut self, offset: u64, error: Error) -> Error {
         if error.is_out_of_space() {
             self.file.discard_unflushed();

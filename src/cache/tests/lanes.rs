@@ -1,4 +1,4 @@
-//! Values in lanes: what the other tests ask of values in rings.
+//! Values in lanes: the checks that the other tests make for values in rings.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn values_that_lost_their_room_while_they_waited_leave_their_slots() {
     }
     let all = cache.reserve(CAPACITY);
     assert_eq!((cache.usage(), resident(&slots)), (CAPACITY, vec![]));
-    // Nothing is kept as long as there is no room, and nothing gathers.
+    // Nothing is kept while there is no room, and nothing accumulates.
     for i in 0..200 {
         disk.load(&slots, i, 1000);
         assert_eq!(cache.usage(), CAPACITY);
@@ -73,8 +73,7 @@ fn values_that_lost_their_room_while_they_waited_leave_their_slots() {
     disk.wait_until_nothing_is_alive();
 }
 
-/// Two threads that miss at one time stay out of each other's lanes, and still share all of the
-/// cache.
+/// Two threads that miss at the same time use different lanes, and still share all of the cache.
 #[test]
 fn threads_with_lanes_of_their_own_fill_the_cache_and_stay_within_it() {
     const BLOCKS: usize = 40_000;
@@ -102,7 +101,7 @@ fn threads_with_lanes_of_their_own_fill_the_cache_and_stay_within_it() {
     disk.wait_until_nothing_is_alive();
 }
 
-/// A miss of a full cache asks the allocator for no block.
+/// A miss in a full cache allocates no block.
 #[test]
 fn the_next_block_gets_the_memory_of_an_evicted_one() {
     let cache = BlockCache::new(CAPACITY);

@@ -1,5 +1,5 @@
-//! What a stored filter is made of, for those who draw it: the lines of a Bloom filter, the layers
-//! and equations of a ribbon. No query comes by here.
+//! The parts of a stored filter, for programs that draw it: the lines of a Bloom filter, the layers
+//! and equations of a ribbon. No query uses this module.
 //!
 //! ```text
 //! Bloom    FilterReader::lines     cache lines; a key sets bits of one of them
@@ -19,8 +19,8 @@ use super::reader::FilterReader;
 use parts::{BandLayer, BandParts, KeyEquation};
 
 impl BandParts {
-    /// The equation of a key. `None` for a key that no layer keeps. The answer to an absent key is
-    /// the equation that a query tests.
+    /// The equation of a key. `None` for a key that no layer keeps. For an absent key it is the
+    /// equation that a query tests.
     pub fn equation(&self, mut hash: KeyHash) -> Option<KeyEquation> {
         for (number, layer) in self.layers.iter().enumerate() {
             let (start, coefficients, fingerprint) = self.rows.of(hash, layer.starts);
@@ -38,18 +38,19 @@ impl BandParts {
     fn keeps(&self, layer: &BandLayer, start: u32) -> bool {
         let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
         let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
-        // The right end of a bucket is kept first.
+        // The right end of a bucket is the first to be kept.
         let from_right = self.bucket_starts - 1 - start % self.bucket_starts;
         from_right < self.kept_starts[usize::from(threshold) & 3]
     }
 
-    /// The part of a layer's start positions whose keys stay in it, 0 to 1. The others' are bumped.
+    /// The share of a layer's start positions whose keys stay in it, 0 to 1. The keys of the others
+    /// are bumped.
     pub fn kept(&self, layer: &BandLayer) -> f64 {
         if layer.thresholds.is_empty() {
             return 1.0;
         }
         let kept = layer.thresholds.iter().enumerate().map(|(bucket, &threshold)| {
-            // The last bucket may end early, and its right end is then what is missing.
+            // The last bucket may end early, and then its right end is missing.
             let missing = (bucket as u64 + 1) * u64::from(self.bucket_starts);
             let missing = missing.saturating_sub(layer.starts.into());
             let kept = self.kept_starts[usize::from(threshold) & 3];
@@ -90,8 +91,8 @@ impl FilterReader {
         Some(bytes[..bytes.len() / line_bytes * line_bytes].chunks_exact(line_bytes))
     }
 
-    /// The parts of a ribbon filter, whose keys are equations. `None` for other families. Copies the
-    /// thresholds: 2 bits for each 64 slots become a byte.
+    /// The parts of a ribbon filter, whose keys are equations. `None` for other families. Copies
+    /// the thresholds and expands 2 bits for each 64 slots to a byte.
     pub fn band(&self) -> Option<BandParts> {
         (self.family()?.info().inspect)(self.bytes())
     }
@@ -114,7 +115,7 @@ mod tests {
         FilterReader::from_bytes(block.bytes(), block.encoding())
     }
 
-    /// Whether the stored slots solve an equation: slot by slot, as both formats lay them.
+    /// Whether the stored slots solve an equation, checked slot by slot as both formats store them.
     fn is_solved(filter: &FilterReader, parts: &BandParts, equation: &KeyEquation) -> bool {
         let before = &parts.layers[..equation.layer];
         let at: u64 = before.iter().map(|layer| parts.slot_bytes(layer)).sum();
@@ -160,7 +161,7 @@ mod tests {
                     assert_eq!(is_solved(&filter, &parts, &equation), answer, "{spec}");
                 }
             }
-            // The thresholds say how many keys stay, as far as keys fall evenly.
+            // The thresholds state how many keys stay, provided that keys are spread evenly.
             let share = f64::from(kept[0]) / count as f64;
             let stated = parts.kept(&parts.layers[0]);
             assert!((share - stated).abs() < 0.04, "{spec}: {share} kept, {stated} stated");
@@ -183,7 +184,7 @@ mod tests {
             filter.probes().unwrap(),
             512,
         );
-        // Of 781 lines: the deviation of a share is at most 1.8 %.
+        // There are 781 lines, so the deviation of a share is at most 1.8 %.
         for most in [240, 250, 256, 260, 270] {
             let expected: f64 = theory[..=most].iter().sum();
             let found = lines.iter().filter(|&&set| set as usize <= most).count();

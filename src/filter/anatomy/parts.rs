@@ -1,4 +1,4 @@
-//! What a ribbon filter is made of, as the families tell it. `anatomy` asks them, and has the drawing.
+//! The parts of a ribbon filter, as the families return them to `anatomy`, which has the drawing.
 
 /// The parts of a ribbon filter.
 ///
@@ -26,9 +26,9 @@ pub struct BandParts {
     pub columns: u32,
     /// At least one. A key that a layer bumps is looked up in the next one.
     pub layers: Vec<BandLayer>,
-    /// Keys that no layer took: they are spelled out.
+    /// Keys that no layer took. They are stored as tags.
     pub tags: usize,
-    /// Start positions that share a threshold. 0 where no key is ever bumped.
+    /// Start positions that share a threshold. 0 if no key is ever bumped.
     pub bucket_starts: u32,
     /// How many start positions of a bucket are kept with threshold 0, 1, 2 and 3.
     pub kept_starts: [u32; 4],
@@ -54,18 +54,18 @@ pub struct BandParts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandLayer {
-    /// How many slots: a multiple of the width.
+    /// The number of slots: a multiple of the width.
     pub slots: u32,
     /// Slots at which an equation can start: the first ones.
     pub starts: u32,
-    /// So many blocks, the first ones, have one column fewer.
+    /// The number of blocks, the first ones, that have one column fewer.
     pub low_blocks: u32,
-    /// 0 to 3 for each bucket, the part of it that is kept. Empty where no key is ever bumped.
+    /// 0 to 3 for each bucket: the part of it that is kept. Empty if no key is ever bumped.
     pub thresholds: Vec<u8>,
 }
 
-/// What a ribbon filter stores of one key: the exclusive or of the slots under the coefficients is
-/// the fingerprint.
+/// The information that a ribbon filter stores about one key: the exclusive or of the slots under
+/// the coefficients is the fingerprint.
 ///
 /// ```
 /// # use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -97,12 +97,12 @@ pub struct KeyEquation {
 /// How the equations of a filter follow from hashes, by functions of the filter's family.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::filter) struct Rows {
-    /// What the family must know of the filter: its seed, or its width.
+    /// The filter's parameter: its seed, or its width.
     pub parameter: u32,
-    /// Start, coefficients and uncut fingerprint: from a hash, the parameter and the number of start
-    /// positions.
+    /// Start, coefficients and uncut fingerprint, from a hash, the parameter and the number of
+    /// start positions.
     pub row: fn(u64, u32, u32) -> (u32, u128, u32),
-    /// The hash in the next layer of a key that was bumped.
+    /// The hash of a bumped key in the next layer.
     pub next: fn(u64) -> u64,
 }
 

@@ -1,7 +1,7 @@
-//! [`QueryTrace`]: how a filter comes to an answer, bit by bit.
+//! [`QueryTrace`]: how a filter arrives at an answer, bit by bit.
 //!
-//! A query compares some bits of the filter with those it wants. All families do, and so one word
-//! serves all of them:
+//! A query compares some bits of the filter with the bits that it wants. All families do this, so
+//! one type serves all of them:
 //!
 //! ```text
 //!                 the bits found                       the bits wanted
@@ -11,9 +11,9 @@
 //! fuse            the sum of the key's three slots     the key's fingerprint
 //! ```
 //!
-//! If all agree the answer is "maybe". Traces are made by the plain version of each family
-//! (`plain.rs`), which shares no arithmetic with the fast one. So nothing here decides a lookup: the
-//! answer is the reader's. Tests hold the two against each other.
+//! If all agree the answer is "maybe". The plain version of each family (`plain.rs`) makes the
+//! traces and shares no arithmetic with the fast version. So nothing here decides a lookup: the
+//! answer is the reader's. Tests compare the two.
 
 use std::ops::Range;
 
@@ -37,46 +37,47 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueryTrace {
-    /// The stored bytes cannot be used, and why. The answer is "maybe".
+    /// The stored bytes cannot be used, for this reason. The answer is "maybe".
     Untrusted(&'static str),
-    /// Bloom, legacy Bloom: bits of one line. Wanted are ones.
+    /// Bloom, legacy Bloom: bits of one line. The wanted bits are ones.
     Line {
         /// Number of the line.
         line: u32,
         /// Lines of the filter.
         lines: u32,
-        /// Bytes of a line. It lies at `line * line_bytes`.
+        /// Bytes of a line, which starts at `line * line_bytes`.
         line_bytes: u32,
         /// The key's bits. Several probes may fall on one bit.
         bits: Vec<ProbedBit>,
     },
-    /// Ribbon, bumped ribbon: the sum of slots, in each column. Wanted is the key's fingerprint.
+    /// Ribbon, bumped ribbon: the sum of slots, in each column. The wanted bits are the key's
+    /// fingerprint.
     Slots {
-        /// The layers that bumped the key, in order. None but in a bumped ribbon.
+        /// The layers that bumped the key, in order. Always empty except in a bumped ribbon.
         bumped: Vec<BumpedLayer>,
         /// The first of the key's slots, in its layer.
         start: u32,
         /// Slots of the layer.
         slots: u32,
-        /// Which slots are added up: bit i stands for slot `start + i`.
+        /// Which slots are summed: bit i is for slot `start + i`.
         coefficients: u128,
-        /// Where in the filter the segments of the key's slots lie.
+        /// The range of the filter that holds the segments of the key's slots.
         bytes: Range<usize>,
-        /// The columns. With less than a bit a key some blocks have none: all keys pass there.
+        /// The columns. With less than a bit a key some blocks have none, and all keys pass there.
         columns: Vec<ProbedBit>,
     },
-    /// Bumped ribbon: all layers bumped the key. The few such keys are spelled out, as tags.
+    /// Bumped ribbon: all layers bumped the key. The few such keys are stored as tags.
     Tags {
         /// The layers, in order.
         bumped: Vec<BumpedLayer>,
-        /// What would be stored of the key.
+        /// The key's tag.
         tag: u32,
-        /// How many tags there are.
+        /// The number of tags.
         tags: u32,
-        /// Whether the key's is among them.
+        /// Whether the key's tag is among them.
         found: bool,
     },
-    /// Binary fuse: the sum of three slots, bit by bit. Wanted is the key's fingerprint.
+    /// Binary fuse: the sum of three slots, bit by bit. The wanted bits are the key's fingerprint.
     Fingerprint {
         /// The key's slots, the first of which is in the lowest segment.
         slots: [u32; 3],
@@ -96,11 +97,12 @@ pub enum QueryTrace {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbedBit {
-    /// The bit of a line, from the lowest bit of its first byte on, or of a slot; else the column.
+    /// The number of the bit in its line or slot, from the lowest bit of the first byte on;
+    /// otherwise the column.
     pub number: u32,
-    /// What the filter says.
+    /// The bit in the filter.
     pub found: bool,
-    /// What it says for every key that was added.
+    /// The bit for every key that was added.
     pub wanted: bool,
 }
 
@@ -159,7 +161,8 @@ mod tests {
         (0..count).map(|_| rng.random()).collect()
     }
 
-    /// What was asked: answers of each kind, and keys of burr that a layer, or all of them, bumped.
+    /// The queries so far: answers of each kind, and keys of burr that one layer, or all of them,
+    /// bumped.
     #[derive(Debug, Default)]
     struct Seen {
         maybes: usize,
@@ -168,7 +171,7 @@ mod tests {
         tags: usize,
     }
 
-    /// The fast version of a family answers, the plain one makes the trace.
+    /// Compares the answer of the family's fast version with the trace of the plain one.
     fn hold_against(filter: &FilterReader, hashes: &[KeyHash], seen: &mut Seen) {
         for &hash in hashes {
             let (trace, maybe) = (filter.trace(hash), filter.may_contain(hash));

@@ -1,15 +1,15 @@
 //! The hot loops of the Bloom filter, and how they run on every processor.
 //!
-//! No kernel branches on the bits it finds: a branch would be mispredicted for half of all absent
-//! keys.
+//! No kernel branches on the bits that it finds, because such a branch would be mispredicted for
+//! half of all absent keys.
 //!
-//! A single query by vectors or by integers? Measured on AMD Zen 4, AVX2 against a loop over bytes,
-//! unrolled by `k`: in a chain of queries with nothing between them the loop answers 1.5 ns sooner.
-//! But its shifts and multiplications fill two of the integer units, so among other work, as in a
-//! lookup, it takes 9.3 ns against 5.4. So vectors serve single queries there. On Intel's processors
-//! the vectors' product takes three times as long, and integers serve a query by itself: 4.4 ns
-//! against 7.7. Of queries whose lines are fetched ahead nobody waits for one product, and vectors
-//! take fewer instructions (`docs/filters.md`).
+//! Whether vectors or integers should answer a single query was measured on AMD Zen 4, AVX2 against
+//! a loop over bytes, unrolled by `k`. In a chain of queries with nothing between them the loop
+//! answers 1.5 ns sooner. But its shifts and multiplications fill two of the integer units, so
+//! among other work, as in a lookup, it takes 9.3 ns against 5.4, and vectors serve single queries
+//! there. On Intel's processors the vectors' product takes three times as long, and integers serve
+//! an isolated query: 4.4 ns against 7.7. When lines are fetched ahead, the latency of one product
+//! does not matter, and vectors take fewer instructions (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -17,25 +17,25 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::prefetch;
 
-/// The kernels of one instruction set. Where it does not say otherwise, keys are added and many
-/// queries answered by the plain loops. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
+/// The kernels of one instruction set. By default, the plain loops add keys and answer many
+/// queries. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
 pub trait Kernels: Copy {
     /// Adds `hashes`.
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
         add_portable(lines, hashes, probes);
     }
 
-    /// Whether the first `probes` bits of a key are all set in its line: with the fewest instructions,
-    /// for a query among others.
+    /// Whether the first `probes` bits of a key are all set in its line. This variant uses the
+    /// fewest instructions, for a query among other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
-    /// The same as soon as can be: for a query by itself.
+    /// The lowest-latency variant, for an isolated query.
     #[inline]
     fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
         self.has_all_bits(line, seed, probes)
     }
 
-    /// Answers for `hashes`, whose lines `line_numbers` are known and on their way.
+    /// Answers `hashes`, whose lines `line_numbers` are known and being fetched.
     fn finish_many(
         self,
         lines: &[Line],
@@ -57,8 +57,8 @@ impl Kernels for Portable {
     }
 }
 
-/// Whether the first `probes` bits of a key are all set in its line, one after the other. Unrolled
-/// where filters are common.
+/// Whether the first `probes` bits of a key are all set in its line, tested one after the other.
+/// The usual numbers of probes are unrolled.
 #[inline(always)]
 pub fn has_all_bits_by_words(line: &Line, seed: u32, probes: u8) -> bool {
     match probes {
@@ -82,14 +82,14 @@ fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
     GOLDEN_POWERS[..K].iter().fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
 }
 
-/// [`has_bits`] in a loop, away from the unrolled ones: the compiler would mix them.
+/// [`has_bits`] in a loop, separate from the unrolled ones because the compiler would mix them.
 #[inline(never)]
 fn has_many_bits(line: &Line, seed: u32, probes: u8) -> bool {
     let powers = GOLDEN_POWERS.iter().take(probes.into());
     powers.fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
 }
 
-/// One bit of the line, in the lowest place; what is above it has no meaning.
+/// One bit of the line, in the lowest position; the bits above it have no meaning.
 #[inline(always)]
 fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
     let (words, _) = line.as_chunks();
@@ -100,7 +100,7 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
 /// Keys between fetching a line and writing it.
 const FETCH_AHEAD: usize = 16;
 
-/// Adds `hashes`. Vector kernels use it for the few keys that fill no register.
+/// Adds `hashes`. Vector kernels use it for the last few keys, which do not fill a register.
 pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     let count = lines.len() as u32;
     for (i, &hash) in hashes.iter().enumerate() {

@@ -11,7 +11,7 @@
 
 use crate::memory::LINE_BYTES;
 
-/// Under which RocksDB stores its filters, of every family, in a table's metaindex.
+/// The name under which RocksDB stores its filters, of every family, in a table's metaindex.
 pub const METAINDEX_NAME: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 
 /// RocksDB's name for its Bloom filters, old and new.
@@ -20,7 +20,7 @@ pub const POLICY_NAME: &str = "bloomfilter";
 /// Marks the filters that are not legacy.
 pub const MARKER: u8 = 0xff;
 
-/// Bytes after the lines, in every filter of RocksDB's.
+/// Bytes after the lines, in every filter of RocksDB.
 pub const TRAILER_BYTES: usize = 5;
 
 /// The most probes the format has room for.
@@ -34,8 +34,8 @@ pub(super) fn trailer(probes: u8) -> [u8; TRAILER_BYTES] {
     [MARKER, 0, probes, 0, 0]
 }
 
-/// The number of lines of a stored filter, at least 1, and of probes, 1 to [`MAX_PROBES`]; or why the
-/// bytes are no filter.
+/// The number of lines of a stored filter, at least 1, and of probes, 1 to [`MAX_PROBES`]; or the
+/// reason why the bytes are not a filter.
 pub(super) fn parse(block: &[u8]) -> Result<(u32, u8), &'static str> {
     let (lines, &[_, kind, packed, reserved_0, reserved_1]) = block.as_chunks::<LINE_BYTES>()
     else {
@@ -68,8 +68,8 @@ pub(super) fn repair(block: &mut Vec<u8>) {
     repair_trailer(block, |_, trailer| [MARKER, 0, trailer[2] % 31, 0, 0]);
 }
 
-/// Cuts `block` to whole lines and a trailer, which `trailer_of` makes of the number of lines and of
-/// the last five bytes. All families of RocksDB's encoding are repaired so.
+/// Cuts `block` to whole lines and a trailer, which `trailer_of` computes from the number of lines
+/// and the last five bytes. All families with RocksDB's encoding are repaired this way.
 #[cfg(any(test, fuzzing))]
 pub fn repair_trailer(
     block: &mut Vec<u8>,

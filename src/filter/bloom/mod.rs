@@ -9,14 +9,14 @@
 //!
 //! line 0     ................................         one line: 64 bytes, 512 bits
 //! line 1     ....1.........1......1....1....1         a key sets k bits of its line;
-//! line 2     ................................         a query asks whether all of them are set
+//! line 2     ................................         a query tests whether all of them are set
 //! ```
 //!
-//! Why one line: a filter is larger than the caches, so each line touched costs a trip to memory.
-//! The price is 3 to 8 % more bits for the same rate ([`sizing`]).
+//! A key uses one line because a filter is larger than the caches, so each line touched costs a
+//! cache miss. The price is 3 to 8 % more bits for the same rate ([`sizing`]).
 //!
-//! Read on in this order: `plain`, the filter as its definition says; [`layout`], the bytes;
-//! [`probes`], the bits of a key; [`kernel`] and `x86`, the hot loops; [`query`], the reader.
+//! Reading order: `plain`, the filter as its definition says; [`layout`], the bytes; [`probes`],
+//! the bits of a key; [`kernel`] and `x86`, the hot loops; [`query`], the reader.
 //!
 //! Format: RocksDB's `util/bloom_impl.h` (`FastLocalBloomImpl`) and
 //! `table/block_based/filter_policy.cc`.
@@ -60,7 +60,7 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
     repair: layout::repair,
 };
 
-/// A filter of `millibits_per_key / 1000` bits for each of `hashes`, of which there is at least one.
+/// A filter of `millibits_per_key / 1000` bits for each of `hashes`, which must not be empty.
 pub(super) fn build(hashes: &HashList, millibits_per_key: u32) -> LineBuf {
     build_with(Isa::detect(), hashes, millibits_per_key)
 }

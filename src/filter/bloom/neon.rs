@@ -1,8 +1,8 @@
-//! The query of the Bloom filter for AArch64, in NEON's registers of 128 bits. Adding is the portable
-//! loop: a line is four registers, and a probe changes one byte.
+//! The query of the Bloom filter for AArch64, in NEON's registers of 128 bits. The portable loop
+//! adds keys, because a line is four registers and a probe changes one byte.
 //!
-//! NEON looks bytes up in a table of 64, which is a whole line. So a group of eight probes takes one
-//! look:
+//! NEON looks bytes up in a table of 64, which is a whole line, so a group of eight probes takes
+//! one lookup:
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i, in two registers of four lanes
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! For up to 8 probes that is 33 instructions, where the portable loop has 55 for 7 (counted in
-//! optimised code of Rust 1.95). Times are not known: they were not measured on such a processor.
+//! optimised code of Rust 1.95). The times were not measured on such a processor.
 
 use std::arch::aarch64::*;
 
@@ -21,9 +21,9 @@ use super::layout::Line;
 use super::probes::GOLDEN_POWERS;
 use crate::filter::cpu::Neon;
 
-/// Probes that are looked up together.
+/// Probes that are tested together.
 const GROUP: usize = 8;
-/// [`GOLDEN_POWERS`], filled up to whole groups.
+/// [`GOLDEN_POWERS`], padded to whole groups.
 const POWERS: [[u32; GROUP]; 4] = {
     let mut powers = [[0; GROUP]; 4];
     let mut i = 0;
@@ -58,7 +58,8 @@ fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
     vmaxv_u8(missing) == 0
 }
 
-/// A byte for each of eight probes. It is not 0 where the filter has 0, for the first `count` of them.
+/// A byte for each of eight probes, which is not 0 if the filter has 0, for the first `count` of
+/// them.
 #[inline]
 #[target_feature(enable = "neon")]
 fn missing_of(line: uint8x16x4_t, seed: u32, powers: &[u32; GROUP], count: u8) -> uint8x8_t {

@@ -1,8 +1,8 @@
 //! The Bloom filter as its definition says: the version to read first, and the oracle of the fast
-//! ones. Tests run it, and traces are made with it. It shares no arithmetic with them.
+//! ones, with which it shares no arithmetic. Tests run it, and traces are made with it.
 //!
 //! A key sets `probes` bits of its line. A query of a present key finds them all set. An absent key
-//! shares its line with some 50 others; it passes when they happen to have set all of its bits.
+//! shares its line with some 50 others; it passes if they happen to have set all of its bits.
 
 use super::layout::Line;
 use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
@@ -30,7 +30,7 @@ pub fn add(lines: &mut [Line], hash: KeyHash, probes: u8) {
     }
 }
 
-/// Asks for a key: its line, and each of its bits. There is at least one line.
+/// Queries a key: its line, and each of its bits. There must be at least one line.
 pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> QueryTrace {
     let number = line_of(hash, lines.len());
     let line = &lines[number];

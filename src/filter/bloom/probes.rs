@@ -5,7 +5,7 @@
 //! bit i = (high half of the hash × golden^i) >> 23     modulo 2^32: the top 9 bits, 0 to 511
 //! ```
 //!
-//! The definition multiplies again and again. The powers are constants, so that the probes of a key
+//! The definition multiplies repeatedly. Here the powers are constants, so that the probes of a key
 //! need not wait for each other.
 
 use super::layout::MAX_PROBES;
@@ -31,7 +31,7 @@ pub fn line_of(hash: KeyHash, lines: u32) -> u32 {
     ((u64::from(hash as u32) * u64::from(lines)) >> 32) as u32
 }
 
-/// What the bits of a key are drawn from: bit i is `(seed * GOLDEN_POWERS[i]) >> 23`.
+/// The value from which the bits of a key are drawn: bit i is `(seed * GOLDEN_POWERS[i]) >> 23`.
 #[inline(always)]
 pub fn bit_seed(hash: KeyHash) -> u32 {
     (hash >> 32) as u32

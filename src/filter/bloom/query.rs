@@ -11,8 +11,8 @@ use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::{LINE_BYTES, LineBuf};
 
-/// The numbers of a stored Bloom filter. Invariants: the block starts with `lines` lines, at least
-/// one; `probes` is 1 to [`MAX_PROBES`](layout::MAX_PROBES).
+/// The parameters of a stored Bloom filter. Invariants: the block starts with `lines` lines, at
+/// least one; `probes` is 1 to [`MAX_PROBES`](layout::MAX_PROBES).
 #[derive(Clone, Copy)]
 pub struct BloomGeometry {
     lines: u32,
@@ -25,7 +25,7 @@ impl BloomGeometry {
         u32::from(self.probes)
     }
 
-    /// The part of all bits that is set.
+    /// The share of all bits that is set.
     pub fn fill(&self, block: &LineBuf) -> f64 {
         let lines = lines_of(block);
         let ones: u64 = lines.as_flattened().iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -58,7 +58,7 @@ impl Geometry for BloomGeometry {
         dispatch!(self.isa, kernels => kernels.has_all_bits(line, bit_seed(hash), self.probes))
     }
 
-    /// Always inlined: whether a lookup keeps its registers must not depend on how many there are.
+    /// Always inlined, because a lookup must keep its registers whatever the number of lookups.
     #[inline(always)]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         let line = line_of(hash, self.lines);

@@ -1,8 +1,9 @@
-//! How large a Bloom filter is and which rate it has: pure functions, each with its source.
+//! The size of a Bloom filter and its rate: pure functions, each with its source.
 //!
 //! A textbook Bloom filter takes `log2(e) = 1.44` times the bits that any filter needs
-//! ([`filter::sizing`](crate::filter::sizing)). One whose probes stay within a 64-byte line takes a
-//! little more: some lines get more keys than others, and the full ones answer wrongly more often.
+//! ([`filter::sizing`](crate::filter::sizing)). A filter whose probes stay within a 64-byte line
+//! takes a little more, because some lines get more keys than others, and the full ones give more
+//! false positives.
 //!
 //! ```text
 //! ε        bound   textbook Bloom   RocksDB's Bloom
@@ -10,8 +11,8 @@
 //! 0.1 %    9.97        14.38             15.5         bits a key
 //! ```
 //!
-//! So "10 bits a key are 1 %" is nearly true, and a factor of ten costs 4.8 bits in the textbook,
-//! 5.6 here.
+//! So "10 bits a key are 1 %" is nearly true. A factor of ten costs 4.8 bits in the textbook
+//! filter, and 5.6 here.
 
 use crate::memory::LINE_BYTES;
 
@@ -29,9 +30,9 @@ pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
     (bytes as usize).next_multiple_of(LINE_BYTES)
 }
 
-/// Probes of RocksDB's Bloom filter: break points its authors measured
-/// (`util/bloom_impl.h`, `ChooseNumProbes`). They are lower than the textbook's `0.69 × bits`,
-/// because more probes make the fullest lines fuller still.
+/// Probes of RocksDB's Bloom filter: break points that its authors measured (`util/bloom_impl.h`,
+/// `ChooseNumProbes`). They are lower than the textbook's `0.69 × bits`, because more probes make
+/// the fullest lines even fuller.
 pub fn bloom_probes(millibits_per_key: u32) -> u32 {
     const UP_TO: [u32; 12] =
         [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];
@@ -60,8 +61,8 @@ pub fn rocksdb_bloom_fpr(millibits_per_key: u32) -> f64 {
 }
 
 /// The rate of a Bloom filter whose keys fall on 512-bit lines at random: the number of keys on a
-/// line is Poisson distributed, and each line is a small Bloom filter of its own
-/// (Putze, Sanders, Singler, WEA 2007, section 3).
+/// line is Poisson distributed, and each line is a small Bloom filter (Putze, Sanders, Singler, WEA
+/// 2007, section 3).
 pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     if keys_per_line <= 0.0 {
         return 0.0;
@@ -81,17 +82,17 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     fpr.min(1.0)
 }
 
-/// How many bits of a line are set: at index b the probability of exactly b, for a line of
-/// `line_bits` bits, at least 1, on which `keys_per_line` keys fall on average. The number of keys is
-/// Poisson distributed, and each key sets `probes` bits at random.
+/// The distribution of the number of set bits in a line: at index b the probability of exactly b,
+/// for a line of `line_bits` bits, at least 1, on which `keys_per_line` keys fall on average. The
+/// number of keys is Poisson distributed, and each key sets `probes` bits at random.
 pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) -> Vec<f64> {
-    /// Less is nothing.
+    /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
     let bits = line_bits as f64;
-    // With so many keys a line is full.
+    // At this number of keys a line is full.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
-    // The distribution after some keys, between the bounds outside of which it is nothing.
+    // The distribution after some keys, between the bounds outside of which it is 0.
     let mut exactly = vec![0.0; line_bits + 1];
     exactly[0] = 1.0;
     let (mut low, mut high) = (0, 0);
@@ -130,10 +131,10 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 }
 
 /// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most `fpr`; the
-/// largest one allowed (100 bits) when none is enough.
+/// largest size allowed (100 bits) when none is enough.
 ///
-/// Bisection: the rate falls with the size. At two break points of [`bloom_probes`] it rises a little,
-/// by less than a thousandth of a bit is worth.
+/// Found by bisection, because the rate falls with the size. At two break points of
+/// [`bloom_probes`] it rises a little, by less than the value of a thousandth of a bit.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {
@@ -202,8 +203,8 @@ mod tests {
             assert_eq!(distribution.len(), line_bits + 1);
             close(distribution.iter().sum(), 1.0, 1e-9);
             let bits = line_bits as f64;
-            // A bit stays 0 where no key hits it: a Poisson number of keys, each missing it `probes`
-            // times.
+            // A bit stays 0 if no key sets it: the number of keys is Poisson distributed, and each
+            // misses the bit `probes` times.
             let missed = (1.0 - 1.0 / bits).powi(probes as i32);
             let mean = bits * (1.0 - (-keys_per_line * (1.0 - missed)).exp());
             let found: f64 = distribution.iter().enumerate().map(|(b, p)| b as f64 * p).sum();
@@ -214,7 +215,8 @@ mod tests {
         }
     }
 
-    /// The rate of a line with b bits set is (b / 512)^k: the mean over all lines is the filter's.
+    /// The rate of a line with b bits set is (b / 512)^k, and the mean over all lines is the
+    /// filter's rate.
     #[test]
     fn bits_set_explain_the_false_positive_rate() {
         let (keys_per_line, probes) = (51.2, 6);

@@ -1,4 +1,4 @@
-//! The kernels against each other and against the plain version. What every family promises is
+//! The kernels against each other and against the plain version. The contract of every family is
 //! tested in `crate::filter::tests`.
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use crate::memory::LINE_BYTES;
 use layout::{Line, MAX_PROBES};
 use probes::{GOLDEN_POWERS, bit_seed, line_of};
 
-/// What the plain version builds.
+/// The filter that the plain version builds.
 fn build_plainly(hashes: &[KeyHash], bytes: usize, probes: u8) -> Vec<u8> {
     let mut lines = vec![[0; LINE_BYTES]; bytes / LINE_BYTES];
     hashes.iter().for_each(|&hash| plain::add(&mut lines, hash, probes));
@@ -60,7 +60,7 @@ fn every_kernel_answers_alike_at_every_number_of_probes() {
     let mut rng = StdRng::seed_from_u64(2);
     let hashes: Vec<u64> = (0..3000).map(|_| rng.random()).collect();
     for probes in 1..=MAX_PROBES as u8 {
-        // Bits at random, most of them set, so that all answers occur at every depth.
+        // Random bits, most of them set, so that all answers occur at every depth.
         let fill = 0.5f64.powf(1.0 / f64::from(probes));
         let lines: Vec<Line> = (0..40)
             .map(|_| {

@@ -1,11 +1,11 @@
 //! Vector kernels of the Bloom filter for x86-64. Adding, many keys at a time, is in [`add`].
 //!
 //! Each kernel is called with the proof that the processor has its instructions
-//! ([`cpu`](crate::filter::cpu)). All memory is reached through references to whole lines
-//! ([`registers`]): indexes are checked as anywhere else.
+//! ([`cpu`](crate::filter::cpu)). All memory is accessed through references to whole lines
+//! ([`registers`]), so indexes are checked as usual.
 //!
-//! Asking (one key): the probes side by side in the lanes of a register. Where products of lanes are
-//! slow, a query by itself asks one after the other.
+//! To query one key, its probes are next to each other in the lanes of a register. Where products
+//! of lanes are slow, an isolated query tests its probes one after the other.
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i
@@ -40,7 +40,7 @@ impl Kernels for Avx512 {
         add_portable(lines, rest, probes);
     }
 
-    /// As with AVX2: for one key a register of twice the width makes nothing faster.
+    /// Uses AVX2, because for one key a register of twice the width is not faster.
     #[inline]
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool {
         self.avx2().has_all_bits(line, seed, probes)
@@ -66,7 +66,8 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolled, a probe takes a sixth less. Nobody uses more probes than these.
+        // Unrolling saves a sixth of the time of a probe. Filters rarely use other numbers of
+        // probes.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,
@@ -145,7 +146,7 @@ fn finish_avx512(
     }
 }
 
-/// By integers. BMI2 shifts by any count in one step.
+/// Uses integers. BMI2 shifts by any count in one step.
 #[target_feature(enable = "bmi2")]
 fn has_all_bits_bmi2(line: &Line, seed: u32, probes: u8) -> bool {
     has_all_bits_by_words(line, seed, probes)
@@ -160,15 +161,15 @@ fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
     // A bit for each of eight probes: 1 where the filter has 0.
     let missing_of = |powers: &[u32; 8]| {
         let x = _mm256_mullo_epi32(seed, load_256(powers));
-        // Of the word's number, the permutations take the low three bits and the blend the fourth,
-        // the sign of `x`.
+        // The permutations use the low three bits of the word's number, and the blend the fourth,
+        // which is the sign of `x`.
         let word = _mm256_srli_epi32::<28>(x);
         let words = _mm256_blendv_ps(
             _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, word)),
             _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, word)),
             _mm256_castsi256_ps(x),
         );
-        // Shifted by 31 - bit, a bit becomes its lane's sign, and signs can be collected.
+        // A shift by 31 - bit moves the bit to its lane's sign, and signs can be collected.
         let inverted = _mm256_xor_si256(x, _mm256_set1_epi32(-1));
         let from_top = _mm256_srli_epi32::<27>(_mm256_slli_epi32::<4>(inverted));
         let turned = _mm256_sllv_epi32(_mm256_castps_si256(words), from_top);

@@ -1,10 +1,10 @@
-//! The parts of a stored filter, for those who draw it.
+//! The parts of a stored filter, for programs that draw it.
 
 use super::layout::Layout;
 use super::row::{equation, next_hash, start};
 use crate::filter::anatomy::parts::{BandLayer, BandParts, Rows};
 
-/// The parts of the filter in `block`; `None` if it is none.
+/// The parts of the filter in `block`; `None` if it is not a filter.
 pub(super) fn parts(block: &[u8]) -> Option<BandParts> {
     let layout = Layout::decode(block).ok()?;
     let shape = layout.shape;

@@ -1,5 +1,5 @@
-//! The hot loops of the bumped ribbon, and how they run on every processor: does a key's row match,
-//! and back substitution.
+//! The hot loops of the bumped ribbon, and how they run on every processor: whether a key's row
+//! matches, and back substitution.
 
 use super::build::solve::solve;
 use super::row::Row;
@@ -11,25 +11,27 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 
-/// Without vector instructions a word needs nothing more.
+/// Without vector instructions a word needs no further methods.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) trait Lanes: super::row::Word {}
 #[cfg(not(target_arch = "x86_64"))]
 impl<W: super::row::Word> Lanes for W {}
 
-/// The left and the right block of a key: where their segments are.
+/// The positions of the segments of a key's left and right block.
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
     /// Byte offset of the left block's segments.
     pub at: usize,
-    /// Segments of the left block, and of the right one that count. The right block's follow.
+    /// The number of segments of the left block, and the number that count in the right block,
+    /// whose segments follow.
     pub columns: u32,
 }
 
-/// The kernels of one instruction set. What it does not say otherwise is the portable code.
+/// The kernels of one instruction set. By default they are the portable code.
 pub(super) trait Kernels: Copy {
-    /// Whether in every column the XOR of the slots that `left` and `right` select is the bit of the
-    /// fingerprint. `true` if the segments are not inside `filter`. No branch depends on the data.
+    /// Whether in every column the XOR of the slots that `left` and `right` select is the bit of
+    /// the fingerprint. `true` if the segments are not inside `filter`. No branch depends on the
+    /// data.
     #[inline(always)]
     fn matches<W: Lanes>(
         self,
@@ -62,8 +64,8 @@ pub(super) trait Kernels: Copy {
         solve(rows, columns, low_blocks, segments);
     }
 
-    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are registers; in a
-    /// struct they would travel through memory, which costs a nanosecond.
+    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are in registers; a
+    /// struct would pass through memory, which costs a nanosecond.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)
@@ -82,7 +84,7 @@ pub(super) trait Kernels: Copy {
     }
 }
 
-/// A reader, whose queries are compiled once for each instruction set: whole, so that nothing around
+/// A reader, whose queries are compiled completely for each instruction set, so that nothing around
 /// the kernel is a call. Both functions should be `#[inline(always)]`.
 pub(super) trait Ask {
     /// One query.
@@ -100,7 +102,7 @@ pub(super) trait Ask {
 
 impl Kernels for Portable {}
 
-/// The compiler counts bits with NEON by itself.
+/// The compiler uses NEON to count bits.
 #[cfg(target_arch = "aarch64")]
 impl Kernels for Neon {}
 
@@ -115,7 +117,7 @@ mod tests {
         let row = |slot| {
             let random = mix(u64::from(slot));
             let (coefficients, fingerprint) = equation(random);
-            // One in eight is free.
+            // One slot in eight is free.
             if random.is_multiple_of(8) {
                 R::default()
             } else {
@@ -161,7 +163,7 @@ mod tests {
                     left ^ W::read(&filter[at(columns + column)..]).and(right).parity()
                 };
                 let right_one: u32 = (0..columns).map(|column| parity(column) << column).sum();
-                // The bits above the columns do not count; every one below does.
+                // The bits above the columns do not count; all bits below do.
                 let noise = if columns == 32 { 0 } else { (seed as u32) << columns };
                 for isa in Isa::available() {
                     let answer = |fingerprint| {

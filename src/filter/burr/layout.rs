@@ -1,4 +1,4 @@
-//! The stored form of a bumped ribbon filter, byte by byte, and the checks that make it trusted.
+//! The stored form of a bumped ribbon filter, byte by byte, and the checks that a filter must pass.
 //!
 //! ```text
 //! +--------------------+--------------------+-----+ segments: layer after layer
@@ -10,18 +10,18 @@
 //! +-------------------------+---------------------+
 //!
 //! segments    A layer has blocks of w slots. A segment is one column of one block: w bits,
-//!             little-endian, bit i = slot i of the block. A block's segments stand together,
+//!             little-endian, bit i = slot i of the block. A block's segments are contiguous,
 //!             column 0 first. Every block has `columns` segments, except that the first
 //!             `low blocks` blocks of layer 0 have one fewer.
 //! thresholds  2 bits for each bucket of 2w start positions, the first bucket in the low bits.
 //! tags        `tags` values, 2 bytes each up to 12 columns, else 4: bits 16 to 31 or 0 to 31 of the
 //!             hash a key has after the last layer bumped it.
-//! zeros       as many as it takes for 32 bytes to follow the segments.
+//! zeros       padding until 32 bytes follow the segments.
 //!
 //! the fixed part, from the end of the filter
 //! OFFSET  SIZE  MEANING
 //!  -16     4    low blocks: blocks of layer 0 with one column fewer
-//!  -12     1    tags: how many
+//!  -12     1    number of tags
 //!  -11     1    columns: 1 to 32
 //!  -10     1    layers: 1 to 16
 //!   -9     1    width w: 32 or 64
@@ -31,9 +31,9 @@
 //! ```
 //!
 //! Integers are little-endian. The size of every part follows from the trailer, and the sum must be
-//! the size of the filter: with one byte more or less it is not trusted. The check is there for two
-//! errors that cancel each other. It covers the trailer only; the checksum of the table's block
-//! guards the payload.
+//! the size of the filter; otherwise the filter is not trusted. The check detects two errors that
+//! cancel each other. It covers the trailer only; the checksum of the table's block protects the
+//! payload.
 //!
 //! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are below
 //! 2^32, so that computing with them does not overflow.
@@ -43,24 +43,25 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::row::{Word, mix};
 use super::shape::{MAX_COLUMNS, Shape};
 
-/// Layers of a filter. Each takes nine tenths of the keys that reach it, so nobody needs more.
+/// The most layers of a filter. Each takes nine tenths of the keys that reach it, so more are never
+/// needed.
 pub(super) const MAX_LAYERS: usize = 16;
 
-/// The most tags: their number is stored in a byte.
+/// The most tags, because their number is stored in a byte.
 pub(super) const MAX_TAGS: usize = 255;
 
-/// Bytes behind the segments that a vector load may touch.
+/// Bytes after the segments that a vector load may read.
 pub(super) const READABLE_BYTES: usize = 32;
 
 const FIXED_BYTES: usize = 16;
 const MAGIC_AND_VERSION: [u8; 4] = *b"bur\x01";
 
-/// Where one layer is.
+/// The position of one layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layer {
     /// Start positions: `slots - w`, so that a row's two blocks are always inside the layer.
     pub starts: u32,
-    /// Blocks with one column fewer; they come first. 0 but in layer 0.
+    /// The number of blocks, the first ones, with one column fewer. 0 except in layer 0.
     pub low_blocks: u32,
     /// Byte offset of the segments.
     pub segments_at: u32,
@@ -68,7 +69,7 @@ pub(super) struct Layer {
     pub thresholds_at: u32,
 }
 
-/// Everything the trailer says.
+/// The content of the trailer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub shape: Shape,
@@ -80,7 +81,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a filter that has one layer for each of `slots`: at most [`MAX_LAYERS`].
+    /// The layout of a filter with one layer for each of `slots`, at most [`MAX_LAYERS`].
     pub fn new(shape: Shape, columns: u32, low_blocks: u32, tags: usize, slots: &[u32]) -> Layout {
         let mut all = [0; MAX_LAYERS];
         all[..slots.len()].copy_from_slice(slots);
@@ -158,7 +159,7 @@ impl Layout {
         LittleEndian::write_u32(&mut trailer[end - 8..end - 4], check);
     }
 
-    /// Reads and checks the trailer of `filter`. The error says what is wrong with it.
+    /// Reads and checks the trailer of `filter`. The error is the reason why it is invalid.
     pub fn decode(filter: &[u8]) -> Result<Layout, &'static str> {
         if filter.len() > u32::MAX as usize {
             return Err("the filter is larger than 4 GiB");
@@ -216,25 +217,25 @@ impl Layout {
     }
 }
 
-/// Bytes of one tag: with few columns, so few tags are seldom hit by chance even when short.
+/// Bytes of one tag. With few columns short tags are enough: so few tags rarely match by chance.
 pub(super) fn tag_bytes(columns: u32) -> usize {
     if columns <= 12 { 2 } else { 4 }
 }
 
-/// What is stored of a key that no layer took.
+/// The tag of a key that no layer took.
 pub(super) fn tag(hash: u64, columns: u32) -> u32 {
     hash as u32 >> (32 - 8 * tag_bytes(columns))
 }
 
-/// Byte offset of a block's segments, and how many it has, in a layer whose first `low_blocks` blocks
-/// have one column fewer.
+/// The byte offset of a block's segments, and their number, in a layer whose first `low_blocks`
+/// blocks have one column fewer.
 #[inline(always)]
 pub(super) fn block_segments<W: Word>(block: u32, columns: u32, low_blocks: u32) -> (usize, u32) {
     let segment = block as usize * columns as usize - block.min(low_blocks) as usize;
     (segment * W::BYTES, columns - u32::from(block < low_blocks))
 }
 
-/// The slots of a layer, read from a filter whose trailer was decoded before; `None` behind the last
+/// The slots of a layer, read from a filter whose trailer was decoded before; `None` after the last
 /// layer.
 pub(super) fn stored_slots(filter: &[u8], layer: usize) -> Option<u32> {
     let layers = usize::from(*filter.get(filter.len().checked_sub(FIXED_BYTES - 6)?)?);
@@ -259,11 +260,11 @@ fn check(trailer: &[u8]) -> u32 {
     covered.iter().fold(0, |sum, &byte| mix(sum ^ (u64::from(byte) + 1))) as u32
 }
 
-/// Makes the trailer at the end of `filter` one that is believed, as far as its fields allow: writes
-/// the magic and the check, and adds zeros or cuts bytes in front, so that the parts add up.
+/// Turns the end of `filter` into a valid trailer, as far as its fields allow: writes the magic and
+/// the check, and adds zeros or cuts bytes before it, so that the parts add up.
 #[cfg(any(test, fuzzing))]
 pub fn repair(filter: &mut Vec<u8>) {
-    /// Larger filters are not made.
+    /// The size limit: larger filters are not made.
     const MOST_BYTES: u64 = 1 << 16;
     let Some(fixed_at) = filter.len().checked_sub(FIXED_BYTES) else { return };
     let fixed = &mut filter[fixed_at..];

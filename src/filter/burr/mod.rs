@@ -1,11 +1,11 @@
 //! The bumped ribbon filter, `burr`: the smallest filter here, and faster than RocksDB's Ribbon.
 //!
 //! **The idea.** A key has a *fingerprint* of r bits. A Ribbon filter is a table in which the
-//! fingerprint can be *looked up*: as the XOR of some of the w slots from the key's start position on.
-//! So every key is a linear equation over two elements, and the table is the solution of the system.
-//! A key that was not added finds r bits that have nothing to do with its fingerprint. They agree
-//! with probability 2^-r, at r bits a *slot*. The bound is r bits a *key*, so what counts is how few
-//! slots there are above the number of keys.
+//! fingerprint can be *looked up*: as the XOR of some of the w slots from the key's start position
+//! on. So every key is a linear equation over the field of two elements, and the table is the
+//! solution of the system. A key that was not added finds r bits that are unrelated to its
+//! fingerprint. They agree with probability 2^-r, at r bits a *slot*. The bound is r bits a *key*,
+//! so the aim is to need few slots more than there are keys.
 //!
 //! ```text
 //! slots           0  1  2  3  4  5  6  7  8  9 ...       one slot: r bits, one for each column
@@ -16,32 +16,32 @@
 //! ```
 //!
 //! The equations form a band along the diagonal. A narrow band is solved fast, but where by chance
-//! many keys start, the system has no solution. RocksDB's Standard128 answers with w = 128, some
-//! percent of free slots, and another try with another seed. Here the keys that do not fit are
+//! many keys start, the system has no solution. RocksDB's Standard128 therefore uses w = 128, some
+//! percent of free slots, and another attempt with another seed. Here the keys that do not fit are
 //! **bumped**: the filter has *layers*, and such keys are looked up in the next one, a tenth of the
 //! size, and so on. So there may even be fewer slots than keys, few slots stay free, rows can be
 //! narrow (w = 32, or 64 for few keys), and nothing is tried twice.
 //!
 //! ```text
 //! layer 0   | bucket 0 | bucket 1 | bucket 2 | ...          a bucket: 2w start positions
-//!             class 2 1    0        right end: class 0      threshold 0..3: so many classes stay
+//!             class 2 1    0        right end: class 0      threshold 0..3: the classes that stay
 //! layer 1   | bucket 0 | ...                                the keys of classes bumped above
-//! tags      [..]                                            the last few, spelled out
+//! tags      [..]                                            the last few, stored as tags
 //! ```
 //!
-//! The overflow of a bucket lies in the left end of the next one. So the left end is bumped: 2 bits
+//! The overflow of a bucket is in the left end of the next one, so the left end is bumped: 2 bits
 //! say whether all, 0.84, 0.67 or none of a bucket stays.
 //!
 //! **Storage** is interleaved: the w bits of one column of w slots are a *segment*, and the r
-//! segments of a block of w slots stand together. A query reads two neighbouring blocks, 2 lines in
-//! most cases, and compares all columns at once. Bits a key may be a fraction: the first blocks of
-//! layer 0 then have one column fewer.
+//! segments of a block of w slots are contiguous. A query reads two neighbouring blocks, 2 lines in
+//! most cases, and compares all columns at once. The bits a key may be a fraction, because the
+//! first blocks of layer 0 may have one column fewer.
 //!
-//! Read on in this order: `plain`, the whole filter step by step; [`shape`] and [`row`], from a hash
-//! to its row; [`layout`], the bytes; [`build`](mod@build), step by step. Asking: [`query`], and
+//! Reading order: `plain`, the whole filter step by step; [`shape`] and [`row`], from a hash to its
+//! row; [`layout`], the bytes; [`build`](mod@build), step by step. For queries: [`query`], and
 //! [`kernel`] and `x86` with the hot loops. [`sizing`] has the arithmetic of sizes and rates.
 //!
-//! What is absent: seeds, retries, sorting. The bytes do not depend on the order of the keys.
+//! Absent on purpose: seeds, retries, sorting. The bytes do not depend on the order of the keys.
 //!
 //! Sources: Dillinger, Walzer, *Ribbon filter* (2021); Dillinger, Hübschle-Schneider, Sanders,
 //! Walzer, *Fast succinct retrieval and approximate membership using ribbon* (SEA 2022): bumping,
@@ -68,7 +68,7 @@ use super::info::{FamilyInfo, Limits};
 pub(super) const INFO: FamilyInfo = FamilyInfo {
     family: Family::Burr,
     name: "burr",
-    // A column of the band matrix is a bit of the rate: 32 columns at most.
+    // A column of the band matrix is a bit of the rate, so there are 32 columns at most.
     limits: Some(Limits { most_bits: 32.0, lowest_rate: 2.4e-10, default_bits: 7.0 }),
     encoding: FilterEncoding::BumpedRibbon,
     metaindex_name: "fullfilter.maypole.BumpedRibbon",

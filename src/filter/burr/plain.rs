@@ -1,6 +1,7 @@
-//! The bumped ribbon as a textbook has it: one key after the other, one slot after the other, plain
-//! vectors. Read this before the fast version, which makes the same bytes and gives the same answers. Here is
-//! how a filter is asked, [`build`](mod@build) is how it is made. Tests run both, and traces are made with the first.
+//! The bumped ribbon in textbook form: one key after the other, one slot after the other, plain
+//! vectors. Read this before the fast version, which makes the same bytes and gives the same
+//! answers. This file has the query, [`build`](mod@build) the construction. Tests run both, and
+//! traces are made with the query.
 //!
 //! **1. A key is an equation.** Its hash gives a start, w coefficients (the first is 1) and a
 //! fingerprint. The equation says: the XOR of the slots under the ones is the fingerprint. Here are
@@ -26,16 +27,16 @@
 //!     l = 0                         1 1 . 1
 //! ```
 //!
-//! **2. Elimination** ([`build::insert`]) gives each key a slot of its own. A row goes to its first slot. If
-//! that is free, it stays. If not, the row there is added to it. That clears its first coefficient,
-//! and it goes on to its next one. Key b finds slot 0 taken by a. The sum of both starts at slot 3,
-//! which f has. The sum of all three starts at slot 5, and stays.
+//! **2. Elimination** ([`build::insert`]) gives each key a slot of its own. A row goes to its first
+//! slot. If that is free, it stays. If not, the row there is added to it. That clears its first
+//! coefficient, and it goes on to its next one. Key b finds slot 0 taken by a. The sum of both
+//! starts at slot 3, which f has. The sum of all three starts at slot 5, and stays.
 //!
-//! **3. Bumping** ([`build::band`]). A row may be left without coefficients. If its fingerprint became 0
-//! too, the equation follows from the others and needs no slot. If not, it contradicts them: here g,
-//! at slot 5. Then its whole class is taken out again and goes to the next layer, with the classes
-//! after it: g and h. The bucket's threshold remembers how many classes stayed: 2 in bucket 0, and 1
-//! in bucket 1.
+//! **3. Bumping** ([`build::band`]). A row may be left without coefficients. If its fingerprint
+//! also became 0, the equation follows from the others and needs no slot. If not, it contradicts
+//! them: here g, at slot 5. Then its whole class is taken out again and goes to the next layer,
+//! with the classes after it: g and h. The bucket's threshold records how many classes stayed: 2 in
+//! bucket 0, and 1 in bucket 1.
 //!
 //! ```text
 //! after elimination                                             solved, from below
@@ -53,15 +54,15 @@
 //!     11                                            free        0
 //! ```
 //!
-//! **4. Back substitution** ([`build::solve`]). Each row now has a slot of its own and otherwise only slots
-//! to the right of it. So the last slot is solved first. A free slot is 0.
+//! **4. Back substitution** ([`build::solve`]). Each row now has a slot of its own and otherwise
+//! only slots to the right of it. So the last slot is solved first. A free slot is 0.
 //!
-//! **5. Storing** ([`build::build`]). Bit j of all slots is column j. The columns of w slots are stored
-//! together, so that a query finds all it needs side by side.
+//! **5. Storing** ([`build::build`]). Bit j of all slots is column j. The columns of w slots are
+//! stored together, so that all bits that a query needs are contiguous.
 //!
-//! **6. Asking** ([`trace`]). The threshold says in which layer the key is. There the XOR of
-//! its slots must be its fingerprint. An absent key's XOR is any number: it passes with probability
-//! 2^-r at r columns.
+//! **6. Queries** ([`trace`]). The threshold tells which layer has the key. There the XOR of its
+//! slots must be its fingerprint. An absent key's XOR is an arbitrary number, so it passes with
+//! probability 2^-r at r columns.
 
 #[cfg(any(test, doc))]
 pub(super) mod build;
@@ -104,8 +105,8 @@ fn bucket_and_class(start: usize, shape: Shape) -> (usize, usize) {
     (start / positions, class)
 }
 
-/// Asks a filter for a key: layer after layer, until one has kept it; or says why the bytes are no
-/// filter.
+/// Queries a filter for a key, layer after layer, until one has kept it; or returns why the bytes
+/// are not a filter.
 pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     let layout = Layout::decode(filter)?;
     let (shape, width) = (layout.shape, layout.shape.width);
@@ -136,7 +137,7 @@ pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     Ok(QueryTrace::Tags { bumped, tag, tags: layout.tags as u32, found })
 }
 
-/// Where the segments of a row lie, and what each column of its block adds up to.
+/// The bytes of the segments of a row, and the sum in each column of its block.
 fn columns(
     filter: &[u8],
     layout: &Layout,
@@ -162,7 +163,7 @@ fn columns(
     };
     let first = row.start / width;
     let in_block = layout.columns as usize - usize::from(first < low_blocks);
-    // All but the first of the slots of a row may lie in the block behind.
+    // All but the first of a row's slots may be in the next block.
     let blocks = if row.start.is_multiple_of(width) { 1 } else { 2 };
     let bytes = segment_at(first, 0)..segment_at(first, in_block * blocks);
     (bytes, (0..in_block).map(column).collect())

@@ -7,9 +7,9 @@
 //!              after the last layer: is its tag among the tags? (1 of 10,000)
 //! ```
 //!
-//! The threshold byte and the segments are fetched together: their addresses follow from the hash
-//! alone. The trailer is read only when a query reaches a deeper layer. The number of start positions
-//! of layer 1 is kept in the geometry, which spares 1 query of 20 that trip.
+//! The threshold byte and the segments are fetched together, because their addresses follow from
+//! the hash alone. The trailer is read only when a query reaches a deeper layer. The geometry
+//! stores the number of start positions of layer 1, which saves that read for 1 query of 20.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots};
@@ -22,8 +22,8 @@ use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::LineBuf;
 
-/// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the block
-/// it is used with.
+/// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the
+/// block that it is used with.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filter) struct BurrGeometry {
     starts: u32,
@@ -37,9 +37,9 @@ pub(in crate::filter) struct BurrGeometry {
     isa: Isa,
 }
 
-/// How a layer answers.
+/// The answer of a layer.
 enum Answer {
-    /// The key would be here: it may be, or is not.
+    /// The key would be here, and may be present or not.
     Here(bool),
     /// The key would be in the next layer.
     Bumped,
@@ -68,7 +68,7 @@ impl BurrGeometry {
         }
     }
 
-    /// The layer of `starts` start positions behind `layer`.
+    /// The layer after `layer`, which has `starts` start positions.
     #[inline(always)]
     fn layer_behind<W: Lanes>(&self, layer: Layer, starts: u32) -> Layer {
         let blocks = layer.starts / W::BITS + 1;
@@ -81,7 +81,7 @@ impl BurrGeometry {
         }
     }
 
-    /// The segments of the block of `start` and the one behind it.
+    /// The segments of the block of `start` and of the next block.
     #[inline(always)]
     fn segments<W: Lanes>(&self, layer: Layer, start: u32) -> Segments {
         let (offset, columns) =
@@ -89,7 +89,7 @@ impl BurrGeometry {
         Segments { at: layer.segments_at as usize + offset, columns }
     }
 
-    /// Starts to fetch what [`BurrGeometry::ask`] reads.
+    /// Starts to fetch the memory that [`BurrGeometry::ask`] reads.
     #[inline(always)]
     fn fetch<W: Lanes>(&self, block: &LineBuf, layer: Layer, start: u32) {
         let Segments { at, columns } = self.segments::<W>(layer, start);
@@ -98,7 +98,8 @@ impl BurrGeometry {
         block.prefetch((layer.thresholds_at + (start >> W::SHAPE.bucket_shift()) / 4) as usize);
     }
 
-    /// Asks one layer, where `start` is the start position of `hash`; answers "maybe" if it is none.
+    /// Queries one layer, where `start` is the start position of `hash`; returns "maybe" if it is
+    /// none.
     #[inline(always)]
     fn ask<W: Lanes, K: Kernels>(
         &self,
@@ -139,7 +140,7 @@ impl BurrGeometry {
         }
     }
 
-    /// Asks the layers from layer 1 on, with the hash for layer 1.
+    /// Queries the layers from layer 1 on, with the hash for layer 1.
     #[inline(never)]
     fn ask_deeper<W: Lanes, K: Kernels>(
         &self,
@@ -261,7 +262,7 @@ impl Geometry for BurrGeometry {
         dispatch!(self.isa, kernels => kernels.finish_many(self, block, hashes, answers));
     }
 
-    /// From the stored thresholds and low blocks; the number of keys does not matter.
+    /// Computed from the stored thresholds and low blocks; the number of keys does not matter.
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
         plain::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }

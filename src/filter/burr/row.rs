@@ -5,12 +5,12 @@
 //! (high, low)  = hash × MULTIPLIER, 128 bits          one multiplication for the rest
 //! coefficients = the top w bits of low, bit 0 set     bit i belongs to slot start + i
 //! fingerprint  = the low r bits of high               bit j belongs to column j
-//! next hash    = mix(hash + GOLDEN)                   what the key is called in the next layer
+//! next hash    = mix(hash + GOLDEN)                   the key's hash in the next layer
 //! ```
 //!
 //! Start and bucket come from the top bits of the hash. Coefficients and fingerprint must not be a
-//! monotone function of these bits; the middle of a product is not. Which keys a layer bumps depends
-//! on their start, so the next layer's hash is a full mix.
+//! monotone function of these bits, which the middle of a product is not. Which keys a layer bumps
+//! depends on their start, so the next layer's hash is a full mix.
 
 use super::shape::Shape;
 
@@ -25,7 +25,7 @@ pub(super) trait Word: Copy + Default + Eq + Send + Sync + 'static {
     const BYTES: usize = Self::BITS as usize / 8;
     /// The coefficients of a row that occupies only its first slot.
     const ONE: Self;
-    /// How buckets are cut with this width.
+    /// The buckets and classes for this width.
     const SHAPE: Shape = Shape::of_width(Self::BITS);
 
     /// The coefficients in the low half of a key's product.
@@ -33,8 +33,8 @@ pub(super) trait Word: Copy + Default + Eq + Send + Sync + 'static {
     fn and(self, other: Self) -> Self;
     /// 1 when an odd number of bits is set.
     fn parity(self) -> u32;
-    /// The coefficients moved up by `offset` < width: what falls into the block of the start, and
-    /// into the one behind it.
+    /// The coefficients moved up by `offset` < width, as two parts: in the block of the start, and
+    /// in the next block.
     fn split(self, offset: u32) -> (Self, Self);
     /// `self << 1 | bit`.
     fn push(self, bit: u32) -> Self;
@@ -95,10 +95,10 @@ pub(super) trait Row: Copy + Default + PartialEq {
     type Word: Word;
     /// The row whose coefficient bit i belongs to slot `start + i`.
     fn new(coefficients: Self::Word, fingerprint: u32, start: u32) -> Self;
-    /// Whether no coefficient is left (or none was there).
+    /// Whether the row has no coefficients.
     fn is_empty(self) -> bool;
     fn xor(self, other: Self) -> Self;
-    /// Slots from `slot` to the first one the row occupies; anything if it is empty.
+    /// Slots from `slot` to the first one that the row occupies; arbitrary if it is empty.
     fn distance(self, slot: u32) -> u32;
     /// The coefficients from `slot` on.
     fn coefficients(self, slot: u32) -> Self::Word;
@@ -127,7 +127,7 @@ impl Row for Row32 {
     }
     #[inline(always)]
     fn distance(self, slot: u32) -> u32 {
-        // The extra bit spares the test for zero that the plain x86-64 instruction would need.
+        // The extra bit avoids the test for zero that the plain x86-64 instruction would need.
         (u64::from(self.coefficients(slot)) | 1 << 32).trailing_zeros()
     }
     #[inline(always)]
@@ -196,7 +196,7 @@ pub(super) fn start(hash: u64, starts: u32) -> u32 {
     ((u128::from(hash) * u128::from(starts)) >> 64) as u32
 }
 
-/// The coefficients and the fingerprint of `hash`, not yet cut to the columns of the filter.
+/// The coefficients and the fingerprint of `hash`, before the cut to the columns of the filter.
 #[inline(always)]
 pub(super) fn equation<W: Word>(hash: u64) -> (W, u32) {
     let product = u128::from(hash) * u128::from(MULTIPLIER);
@@ -237,7 +237,7 @@ mod tests {
             assert!(!row.is_empty() && row.distance(start) == 0);
             assert!(row.coefficients(start) == coefficients && row.fingerprint() == fingerprint);
             assert!(row.xor(row) == R::default() && R::default().is_empty());
-            // Without its first coefficient it starts at the next one that is set.
+            // Without its first coefficient the row starts at the next one that is set.
             let rest = row.xor(R::new(R::Word::ONE, 0, start));
             assert!(rest.distance(start) > 0 && rest.distance(start + rest.distance(start)) == 0);
 

@@ -1,4 +1,4 @@
-//! The sizes that follow from the width w of a ribbon: part of the format, and below all else here.
+//! The sizes that follow from the width w of a ribbon. They are part of the format.
 //!
 //! ```text
 //! start positions of a layer   | bucket 0          | bucket 1          | ...     2w each
@@ -6,8 +6,8 @@
 //!                                        up  lo    0   counted from the right end
 //! ```
 //!
-//! Building keeps or bumps whole classes. A bucket's *threshold* says how many it kept: 0 to 3, the
-//! classes below the threshold.
+//! Building keeps or bumps whole classes. A bucket's *threshold* is the number of classes kept, 0
+//! to 3: the classes below the threshold.
 
 /// Classes of a bucket.
 pub(super) const CLASSES: usize = 3;
@@ -15,7 +15,7 @@ pub(super) const CLASSES: usize = 3;
 /// The most columns a filter has; also the bits of a fingerprint before it is cut.
 pub(super) const MAX_COLUMNS: u32 = 32;
 
-/// How the start positions of a layer are cut into buckets and classes. It follows from the width.
+/// The division of a layer's start positions into buckets and classes. It follows from the width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     /// w: coefficients of a row, slots of a block. 32 or 64.
@@ -27,7 +27,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The class limits are part of the format. Measured: the optimum is flat, and these are in it.
+    /// The class limits are part of the format. Measurements show a flat optimum, which contains
+    /// them.
     pub const fn of_width(width: u32) -> Shape {
         if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
     }
@@ -42,8 +43,8 @@ impl Shape {
         self.width.trailing_zeros() + 1
     }
 
-    /// How many start positions, from the right, a bucket keeps with threshold 0, 1, 2, 3: a byte
-    /// each.
+    /// The number of start positions, from the right, that a bucket keeps with threshold 0, 1, 2,
+    /// 3: a byte each.
     pub const fn limits(self) -> u32 {
         self.lo << 8 | self.up << 16 | self.bucket() << 24
     }

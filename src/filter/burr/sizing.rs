@@ -1,41 +1,43 @@
-//! How large a bumped ribbon filter is and which rate it has: pure functions.
+//! The size of a bumped ribbon filter and its rate: pure functions.
 //!
 //! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. The
-//! difference is free slots, thresholds and the trailer. Measured, w = 32, r = 7: 2.2 % at 10 thousand
-//! keys, 1.3 % at 100 thousand, 1.2 % at a million.
+//! difference is free slots, thresholds and the trailer. Measured with w = 32, r = 7: 2.2 % at 10
+//! thousand keys, 1.3 % at 100 thousand, 1.2 % at a million.
 //!
-//! The size may lie between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns. It
-//! answers wrongly twice as often. With p, the part of all queries that is answered there, the rate
-//! is `2^-r (1 + p)`. Beside the bound this wastes up
-//! to 0.086 bits a key, most at p = 0.44. Whole numbers of columns waste none of that.
+//! The size may be between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns, where
+//! the rate is twice as high. With p as the share of all queries that is answered there, the rate
+//! is `2^-r (1 + p)`. Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44.
+//! Whole numbers of columns waste none of that.
 
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
 use crate::filter::bloom::sizing::bloom_fpr;
 use crate::filter::family::Target;
 
-/// The fewest keys worth a ribbon. Below, whole blocks and the trailer cost more than is saved.
+/// The fewest keys worth a ribbon. With fewer, whole blocks and the trailer cost more than is
+/// saved.
 const MIN_KEYS: usize = 256;
 
 /// A layer of fewer keys is not overloaded.
 const FEW_KEYS: usize = 1000;
 
-/// How to build for a number of keys.
+/// The parameters for a number of keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// w: 32 is faster, 64 wastes less where there are few buckets.
+    /// w: 32 is faster, 64 wastes less if there are few buckets.
     pub width: u32,
-    /// Below 1, layers are overloaded on purpose: fewer slots stay free, more keys are bumped.
+    /// Below 1, layers are overloaded on purpose, so that fewer slots stay free and more keys are
+    /// bumped.
     slots_per_key: f64,
-    /// The part of the keys that a layer then bumps, measured.
+    /// The share of the keys that a layer then bumps, measured.
     bumped: f64,
 }
 
 impl Plan {
-    /// `None` when the keys are better served by a Bloom filter.
+    /// `None` when a Bloom filter is better for the keys.
     ///
-    /// Measured: distance from the bound and build time are flat around these; w = 64 at 10
-    /// thousand keys is 0.5 % smaller, takes twice as long to build and a fifth longer to ask.
+    /// Measured: distance from the bound and build time are flat around these values; w = 64 at 10
+    /// thousand keys is 0.5 % smaller, but building takes twice as long and queries a fifth longer.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,
@@ -46,21 +48,21 @@ impl Plan {
 
     /// Slots of a layer for `keys` keys; `None` if the format has no room for them.
     ///
-    /// A layer of few buckets gets room for all its keys: an overloaded one might bump every key,
-    /// and the next layer again, and so on.
+    /// A layer of few buckets gets room for all its keys, because an overloaded one might bump
+    /// every key, and the next layer again, and so on.
     pub fn slots(self, keys: usize) -> Option<u32> {
         let slots_per_key = if keys < FEW_KEYS { 1.03 } else { self.slots_per_key };
         let blocks = (keys as f64 * slots_per_key / f64::from(self.width)).ceil() as u64;
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
 
-    /// Up to so many keys are stored as tags: less than one more layer would take.
+    /// The most keys that are stored as tags, which is less than one more layer would take.
     pub fn max_tags(self) -> usize {
         const { assert!(64 * 3 / 4 <= MAX_TAGS) };
         self.width as usize * 3 / 4
     }
 
-    /// The layers to expect, and the tags.
+    /// The expected layers, and the expected number of tags.
     fn expected_layers(self, keys: usize) -> Option<(Vec<u32>, usize)> {
         let mut slots = vec![self.slots(keys)?];
         let mut left = keys as f64 * self.bumped;
@@ -72,8 +74,8 @@ impl Plan {
     }
 }
 
-/// The columns and low blocks that bring a filter with these layers to its target. `None` if that is
-/// larger than the format allows.
+/// The columns and low blocks that bring a filter with these layers to its target. `None` if that
+/// is larger than the format allows.
 pub(super) fn fit(
     shape: Shape,
     slots: &[u32],
@@ -91,7 +93,8 @@ pub(super) fn fit(
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
-        // Deeper layers have whole columns: between all and none of layer 0 low is a gap.
+        // Deeper layers have whole columns, so there is a gap between the sizes with all and with
+        // none of layer 0 low.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }
@@ -107,8 +110,8 @@ pub(super) fn fit(
     (layout.total_bytes() <= u64::from(u32::MAX)).then_some(layout)
 }
 
-/// The filter to expect for so many keys: its stored bits for each, and its false-positive rate.
-/// `None` where a Bloom filter is made instead.
+/// The expected filter for `keys` keys: its stored bits per key, and its false-positive rate.
+/// `None` if a Bloom filter is made instead.
 pub(super) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let plan = Plan::for_keys(keys)?;
     let (slots, tags) = plan.expected_layers(keys)?;
@@ -135,7 +138,7 @@ mod tests {
                     (bits * 1000.0 / f64::from(millibits) - 1.0).abs() < 0.01,
                     "{keys} {millibits}: {bits}"
                 );
-                // A rate asked for is reached, with at most a fiftieth of the bits to spare.
+                // A requested rate is reached, with at most a fiftieth of the bits to spare.
                 let (bits_again, fpr_again) = expected(keys, Target::Fpr(fpr)).unwrap();
                 assert!((0.999..1.02).contains(&(bits_again / bits)), "{bits_again} {bits}");
                 assert!((0.95..=1.0001).contains(&(fpr_again / fpr)), "{fpr_again} {fpr}");

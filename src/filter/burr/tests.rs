@@ -1,4 +1,4 @@
-//! What the parts of the bumped ribbon promise together. What every family promises is tested in
+//! The contract between the parts of the bumped ribbon. The contract of every family is tested in
 //! `crate::filter::tests`.
 
 use super::build::build_with;
@@ -30,7 +30,7 @@ fn build_in_order(plan: Plan, hashes: &[u64], target: Target) -> LineBuf {
     build_with(Isa::detect(), plan, &[hashes], target).unwrap()
 }
 
-/// Asks in all ways, which must agree.
+/// Queries in all ways, which must agree.
 fn answers(block: &LineBuf, hashes: &[u64]) -> Vec<bool> {
     let geometry = BurrGeometry::parse(block).unwrap();
     let mut answers = vec![false; hashes.len()];
@@ -79,11 +79,11 @@ fn no_size_misses_a_key() {
     }
 }
 
-/// Two streams band a window, each its half, and were thought to share nothing. They do: the rows of
-/// the left stream's last bucket overflow into the right stream's first slots, meet the rows there,
-/// and travel on, as far as the class that the right stream is just about to roll back. The
-/// rollback then took rows that others had been reduced by: 3 of 3,000 filters missed a key. Now the
-/// left stream's last bucket waits until the right stream is done. Where buckets are few, every
+/// Two streams band a window, each its half, and were thought to share nothing. They do: the rows
+/// of the left stream's last bucket overflow into the right stream's first slots, meet the rows
+/// there, and move on, as far as the class that the right stream is just about to roll back. The
+/// rollback then took rows that others had been reduced by: 3 of 3,000 filters missed a key. Now
+/// the left stream's last bucket waits until the right stream is done. If buckets are few, every
 /// bucket is near the seam.
 #[test]
 fn no_key_is_lost_where_two_streams_meet() {
@@ -193,7 +193,7 @@ fn sizes_and_rates_are_the_expected_ones() {
 
 #[test]
 fn keys_of_one_bucket_are_bumped_until_they_spread() {
-    // All start positions of layer 0 alike; the next layer's hashes are mixed anew.
+    // All start positions of layer 0 are equal; the next layer's hashes are mixed again.
     let crowd: Vec<u64> = (0..5000).map(|i| 7 << 60 | mix(i) >> 40).collect();
     for width in [32, 64] {
         let block = build_in_order(plan(width), &crowd, BITS_7);
@@ -210,7 +210,8 @@ fn damage_behind_the_trailers_check_is_harmless_or_refused() {
         let mut damaged = LineBuf::copy_from(&block);
         damaged[at] ^= 0xa5;
         match BurrGeometry::parse(&damaged) {
-            // Segments, thresholds and tags carry no check of their own: only no panic is promised.
+            // Segments, thresholds and tags have no check of their own, so only the absence of a
+            // panic is promised.
             Ok(geometry) => keys.iter().take(50).for_each(|&hash| {
                 geometry.may_contain(&damaged, hash);
                 geometry.finish(&damaged, hash, hash as u32);
@@ -238,7 +239,7 @@ fn no_trailer_makes_a_reader_panic() {
         let (columns, low, tags) = (1 + below(32) as u32, below(32) as u32, below(256) as usize);
         let low_blocks = low.min(slots[0] / width);
         let layout = Layout::new(shape::Shape::of_width(width), columns, low_blocks, tags, &slots);
-        // Random bytes under a trailer that is right, or right for another size.
+        // Random bytes under a trailer that is correct, or correct for another size.
         let change = [0, 0, 0, 1, 64][below(5) as usize];
         let mut block = LineBuf::zeroed((layout.total_bytes() + change) as usize);
         block.fill_with(|| below(256) as u8);
@@ -255,8 +256,8 @@ fn no_trailer_makes_a_reader_panic() {
     assert!((10_000..15_000).contains(&trusted), "{trusted}");
 }
 
-/// Files outlive programs. A change of `Plan` may change these sums; any other change that does has
-/// changed the format, and needs a new version.
+/// Files outlive programs. A change of `Plan` may change these sums; any other change that does so
+/// has changed the format, and needs a new version.
 #[test]
 fn the_bytes_of_the_format_stay_what_they_are() {
     let sum = |width, keys, target| {

@@ -1,7 +1,7 @@
 //! Vector kernels of the bumped ribbon for x86-64.
 //!
-//! The *columns* of a filter lie side by side in the lanes of a register: 8 segments of 32 bits or 4
-//! of 64. That is what interleaved storage is for: a key's two blocks are two loads.
+//! The *columns* of a filter are next to each other in the lanes of a register: 8 segments of 32
+//! bits or 4 of 64. This is the purpose of interleaved storage: a key's two blocks are two loads.
 //!
 //! ```text
 //! match     x = (left segments & left coefficients) ^ (right segments & right coefficients)
@@ -11,19 +11,19 @@
 //!           right block    column 0  column 1  column 2           & right in every lane
 //!           parity of x    0 or 1    0 or 1    0 or 1             = fingerprint bit 0, 1, 2?
 //!
-//! solve     two slots a step, s and s - 1: both parities are taken at once over the bits behind
-//!           s, and the one of s - 1 is put right by the bit of s (coefficient 1 of row s - 1).
+//! solve     two slots a step, s and s - 1: both parities are computed over the bits after s,
+//!           and that of s - 1 is corrected by the bit of s (coefficient 1 of row s - 1).
 //! ```
 //!
-//! Each kernel is one function for both widths and both instruction sets: [`Lanes`] has what differs
-//! between the widths, [`Vectors`] what differs between the instruction sets, and the macro
-//! `kernels` compiles it for each.
+//! Each kernel is one function for both widths and both instruction sets: [`Lanes`] has the
+//! differences between the widths, [`Vectors`] the differences between the instruction sets, and
+//! the macro `kernels` compiles it for each.
 //!
-//! AVX-512 is used for its population count and for the rest as a wider AVX2: registers stay 256
-//! bits wide, as 7 columns of 32 bits fill one, and a wider load would touch a further cache line.
+//! AVX-512 is used for its population count and otherwise as a wider AVX2: registers stay 256 bits
+//! wide, because 7 columns of 32 bits fill one, and a wider load would touch a further cache line.
 //!
-//! Every load and store is checked against the slice it falls into, whatever the trailer of the
-//! filter said.
+//! Every load and store is checked against the slice that it accesses, whatever the trailer of the
+//! filter says.
 
 pub(super) mod lanes;
 
@@ -35,10 +35,10 @@ use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 use lanes::{Lanes, REGISTER_BYTES, Register};
 
-/// What the instruction sets do differently.
+/// The operations that differ between the instruction sets.
 trait Vectors: Copy {
     fn avx2(self) -> Avx2;
-    /// The parity of every lane in its bit 0, and anything above it.
+    /// The parity of every lane in its bit 0, with arbitrary bits above it.
     fn parity<W: Lanes>(self, x: Register) -> Register;
     /// Whether no bit is set in both.
     fn is_disjoint(self, x: Register, y: Register) -> bool;
@@ -74,7 +74,7 @@ impl Vectors for Avx512 {
     }
 }
 
-/// What a query compares in each register of columns, in every lane alike.
+/// The values that a query compares in each register of columns, equal in every lane.
 struct Comparison<V> {
     vectors: V,
     left: Register,
@@ -85,14 +85,14 @@ struct Comparison<V> {
 }
 
 impl<V: Vectors> Comparison<V> {
-    /// Bit 0 of the lanes whose column is wrong, and anything above it. `l` and `r` are the segments
-    /// of the left and the right block, `column` has their numbers.
+    /// Bit 0 of the lanes whose column is wrong, with arbitrary bits above it. `l` and `r` are the
+    /// segments of the left and the right block, `column` has their numbers.
     #[inline(always)]
     fn wrong<W: Lanes>(&self, l: Register, r: Register, column: Register) -> Register {
         // One more bit of the parity: the column's bit of the fingerprint.
         let bit = W::shift_right_each(self.fingerprint, column) & self.one;
         let x = bit ^ (l & self.left) ^ (r & self.right);
-        // The lanes behind the last column hold other segments.
+        // The lanes after the last column hold other segments.
         self.vectors.parity::<W>(x) & W::greater(self.columns, column)
     }
 }
@@ -122,7 +122,7 @@ fn matches<W: Lanes, V: Vectors>(
     };
     let (mut l, mut r) = (filter.as_ptr(), filter.as_ptr().wrapping_add(right_at));
     let mut column = W::numbers(proof);
-    // SAFETY: `filter` has the bytes of all registers, behind `right_at` too.
+    // SAFETY: `filter` has the bytes of all registers, after `right_at` too.
     let first = unsafe { (Register::load(proof, l), Register::load(proof, r)) };
     let mut wrong = comparison.wrong::<W>(first.0, first.1, column);
     for _ in 1..registers {
@@ -140,7 +140,7 @@ fn matches<W: Lanes, V: Vectors>(
 struct Part {
     /// Columns of the layer.
     columns: u32,
-    /// Its blocks with one column fewer.
+    /// The layer's blocks with one column fewer.
     low_blocks: u32,
     /// The first column of the pass.
     first: u32,
@@ -238,7 +238,7 @@ macro_rules! kernels {
                     solve_part::<R, $proof, N>(proof, rows, part, segments);
                 }
                 let mut first = 0;
-                // Columns are independent: two registers of them at a time, then what is left.
+                // Columns are independent: two registers of them at a time, then the rest.
                 while first < columns {
                     let part = Part { columns, low_blocks, first };
                     // SAFETY: `self` proves the features.

@@ -1,4 +1,4 @@
-//! Building a binary fuse filter: seed after seed, until all keys can be taken out.
+//! Building a binary fuse filter: one seed after the other, until all keys can be taken out.
 //!
 //! ```text
 //! hashes ─► sorted, equal ones once   two equal keys have equal slots: neither could be taken out
@@ -7,12 +7,12 @@
 //!        ─► slots set                 in the opposite order: each key sets the slot it was taken out by
 //! ```
 //!
-//! Of each slot two things are kept: how many keys it has, and the exclusive or of their hashes. When
-//! one key is left, that is its hash. A key's first slot grows with its hash, so keys in order touch
-//! the tables from low to high, three segments at a time.
+//! Two values are kept for each slot: how many keys it has, and the exclusive or of their hashes.
+//! When one key is left, that is its hash. A key's first slot grows with its hash, so keys in order
+//! access the tables from low to high, three segments at a time.
 //!
-//! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key that
-//! is 23 bytes a key, in addition to the list of hashes.
+//! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key
+//! that is 23 bytes a key, in addition to the list of hashes.
 
 use super::layout::{BITS, Layout, SEEDS, TRAILER_BYTES, first_slot, place, seed};
 use super::sizing;
@@ -20,7 +20,7 @@ use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 
-/// Hashes that are sorted together: they fit in a near cache.
+/// Hashes that are sorted together, which fit into a near cache.
 const GROUP_HASHES: usize = 256;
 
 /// The filter of `hashes`. `None` when a Bloom filter should be made instead: no fingerprint of this
@@ -30,7 +30,7 @@ pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
         return None;
     }
     let keys = hashes.len();
-    // Without a layout for the keys as they come, there might still be one when equal hashes are gone.
+    // If there is no layout for all keys, there may still be one without duplicate hashes.
     let distinct = sorted_distinct(hashes);
     let layout = sizing::fit(target, keys, distinct.len())?;
     let mut work = Work::new(&layout);
@@ -39,7 +39,8 @@ pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     Some(work.store(&layout, seed_number))
 }
 
-/// The hashes in order, each once. Grouped by their highest bits first, then each group is sorted.
+/// The hashes in order, each once. They are grouped by their highest bits, then each group is
+/// sorted.
 fn sorted_distinct(hashes: &HashList) -> Vec<u64> {
     let groups = (hashes.len() / GROUP_HASHES).clamp(1, 1 << 14).next_power_of_two();
     let group_of = |hash: u64| ((u128::from(hash) * groups as u128) >> 64) as usize;
@@ -48,7 +49,7 @@ fn sorted_distinct(hashes: &HashList) -> Vec<u64> {
     for group in 0..groups {
         ends[group + 1] += ends[group];
     }
-    // From here on `ends[group]` is where the next hash of the group goes.
+    // From here on `ends[group]` is the position of the group's next hash.
     let mut sorted = vec![0; hashes.len()];
     for hash in hashes.iter() {
         let end = &mut ends[group_of(hash)];
@@ -64,14 +65,15 @@ fn sorted_distinct(hashes: &HashList) -> Vec<u64> {
     sorted
 }
 
-/// The tables of a build. They are used again for each seed.
+/// The tables of a build, reused for each seed.
 struct Work {
-    /// The exclusive or of the hashes that have the slot. Of a slot by which a key was taken out: the
-    /// hash of that key.
+    /// The exclusive or of the hashes that have the slot. For a slot by which a key was taken out,
+    /// the hash of that key.
     hashes: Vec<u64>,
-    /// How many keys have the slot.
+    /// The number of keys that have the slot.
     counts: Vec<u8>,
-    /// Slots with one key: first those by which keys were taken out, in order; then those to look at.
+    /// Slots with one key: first those by which keys were taken out, in order, then those still to
+    /// check.
     queue: Vec<u32>,
 }
 
@@ -81,7 +83,7 @@ impl Work {
         Work { hashes: vec![0; slots], counts: vec![0; slots], queue: Vec::with_capacity(slots) }
     }
 
-    /// Takes out all keys; `false` if that does not work with this seed.
+    /// Takes out all keys; `false` if that is impossible with this seed.
     fn take_out(&mut self, keys: &[u64], layout: &Layout, seed: u64) -> bool {
         self.hashes.fill(0);
         self.counts.fill(0);
@@ -93,7 +95,7 @@ impl Work {
             for slot in slots_of(hash) {
                 self.hashes[slot as usize] ^= hash;
                 let count = &mut self.counts[slot as usize];
-                // So many keys in a slot are no accident: the hashes are not random.
+                // This many keys in a slot cannot be chance: the hashes are not random.
                 let Some(more) = count.checked_add(1) else { return false };
                 *count = more;
             }
@@ -147,14 +149,14 @@ impl Work {
     }
 }
 
-/// The four bytes in which a slot lies, and from which bit on.
+/// The four bytes that contain a slot, and the slot's first bit in them.
 #[inline(always)]
 fn bytes_of(slot: u32, bits: u32) -> (usize, u32) {
     let bit = u64::from(slot) * u64::from(bits);
     ((bit / 8) as usize, (bit % 8) as u32)
 }
 
-/// The value of a slot. A slot outside the filter has none and reads as 0.
+/// The value of a slot. A slot outside the filter reads as 0.
 #[inline(always)]
 pub(super) fn read(block: &[u8], slot: u32, bits: u32) -> u32 {
     const { assert!(*BITS.end() + 7 <= 32) };

@@ -1,4 +1,4 @@
-//! The stored form of a binary fuse filter, the checks that make it trusted, and the slots of a key.
+//! The stored form of a binary fuse filter, its checks, and the slots of a key.
 //!
 //! ```text
 //! slots    `(segments + 2) << log2 slots` slots of `bits` bits. Slot i has the bits i * bits to
@@ -8,16 +8,16 @@
 //! OFFSET  SIZE  MEANING
 //!  -16     4    segments: those in which the first slot of a key can lie, at least 1
 //!  -12     1    log2 slots: of a segment, 2 to 18
-//!  -11     1    bits: of a slot, 4 to 16
-//!  -10     1    seed: its number, 0 to 99
+//!  -11     1    bits of a slot, 4 to 16
+//!  -10     1    number of the seed, 0 to 99
 //!   -9     1    0, reserved
 //!   -8     4    check: a sum over the eight bytes before it
 //!   -4     3    magic: "fus"
 //!   -1     1    version: 1
 //! ```
 //!
-//! Integers are little-endian. The length of the filter follows from the trailer: with one byte more
-//! or less it is not trusted. The check is there for two errors that cancel each other.
+//! Integers are little-endian. The length of the filter follows from the trailer; a filter of
+//! another length is not trusted. The check detects two errors that cancel each other.
 //!
 //! ```text
 //! slot 0        mulhi(hash, segments << log2 slots)
@@ -39,13 +39,13 @@ pub const BITS: RangeInclusive<u32> = 4..=16;
 /// The most slots of a segment, as a power of two.
 pub const MAX_LOG2_SLOTS: u32 = 18;
 
-/// The fewest, as a power of two.
+/// The fewest slots of a segment, as a power of two.
 pub const MIN_LOG2_SLOTS: u32 = 2;
 
 /// Seeds that are tried.
 pub const SEEDS: u32 = 100;
 
-/// Bytes behind the slots. Reading a slot may touch the first three.
+/// Bytes after the slots. Reading a slot may touch the first three.
 pub const TRAILER_BYTES: usize = 16;
 
 const MAGIC_AND_VERSION: [u8; 4] = *b"fus\x01";
@@ -53,17 +53,17 @@ const MAGIC_AND_VERSION: [u8; 4] = *b"fus\x01";
 /// An odd number without a pattern: 2^64 over the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The array of a filter: all that places a key, but for the seed.
+/// The array of a filter: everything that determines a key's slots, except the seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Segments in which the first slot of a key can lie.
     pub segments: u32,
     pub log2_slots: u32,
-    /// Of a slot.
+    /// Bits of a slot.
     pub bits: u32,
 }
 
-/// What a query compares.
+/// The values that a query compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub slots: [u32; 3],
@@ -71,8 +71,8 @@ pub struct Place {
     pub fingerprint: u32,
 }
 
-/// The value of the seed with this number: a fixed sequence, so that the same keys always make the
-/// same bytes. (The finalizer of SplitMix64.)
+/// The value of the seed with this number, from a fixed sequence, so that the same keys always make
+/// the same bytes. (The finalizer of SplitMix64.)
 pub fn seed(number: u32) -> u64 {
     let mut x = (u64::from(number) + 1).wrapping_mul(MULTIPLIER);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -99,12 +99,12 @@ pub fn place(hash: u64, seed: u64, first: u32, log2_slots: u32) -> Place {
 }
 
 impl Layout {
-    /// Slots in which the first one of a key can lie.
+    /// The number of slots that can be the first one of a key.
     pub fn first_slots(&self) -> u32 {
         self.segments << self.log2_slots
     }
 
-    /// All slots.
+    /// The number of all slots.
     pub fn slots(&self) -> u64 {
         (u64::from(self.segments) + 2) << self.log2_slots
     }
@@ -139,7 +139,7 @@ impl Layout {
         trailer
     }
 
-    /// The layout of the filter in `block` and the number of its seed, or why it is none.
+    /// The layout of the filter in `block` and the number of its seed, or why it is not a filter.
     pub fn parse(block: &[u8]) -> Result<(Layout, u32), &'static str> {
         let Some((slots, trailer)) = block.split_last_chunk::<TRAILER_BYTES>() else {
             return Err("shorter than the trailer of a fuse filter");
@@ -173,14 +173,14 @@ fn check(trailer: &[u8; TRAILER_BYTES]) -> u32 {
     ((fields ^ MULTIPLIER).wrapping_mul(MULTIPLIER) >> 32) as u32
 }
 
-/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair): the number of segments follows
-/// from the length, and zeros fill what is missing.
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair): the number of segments
+/// follows from the length, and zeros fill the missing bytes.
 #[cfg(any(test, fuzzing))]
 pub fn repair(block: &mut Vec<u8>) {
     let Some((_, &trailer)) = block.split_last_chunk::<TRAILER_BYTES>() else { return };
     block.truncate(block.len() - TRAILER_BYTES);
     let bits = BITS.start() + u32::from(trailer[5]) % 13;
-    // At most 64 slots a segment: a short input still has several.
+    // At most 64 slots a segment, so that a short input still has several segments.
     let log2_slots = MIN_LOG2_SLOTS + u32::from(trailer[4]) % 5;
     let segments = ((block.len() as u32 * 8 / bits) >> log2_slots).saturating_sub(2).max(1);
     let layout = Layout { segments, log2_slots, bits };

@@ -1,33 +1,35 @@
-//! The binary fuse filter, `fuse`: three slots a key, no equations over many slots, no lines.
+//! The binary fuse filter, `fuse`: three slots per key, no equations over many slots, no cache
+//! lines.
 //!
 //! **The idea.** The filter is one array of slots of r bits. A key has a fingerprint of r bits and
 //! three slots, and the array is filled so that the exclusive or of the three slots is the
-//! fingerprint. For a key that was not added the exclusive or has nothing to do with its fingerprint,
-//! so both agree with probability 2^-r, exactly.
+//! fingerprint. For a key that was not added the exclusive or is unrelated to its fingerprint, so
+//! both agree with probability 2^-r, exactly.
 //!
 //! ```text
 //! segments    |   0   |   1   |   2   |   3   |   4   |      each 2^k slots
 //! key a           x       x       x                          slot 0 is picked by the hash as a whole,
-//! key b                   x       x       x                  the others lie in the next two segments
+//! key b                   x       x       x                  the others in the next two segments
 //! key c               x       x      x                       fingerprint = x ^ x ^ x
 //! ```
 //!
-//! **How it is filled** ([`build`](mod@build)). Where a slot is in only one key's triple, that key can
+//! **How it is filled** ([`build`](mod@build)). If only one key has a certain slot, that key can
 //! wait: whatever the other slots become, this one can be set last so that the equation of the key
 //! holds. So the key is taken out, which may leave other slots with one key only, and so on. If all
 //! keys are taken out this way, the slots are set in the opposite order. If some are left, the next
 //! seed picks other slots.
 //!
-//! Three random slots of the whole array would need 1.23 slots a key. Here the three lie in
-//! neighbouring segments. The array has two ends at which slots have fewer keys, and taking out starts
-//! there and moves inward. So 1.125 slots a key are enough for many keys; for ten thousand about 1.25
-//! ([`sizing`]).
+//! Three random slots of the whole array would need 1.23 slots a key. Here the three are in
+//! neighbouring segments. Slots at the two ends of the array have fewer keys, so taking out starts
+//! there and moves inward. So 1.125 slots a key are enough for many keys; for ten thousand about
+//! 1.25 ([`sizing`]).
 //!
-//! What is absent: a fraction of a bit. A filter has 4 to 16 whole bits a slot, and a size between two
-//! widths is not used. Nor is there a second layer: a filter has all keys or is not made.
+//! Absent on purpose: fractions of a bit. A filter has 4 to 16 whole bits a slot, and a size
+//! between two widths is not used. Nor is there a second layer: a filter has all keys or is not
+//! made.
 //!
-//! Read on in this order: [`layout`], the bytes and a key's slots; `plain`, the whole filter step by
-//! step; [`sizing`]; [`build`](mod@build); [`query`], the reader.
+//! Reading order: [`layout`], the bytes and a key's slots; `plain`, the whole filter step by step;
+//! [`sizing`]; [`build`](mod@build); [`query`], the reader.
 //!
 //! Source: Graf, Lemire, *Binary fuse filters: fast and smaller than xor filters* (ACM Journal of
 //! Experimental Algorithmics 27, 2022). Two things differ. The first slot follows from the hash of the

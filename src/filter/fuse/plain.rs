@@ -1,6 +1,6 @@
 //! The binary fuse filter as its definition says: the version to read first, and the oracle of the
-//! fast one. Tests run it, and traces are made with it. It shares the trailer and the sizes with the
-//! fast version, and no arithmetic.
+//! fast one. Tests run it, and traces are made with it. It shares the trailer and the sizes with
+//! the fast version, but no arithmetic.
 
 use super::layout::{Layout, seed};
 use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
@@ -25,7 +25,7 @@ fn bit_of(block: &[u8], layout: &Layout, slot: u32, bit: u32) -> bool {
     block[position / 8] >> (position % 8) & 1 == 1
 }
 
-/// Asks for a key: each bit of its fingerprint.
+/// Queries a key: each bit of its fingerprint.
 pub fn trace(block: &[u8], hash: u64) -> Result<QueryTrace, &'static str> {
     let (layout, seed_number) = Layout::parse(block)?;
     let (slots, fingerprint) = slots_and_fingerprint(hash, &layout, seed_number);
@@ -36,7 +36,8 @@ pub fn trace(block: &[u8], hash: u64) -> Result<QueryTrace, &'static str> {
     Ok(QueryTrace::Fingerprint { slots, of: layout.slots() as u32, bits: bits.collect() })
 }
 
-/// The filter of `hashes`, none of them twice, with the first seed that works; `None` if none does.
+/// The filter of `hashes`, which must be distinct, with the first seed that works; `None` if none
+/// does.
 #[cfg(any(test, doc))]
 pub fn build(hashes: &[u64], layout: &Layout) -> Option<Vec<u8>> {
     use std::collections::{BTreeSet, VecDeque};

@@ -1,9 +1,9 @@
-//! The reader: is the exclusive or of a key's three slots its fingerprint?
+//! The reader: it tests whether the exclusive or of a key's three slots is its fingerprint.
 //!
 //! The first slot follows from one product of the hash, the other two and the fingerprint from
-//! another. Neither waits for the other, and the three slots are read at the same time: up to three
-//! cache lines, and a segment of a filter of a million keys has 8,192 slots, so that they are three
-//! nearly always.
+//! another. Neither waits for the other, and the three slots are read at the same time. They are on
+//! up to three cache lines, and nearly always on three, because a segment of a filter of a million
+//! keys has 8,192 slots.
 
 use super::build::read;
 use super::layout::{Layout, Place, first_slot, place, seed};
@@ -13,7 +13,7 @@ use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::LineBuf;
 
-/// The numbers of a stored filter.
+/// The parameters of a stored filter.
 #[derive(Clone, Copy)]
 pub struct FuseGeometry {
     /// The value of the seed in two halves, so that a geometry needs no alignment of 8 bytes.
@@ -60,8 +60,8 @@ impl Geometry for FuseGeometry {
         })
     }
 
-    // Calls of their own: inlined, they would take registers from the other families, which share the
-    // reader's functions.
+    // Separate calls, because inlined code would take registers from the other families, which
+    // share the reader's functions.
 
     #[inline(never)]
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
@@ -90,7 +90,8 @@ impl Geometry for FuseGeometry {
         }
     }
 
-    /// Exact, however many keys there are: slots that no key needs are 0, and a fingerprint is random.
+    /// Exact for any number of keys, because slots that no key needs are 0, and a fingerprint is
+    /// random.
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
         sizing::rate(self.bits.into())
     }

@@ -1,4 +1,4 @@
-//! How many slots a binary fuse filter has, and how many bits a slot: pure functions.
+//! The number of slots of a binary fuse filter, and of bits per slot: pure functions.
 //!
 //! *How many slots?* Segments must be long enough that taking out keys never stalls, and short enough
 //! that there are many of them: the advantage over three random slots comes from the two ends. The
@@ -7,16 +7,16 @@
 //!
 //! ```text
 //! keys          1,000   10,000   100,000   1 million   10 million
-//! slots a key    1.38     1.25      1.18       1.13         1.125      plus what rounding to
-//!                                                                      segments adds
+//! slots a key    1.38     1.25      1.18       1.13         1.125      plus rounding to
+//!                                                                      segments
 //! ```
 //!
-//! *How many bits?* The widest fingerprint of 4 to 16 bits whose array fits the bits asked for. A rate
-//! asked for gets the narrowest that reaches it.
+//! *How many bits?* The widest fingerprint of 4 to 16 bits whose array fits into the requested
+//! bits. A requested rate gets the narrowest fingerprint that reaches it.
 //!
-//! A segment is a power of two, so the length of the array moves in steps. The logarithms are those of
-//! the standard library: where one lies within its last digit of a step, two systems may differ by a
-//! segment.
+//! A segment is a power of two, so the length of the array changes in steps. The logarithms are
+//! those of the standard library: if one is within its last digit of a step, two systems may differ
+//! by a segment.
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
@@ -43,13 +43,14 @@ fn array(keys: usize) -> Option<Layout> {
     (layout.slots() <= u64::from(u32::MAX)).then_some(layout)
 }
 
-/// Whole bits of a fingerprint that is met by at most this part of absent keys.
+/// Whole bits of a fingerprint that at most this share of absent keys matches.
 fn bits_of_rate(rate: f64) -> u32 {
     (-rate.log2()).ceil().clamp(f64::from(*BITS.start()), f64::from(*BITS.end())) as u32
 }
 
-/// The layout for `keys` hashes of which `distinct` differ, at least one. `None` where a Bloom filter
-/// is made instead: no width fits, or the filter of this rate would be larger than a Bloom filter.
+/// The layout for `keys` hashes of which `distinct`, at least one, are different. `None` if a Bloom
+/// filter is made instead: no width fits, or the filter of this rate would be larger than a Bloom
+/// filter.
 pub fn fit(target: Target, keys: usize, distinct: usize) -> Option<Layout> {
     let array = array(distinct)?;
     let of_bits = |bits| Layout { bits, ..array };
@@ -79,12 +80,13 @@ pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     Some((layout.total_bytes() as f64 * 8.0 / keys as f64, rate(layout.bits)))
 }
 
-/// The part of absent keys whose slots happen to give their fingerprint.
+/// The share of absent keys whose slots happen to give their fingerprint.
 pub fn rate(bits: u32) -> f64 {
     0.5f64.powi(bits as i32)
 }
 
-/// Bits a key for a rate, with about a million keys. Where a Bloom filter is smaller, it is made.
+/// Bits a key for a rate, with about a million keys. If a Bloom filter is smaller, it is made
+/// instead.
 pub fn bits_for_rate(rate: f64) -> f64 {
     let fuse = 1.13 * f64::from(bits_of_rate(rate));
     fuse.min(f64::from(bloom_millibits_for_fpr(rate)) / 1000.0)

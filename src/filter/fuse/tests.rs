@@ -1,4 +1,4 @@
-//! The promises of the binary fuse filter. Those of every family are tested in
+//! The contract of the binary fuse filter. The contract of every family is tested in
 //! `crate::filter::tests`.
 
 use super::build::build;
@@ -41,8 +41,8 @@ fn the_bytes_are_those_of_the_plain_version() {
     }
 }
 
-/// Neither the order of the keys nor keys that come again change a bit, as long as the size is that of
-/// a rate: bits a key count each hash that was added.
+/// Neither the order of the keys nor repeated keys change a bit, provided that the target is a
+/// rate: bits a key count every hash that was added.
 #[test]
 fn equal_hashes_enter_once_and_order_does_not_matter() {
     let in_order = hashes(1, 5000);
@@ -53,14 +53,14 @@ fn equal_hashes_enter_once_and_order_does_not_matter() {
     assert!(build(&[7; 4000].into_iter().collect(), BITS_9).is_some(), "one key, many times");
 }
 
-/// A set of keys of which two always share all three slots cannot be built. After all seeds it is given
-/// up, not tried for ever. Here the hashes differ in nothing that picks a first slot, and there are more
-/// of them than slots.
+/// A set of keys of which two always share all three slots cannot be built. After all seeds the
+/// build gives up, instead of trying for ever. Here the hashes differ in nothing that picks a first
+/// slot, and there are more of them than slots.
 #[test]
 fn after_all_seeds_a_bloom_filter_is_made() {
     let crowded: HashList = (0..3000).collect();
     assert!(build(&crowded, BITS_9).is_none());
-    // They are only crowded in this filter: the first seed serves 3,000 others.
+    // The hashes are crowded only in this filter: the first seed works for 3,000 others.
     assert!(build(&hashes(2, 3000).into_iter().collect(), BITS_9).is_some());
 }
 
@@ -82,7 +82,7 @@ fn the_rate_is_exactly_that_of_the_fingerprint() {
         let block = built(&present, Target::Fpr(sizing::rate(bits)));
         let reader = FilterReader::from_bytes(&block, FilterEncoding::BinaryFuse);
         assert_eq!(reader.predicted_fpr(1), 0.5f64.powi(bits as i32));
-        // Within some 4 deviations of two million times the rate.
+        // Within about 4 deviations of two million times the rate.
         let passed = hashes(5, 2_000_000).into_iter().filter(|&hash| reader.may_contain(hash));
         let passed = passed.count();
         assert!((least..most).contains(&passed), "{bits} bits: {passed}");
@@ -103,7 +103,7 @@ fn a_trailer_that_is_not_exactly_right_is_not_trusted() {
     assert!(
         Layout::parse(&block[1..]).is_err() && Layout::parse(&[&[0], &block[..]].concat()).is_err()
     );
-    // A right check over impossible fields.
+    // A correct check over impossible fields.
     let (layout, _) = Layout::parse(&block).unwrap();
     for wrong in [
         Layout { segments: 0, ..layout },
@@ -125,8 +125,8 @@ fn a_trailer_that_is_not_exactly_right_is_not_trusted() {
     assert!(Layout::parse(&changed).is_err());
 }
 
-/// Another implementation of the paper, used as an oracle here and nowhere else. The interpreter and
-/// the other targets that build the library alone do without it.
+/// Another implementation of the paper, used only as an oracle here. The interpreter and the other
+/// targets that build the library alone do not have it.
 #[cfg(not(any(target_family = "wasm", loom, miri, library_alone)))]
 mod oracle {
     use xorf::{BinaryFuse8, Filter};

@@ -1,10 +1,10 @@
-//! The parts of a stored filter, for those who draw it.
+//! The parts of a stored filter, for programs that draw it.
 
 use super::layout::{BLOCK_SLOTS, Layout};
 use super::row::{Equation, raw_seed, rehash};
 use crate::filter::anatomy::parts::{BandLayer, BandParts, Rows};
 
-/// The parts of the filter in `block`; `None` if it is none. One layer takes all keys.
+/// The parts of the filter in `block`; `None` if it is not a filter. One layer takes all keys.
 pub(super) fn parts(block: &[u8]) -> Option<BandParts> {
     let (layout, seed) = Layout::parse(block).ok()?;
     let blocks = layout.slots() / BLOCK_SLOTS;

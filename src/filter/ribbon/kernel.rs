@@ -1,8 +1,8 @@
-//! The hot loops of the Ribbon filter, and how they run on every processor: does a key's row match,
-//! and back substitution.
+//! The hot loops of the Ribbon filter, and how they run on every processor: whether a key's row
+//! matches, and back substitution.
 //!
-//! All columns are added up before the answer is looked at. Leaving at the first column that fails,
-//! as one would, costs a mispredicted branch for nearly every absent key.
+//! All columns are added up before the answer is tested. An early exit at the first column that
+//! fails would cost a mispredicted branch for nearly every absent key.
 
 use super::build::solve::{parity, solve};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
@@ -13,7 +13,7 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 
-/// What a key asks of the segments.
+/// The values that a key's query compares with the segments.
 pub struct Query<'a> {
     /// The columns of the block in which the key starts, none to 32 segments.
     pub near: &'a [u8],
@@ -23,17 +23,17 @@ pub struct Query<'a> {
     pub coefficients: u128,
     /// 0 to 127.
     pub bit: u32,
-    /// Bit j is what the picks of column j must add up to; 0 where there is no column.
+    /// Bit j is the required sum of the picks of column j; 0 if there is no such column.
     pub fingerprint: u32,
 }
 
-/// The kernels of one instruction set. What it does not say otherwise is the portable code.
+/// The kernels of one instruction set. By default they are the portable code.
 pub trait Kernels: Copy {
     /// Whether every column adds up to its bit of the fingerprint.
     #[inline(always)]
     fn matches(self, query: &Query) -> bool {
         let near_picks = query.coefficients << query.bit;
-        // Two shifts, because one by 128 is none.
+        // Two shifts, because a single shift by 128 is invalid.
         let far_picks = query.coefficients >> 1 >> (BLOCK_SLOTS - 1 - query.bit);
         let columns = query.near.as_chunks::<SEGMENT_BYTES>().0.iter();
         let pairs = columns.zip(query.far.as_chunks::<SEGMENT_BYTES>().0);
@@ -68,7 +68,7 @@ pub trait Kernels: Copy {
     }
 }
 
-/// A reader, whose queries are compiled once for each instruction set: whole, so that nothing around
+/// A reader, whose queries are compiled completely for each instruction set, so that nothing around
 /// the kernel is a call. Both functions should be `#[inline(always)]`.
 pub trait Ask {
     /// One query.
@@ -86,6 +86,6 @@ pub trait Ask {
 
 impl Kernels for Portable {}
 
-/// The compiler counts bits with NEON by itself.
+/// The compiler uses NEON to count bits.
 #[cfg(target_arch = "aarch64")]
 impl Kernels for Neon {}

@@ -1,4 +1,4 @@
-//! The stored form of a Ribbon filter: blocks of slots, their columns, and where these lie.
+//! The stored form of a Ribbon filter: blocks of slots, their columns, and their positions.
 //!
 //! ```text
 //! OFFSET      SIZE  MEANING
@@ -14,18 +14,18 @@
 //!   block     | 0     low | 1     low | 2        full | 3        full |
 //! ```
 //!
-//! So any number of segments can be stored, and bits per key can be a fraction. The number of columns
-//! is not in the trailer: it follows from S. So the trailer is checked against the length of the
-//! block, and what does not fit is no filter.
+//! So any number of segments can be stored, and bits per key can be a fraction. The number of
+//! columns is not in the trailer, because it follows from S. So the trailer is checked against the
+//! length of the block, and a block with another length is not a filter.
 //!
-//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `low_blocks < blocks`,
-//! and all segments of all blocks lie below `segments`.
+//! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `low_blocks <
+//! blocks`, and all segments of all blocks are below `segments`.
 
 /// Slots of a block: the width of the band.
 pub const BLOCK_SLOTS: u32 = 128;
 /// Bytes of one column of one block.
 pub const SEGMENT_BYTES: usize = 16;
-/// Bytes behind the segments.
+/// Bytes after the segments.
 pub const TRAILER_BYTES: usize = 5;
 /// The most columns, and bits of a fingerprint.
 pub const MAX_COLUMNS: u32 = 32;
@@ -38,7 +38,7 @@ pub struct Layout {
     blocks: u32,
     /// Columns of a full block.
     columns: u32,
-    /// Blocks at the front that have one column less.
+    /// The number of blocks, the first ones, that have one column less.
     low_blocks: u32,
 }
 
@@ -58,7 +58,7 @@ impl Layout {
         Some(Layout { blocks, columns: columns as u32, low_blocks })
     }
 
-    /// The layout and the seed of a stored filter block, or why it is none.
+    /// The layout and the seed of a stored filter block, or why it is not a filter.
     pub fn parse(filter: &[u8]) -> Result<(Layout, u8), &'static str> {
         let Some((segments, &[MARKER, seed, b0, b1, b2])) = filter.split_last_chunk() else {
             return Err("not a Ribbon filter");
@@ -82,7 +82,7 @@ impl Layout {
         self.blocks * BLOCK_SLOTS
     }
 
-    /// Slots at which a key's 128 coefficients can start.
+    /// The number of slots at which a key's 128 coefficients can start.
     pub fn starts(&self) -> u32 {
         self.slots() - (BLOCK_SLOTS - 1)
     }
@@ -114,7 +114,7 @@ impl Layout {
         self.segments() * SEGMENT_BYTES + TRAILER_BYTES
     }
 
-    /// The rate at which absent keys pass: each column of the block in which a key starts halves it.
+    /// The rate of false positives, which each column of the block in which a key starts halves.
     pub fn predicted_fpr(&self) -> f64 {
         let low_part = f64::from(self.low_blocks * BLOCK_SLOTS) / f64::from(self.starts());
         // One column less doubles the rate.

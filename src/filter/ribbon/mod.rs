@@ -1,7 +1,8 @@
 //! RocksDB's Ribbon filter ("Standard128 Ribbon"), bit for bit: 30 % smaller than its Bloom filter.
 //!
-//! A key asks 128 neighbouring slots, of which its hash picks about half. A slot holds a few bits,
-//! one a column. The XOR of the picked slots' bits must be the key's fingerprint, in every column:
+//! A key covers 128 neighbouring slots, of which its hash picks about half. A slot holds a few
+//! bits, one per column. The XOR of the picked slots' bits must be the key's fingerprint, in every
+//! column:
 //!
 //! ```text
 //!                slots    0 1 2 3 4 5 6 7 8 9 …
@@ -10,20 +11,20 @@
 //!                               ╲ a band, 128 wide, along the diagonal: the ribbon
 //! ```
 //!
-//! That is a system of linear equations over GF(2), one a key and column. It is solved when the
+//! This is a system of linear equations over GF(2), one per key and column. It is solved when the
 //! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Barely
 //! more slots than keys are needed, so a column costs 1.04 to 1.07 bits a key and halves the
-//! false-positive rate; a Bloom filter pays 1.5 bits for that. An absent key's XOR is a random
+//! false-positive rate; a Bloom filter needs 1.5 bits for that. An absent key's XOR is a random
 //! number.
 //!
-//! Now and then the equations contradict each other: one time in twenty, by the sizes in
-//! [`sizing`]. Then all keys get another seed. The format has 256 of them. If they all fail, a Bloom
-//! filter is made instead.
+//! With the sizes in [`sizing`], the equations contradict each other one time in twenty. Then all
+//! keys get another seed. The format has 256 of them. If they all fail, a Bloom filter is made
+//! instead.
 //!
-//! Read on in this order: [`row`], what a hash means; [`layout`], the bytes; [`build`](mod@build);
-//! [`plain`], a query step by step; [`query`], the reader; [`kernel`] and `x86`, the hot loops. The
-//! bumped ribbon ([`burr`](super::burr)) is the same idea with the contradictions taken out, and
-//! has a textbook version.
+//! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
+//! [`build`](mod@build); [`plain`], a query step by step; [`query`], the reader; [`kernel`] and
+//! `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea with the
+//! contradictions taken out, and has a textbook version.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and
@@ -49,7 +50,7 @@ use super::info::{FamilyInfo, Limits};
 pub(super) const INFO: FamilyInfo = FamilyInfo {
     family: Family::Ribbon,
     name: "ribbon",
-    // A column of the band matrix is a bit of the rate: 32 columns at most.
+    // A column of the band matrix is a bit of the rate, so there are 32 columns at most.
     limits: Some(Limits { most_bits: 32.0, lowest_rate: 2.4e-10, default_bits: 7.0 }),
     encoding: FilterEncoding::RocksDb,
     metaindex_name: METAINDEX_NAME,

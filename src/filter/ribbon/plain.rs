@@ -1,5 +1,5 @@
-//! A query as its definition says: slot by slot, column by column. The oracle of the fast ones.
-//! Tests run it, and traces are made with it.
+//! A query as its definition says: slot by slot, column by column. This is the oracle of the fast
+//! ones. Tests run it, and traces are made with it.
 //!
 //! ```text
 //! slots         0 1 2 3 4 5 …          of each column, a bit
@@ -12,13 +12,13 @@ use super::row::{Equation, raw_seed, rehash};
 use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
 use crate::filter::family::KeyHash;
 
-/// Asks a filter for a key; or says why the bytes are no filter.
+/// Queries a filter for a key, or returns why the bytes are not a filter.
 pub fn trace(filter: &[u8], hash: KeyHash) -> Result<QueryTrace, &'static str> {
     let (layout, seed) = Layout::parse(filter)?;
     let equation = Equation::new(rehash(hash, raw_seed(seed)), layout.starts());
     let Equation { start, coefficients, .. } = equation;
     let first = start / BLOCK_SLOTS;
-    // All but the first of the slots of a row may lie in the block behind.
+    // All but the first of a row's slots may be in the next block.
     let blocks = if start % BLOCK_SLOTS == 0 { 1 } else { 2 };
     let segment = layout.first_segment(first) * SEGMENT_BYTES;
     let bytes = layout.columns_of(first) as usize * blocks * SEGMENT_BYTES;
@@ -32,7 +32,7 @@ pub fn trace(filter: &[u8], hash: KeyHash) -> Result<QueryTrace, &'static str> {
     })
 }
 
-/// What each column of the key's block adds up to.
+/// The sum of each column of the key's block.
 pub(super) fn columns(layout: &Layout, segments: &[u8], equation: &Equation) -> Vec<ProbedBit> {
     let bit_of = |slot: u32, column: u32| {
         let segment = layout.first_segment(slot / BLOCK_SLOTS) + column as usize;

@@ -1,4 +1,4 @@
-//! Queries: does the XOR of the slots that a key picks give its fingerprint?
+//! Queries: they test whether the XOR of the slots that a key picks is its fingerprint.
 //!
 //! ```text
 //! slots      |······ block b ······|······ block b+1 ····|
@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The picks straddle two blocks, whose segments are neighbours in memory: `near`, the columns of
-//! block b, then as many segments of block b+1. (Of a full block behind a low one, the highest
+//! block b, then as many segments of block b+1. (If a full block follows a low one, its highest
 //! column is left out.) So a query reads one run of 2 × columns × 16 bytes, 3 to 5 cache lines at 7
 //! columns. A key that starts in the first slot of a block picks nothing of the next block. Then
-//! `far` is `near` once more, because there may be no next block.
+//! `far` is the same as `near`, because there may be no next block.
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
@@ -22,7 +22,7 @@ use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::{LINE_BYTES, LineBuf};
 
-/// The numbers of a stored Ribbon filter.
+/// The parameters of a stored Ribbon filter.
 #[derive(Clone, Copy)]
 pub struct RibbonGeometry {
     layout: Layout,
@@ -31,8 +31,8 @@ pub struct RibbonGeometry {
 }
 
 impl RibbonGeometry {
-    /// The picks of a hash, from slot `start` on, with the bytes they pick from. `None` when there
-    /// is no such slot.
+    /// The picks of a hash, from slot `start` on, with the bytes that they select from. `None` when
+    /// there is no such slot.
     #[inline(always)]
     pub fn query<'a>(&self, block: &'a [u8], hash: KeyHash, start: u32) -> Option<Query<'a>> {
         let Equation { coefficients, fingerprint, .. } =
@@ -91,7 +91,7 @@ impl Geometry for RibbonGeometry {
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let start = start_of(rehash(hash, self.raw_seed), self.layout.starts());
         let first = self.layout.first_segment(start / BLOCK_SLOTS) * SEGMENT_BYTES;
-        // As if the block were full: a loop of always the same length is not mispredicted.
+        // As if the block were full, because a loop of constant length is not mispredicted.
         let bytes = 2 * self.layout.columns() as usize * SEGMENT_BYTES;
         for offset in (0..bytes).step_by(LINE_BYTES) {
             block.prefetch(first + offset);
@@ -107,7 +107,7 @@ impl Geometry for RibbonGeometry {
 
     #[inline]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
-        // Nothing to prefetch: the answer is wanted at once.
+        // No prefetch, because the answer is needed at once.
         let start = start_of(rehash(hash, self.raw_seed), self.layout.starts());
         self.finish(block, hash, start)
     }
@@ -133,12 +133,12 @@ mod tests {
     use super::*;
     use crate::filter::anatomy::trace::ProbedBit;
 
-    /// A block of random segments, and some hashes that start in its every corner.
+    /// A block of random segments, and some hashes that start in each of its corners.
     fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {
         let layout = Layout::new(blocks, segments).unwrap();
         let mut block = LineBuf::zeroed(layout.stored_bytes());
         let (bytes, trailer) = block.split_at_mut(layout.segments() * SEGMENT_BYTES);
-        // Mostly zeros where there are many columns, so that some keys pass.
+        // Mostly zeros if there are many columns, so that some keys pass.
         let ones = if layout.columns() > 8 { 0.02 } else { 0.5 };
         bytes.fill_with(|| if rng.random_bool(ones) { rng.random() } else { 0 });
         trailer.copy_from_slice(&layout.trailer(rng.random()));

@@ -1,5 +1,4 @@
-//! From a key's hash to its row of the linear system: which slots it reads, and what they must add up
-//! to.
+//! From a key's hash to its row of the linear system: which slots it reads, and their required sum.
 //!
 //! ```text
 //! slots          0 … start … start + 127 … slots - 1
@@ -8,7 +7,7 @@
 //! ```
 //!
 //! A row is one equation over GF(2) in each column j: the XOR of the slots' bits of column j, taken
-//! where a coefficient is 1, must be bit j of the fingerprint. An absent key's sum is right by
+//! where a coefficient is 1, must be bit j of the fingerprint. An absent key's sum is correct by
 //! chance, in one of two cases for each column.
 //!
 //! Everything comes from the key's 64-bit hash and a seed by multiplications. The constants are
@@ -27,7 +26,7 @@ pub struct Equation {
     pub start: u32,
     /// Bit i belongs to slot `start + i`; bit 0 is set.
     pub coefficients: u128,
-    /// Bit j is what column j must add up to.
+    /// Bit j is the required sum of column j.
     pub fingerprint: u32,
 }
 
@@ -57,7 +56,7 @@ impl Equation {
     }
 }
 
-/// What a slot holds after banding: the coefficients of the slots from its own one on, and the
+/// The content of a slot after banding: the coefficients of the slots from its own one on, and the
 /// fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {

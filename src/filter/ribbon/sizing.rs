@@ -1,34 +1,35 @@
-//! How big a Standard128 Ribbon is: slots, blocks, segments. Pure functions.
+//! The size of a Standard128 Ribbon: slots, blocks, segments. Pure functions.
 //!
-//! *How many slots?* A little more than one a key. The more keys, the more slots a key, because the
-//! chance that somewhere the band is overloaded grows with its length: 1.04 slots a key at ten
-//! thousand keys, 1.05 at a million, 1.07 at a hundred million. [`slots_for`] has RocksDB's table,
-//! made for one failing seed in twenty (`util/ribbon_config.cc`).
+//! *How many slots?* A little more than one per key. With more keys, more slots a key are needed,
+//! because the chance that the band is overloaded somewhere grows with its length: 1.04 slots a key
+//! at ten thousand keys, 1.05 at a million, 1.07 at a hundred million. [`slots_for`] has RocksDB's
+//! table, made for one failing seed in twenty (`util/ribbon_config.cc`).
 //!
-//! *How many columns?* One for each halving of the false-positive rate. [`fit`] answers a target in
-//! stored bits (7 bits a key pass 1 % of absent keys), as a rate, or RocksDB's way: as good as a
-//! Bloom filter of that many bits. The filter must be as long as RocksDB's, to the byte. So this file
-//! keeps RocksDB's order of floating-point operations. Like RocksDB, it biases rounding by the hash
-//! of the first key.
+//! *How many columns?* One for each halving of the false-positive rate. [`fit`] meets a target in
+//! stored bits (7 bits a key give a rate of 1 %), a target rate, or RocksDB's target: as good as a
+//! Bloom filter of that many bits. The filter must be as long as RocksDB's, to the byte. So this
+//! file keeps RocksDB's order of floating-point operations. Like RocksDB, it biases rounding by the
+//! hash of the first key.
 //!
-//! A layout has at least 256 slots. For few keys that is a waste, and a Bloom filter is made instead.
+//! A layout has at least 256 slots. For few keys that is wasteful, and a Bloom filter is made
+//! instead.
 
 use super::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES, TRAILER_BYTES};
 use crate::filter::bloom::sizing::{bloom_bytes, bloom_fpr, rocksdb_bloom_fpr};
 use crate::filter::family::Target;
 
-/// More keys than this make a Bloom filter.
+/// With more keys than this, a Bloom filter is made.
 pub const MAX_KEYS: usize = 950_000_000;
 
 /// From this many slots on a ribbon is always the better filter.
 const SMALL_SLOTS: u32 = 1024;
 
-/// How many keys 2^i slots take with one failing seed in twenty, for i = 8 to 17 (measured by
+/// The number of keys for 2^i slots with one failing seed in twenty, for i = 8 to 17 (measured by
 /// RocksDB's authors).
 const KEYS_AT_POWER_OF_TWO: [f64; 10] =
     [248.851, 499.532, 1001.26, 2003.97, 4005.59, 8000.39, 15966.6, 31828.1, 63447.3, 126506.0];
 
-/// Keys that 2^`log2_slots` slots take; 0 where the table does not reach down.
+/// The number of keys for 2^`log2_slots` slots; 0 below the table's range.
 fn keys_at(log2_slots: u32) -> f64 {
     match log2_slots {
         0..8 => 0.0,
@@ -42,7 +43,7 @@ fn keys_at(log2_slots: u32) -> f64 {
     }
 }
 
-/// RocksDB's slot count for `keys` keys (1 to [`MAX_KEYS`]): a multiple of 128, at least 256.
+/// RocksDB's number of slots for `keys` keys (1 to [`MAX_KEYS`]): a multiple of 128, at least 256.
 pub fn slots_for(keys: usize) -> u32 {
     debug_assert!((1..=MAX_KEYS).contains(&keys));
     let keys = keys as f64;
@@ -59,7 +60,7 @@ pub fn slots_for(keys: usize) -> u32 {
 }
 
 /// The layout for `keys` keys, the first of which has hash `first_hash`; `None` when a Bloom filter
-/// serves the target better, or there are more keys than a layout can hold.
+/// meets the target better, or there are more keys than a layout can hold.
 pub fn fit(target: Target, keys: usize, first_hash: u64) -> Option<Layout> {
     if !(1..=MAX_KEYS).contains(&keys) {
         return None;
@@ -71,15 +72,15 @@ pub fn fit(target: Target, keys: usize, first_hash: u64) -> Option<Layout> {
             let one_in = 1.0 / rocksdb_bloom_fpr(millibits);
             segments_for_rate(blocks, one_in, (first_hash >> 32) as u32)
         }
-        // With the least bias the rate is never above the one asked for.
+        // With the least bias the rate is never above the requested one.
         Target::Fpr(fpr) => segments_for_rate(blocks, 1.0 / fpr, 0),
     };
     let layout = Layout::new(blocks, segments)?;
     (layout.slots() >= SMALL_SLOTS || !bloom_is_better(target, keys, &layout)).then_some(layout)
 }
 
-/// The filter to expect for so many keys: its stored bits for each, and its false-positive rate.
-/// `None` where a Bloom filter is made instead.
+/// The expected filter for `keys` keys: its stored bits per key, and its false-positive rate.
+/// `None` if a Bloom filter is made instead.
 pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let layout = fit(target, keys, 0)?;
     Some((layout.stored_bytes() as f64 * 8.0 / keys as f64, layout.predicted_fpr()))
@@ -97,17 +98,17 @@ fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {
     }
 }
 
-/// Segments that take `millibits / 1000` bits a key, trailer included: what is asked for is what is
-/// stored, to within half a segment.
+/// Segments that take `millibits / 1000` bits a key, trailer included: the requested size is stored
+/// to within half a segment.
 fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     let bytes = keys as f64 * f64::from(millibits) / 8000.0 - TRAILER_BYTES as f64;
     let segments = (bytes / SEGMENT_BYTES as f64).round();
-    // A cast of something negative gives 0.
+    // The cast of a negative number gives 0.
     (segments as usize).clamp(1, (blocks * MAX_COLUMNS) as usize)
 }
 
 /// Segments for one false positive in `one_in` absent keys. RocksDB adds a random part of a slot,
-/// `bias / 2^32`, before it rounds slots to blocks: now and then that is a segment less.
+/// `bias / 2^32`, before it rounds slots to blocks, which sometimes gives one segment less.
 fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     if one_in <= 1.0 {
         return 1;

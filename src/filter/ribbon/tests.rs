@@ -1,4 +1,4 @@
-//! The family as a whole: RocksDB's bytes are met, wherever its construction takes another turn.
+//! The family as a whole: it makes RocksDB's bytes for every branch of RocksDB's construction.
 
 use super::*;
 use crate::filter::bloom;
@@ -10,12 +10,13 @@ use crate::hash64;
 ///
 /// Made by RocksDB 7.8.3's `db_bench --benchmarks=fillseq,flush`, with the options file naming the
 /// filter policy `ribbonfilter:BITS:-1`; each table's filter block is given by its length and its
-/// own [`hash64`]. The sizes stand on both sides of the limits of every row of the table of slots;
-/// among them are sets that the first seed does not solve, and small ones that became Bloom filters.
+/// own [`hash64`]. The sizes are on both sides of the limits of every row of the table of slots.
+/// Among them are sets that the first seed does not solve, and small ones that became Bloom
+/// filters.
 const WRITTEN_BY_ROCKSDB: &str =
     include_str!("../../../tests/data/rocksdb-filters/ribbon-sizes.csv");
 
-/// The `i`-th key of `db_bench`: the number, big-endian, filled up with the digit zero.
+/// The `i`-th key of `db_bench`: the number, big-endian, padded with the digit zero.
 fn sequential_hashes(keys: u64, key_bytes: usize) -> HashList {
     let mut key = vec![b'0'; key_bytes];
     let hash = |i: u64| {
@@ -65,9 +66,10 @@ fn the_order_of_all_keys_but_the_first_does_not_matter() {
 
 #[test]
 fn keys_that_crowd_under_every_seed_are_left_to_a_bloom_filter() {
-    // A seed changes the lower half of a hash only. These upper halves are multiples of the inverse
-    // of the multiplier that follows, so the products lie close together: all keys start in one of
-    // a few slots. (In one slot alone they would be solved: a fingerprint is made of coefficients.)
+    // A seed changes only the lower half of a hash. These upper halves are multiples of the inverse
+    // of the multiplier that follows, so the products are close together: all keys start in one of
+    // a few slots. (If they all had one slot, they would be solved, because a fingerprint is made
+    // of coefficients.)
     let multiplier = 0x236a_3a0du32;
     let inverse = (0..5).fold(multiplier, |inverse: u32, _| {
         inverse.wrapping_mul(2u32.wrapping_sub(multiplier.wrapping_mul(inverse)))

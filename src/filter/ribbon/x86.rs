@@ -1,11 +1,11 @@
 //! Vector kernels of the Ribbon filter for x86-64, eight columns at a time: queries on AVX2 and
 //! AVX-512, back substitution on AVX-512.
 //!
-//! All `unsafe` of the family is here. The proof has two parts.
+//! All `unsafe` code of the family is here. The proof has two parts.
 //!
 //! 1. *The instructions exist.* An [`Avx2`] or [`Avx512`] proves it ([`cpu`](crate::filter::cpu)).
 //! 2. *Memory.* Loads are masked: the mask selects the 8-byte words that the slice has, and a word
-//!    not selected is not accessed. Stores go to local arrays as long as the register.
+//!    that is not selected is not accessed. Stores go to local arrays as long as the register.
 //!
 //! ```text
 //! query, AVX-512   one register = 4 segments of 128 bits; two of them = 8 columns
@@ -133,14 +133,14 @@ impl Kernels for Avx2 {
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
 fn matches_avx512(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx512(query);
-    // The order in which adding the halves of the segments, below, leaves the columns.
+    // The order of the columns after the halves of the segments are added below.
     let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
     let mut fingerprint = _mm512_srlv_epi64(_mm512_set1_epi64(query.fingerprint.into()), order);
     let (mut near, mut far) = (query.near, query.far);
     let mut wrong = _mm512_setzero_si512();
     loop {
         far = &far[..near.len()];
-        // A bit for each of the first 16 words, where the slices have them.
+        // A bit for each of the first 16 words that the slices have.
         let present = _bzhi_u32(0xffff, (near.len() / 8) as u32);
         // SAFETY: the slices are equally long, and only words with a bit in the mask are read.
         let (near_0, near_1, far_0, far_1) = unsafe {
@@ -157,7 +157,7 @@ fn matches_avx512(query: &Query) -> bool {
         };
         let (sum_0, sum_1) = (pick(near_0, far_0), pick(near_1, far_1));
         let halves = (_mm512_unpacklo_epi64(sum_0, sum_1), _mm512_unpackhi_epi64(sum_0, sum_1));
-        // Only bit 0 counts. Columns that are not there add up to 0, and so is their fingerprint.
+        // Only bit 0 counts. The sum and the fingerprint of missing columns are 0.
         let sum = _mm512_popcnt_epi64(_mm512_xor_si512(halves.0, halves.1));
         wrong = _mm512_or_si512(wrong, _mm512_xor_si512(sum, fingerprint));
         if near.len() <= REGISTER_COLUMNS * SEGMENT_BYTES {
@@ -190,7 +190,7 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
     let bit = _mm512_set1_epi64(query.bit.into());
     let by_a_word = _mm512_test_epi64_mask(bit, _mm512_set1_epi64(64));
     let choose = |below_64, from_64| _mm512_mask_mov_epi64(below_64, by_a_word, from_64);
-    // The double shift takes bit mod 64 by itself, and the bits moved in from the word before.
+    // The double shift takes the count mod 64, and shifts in the bits from the previous word.
     let near = _mm512_shldv_epi64(choose(low_high, zero_low), choose(zero_low, zero), bit);
     let far = _mm512_shldv_epi64(choose(zero, high_zero), choose(high_zero, low_high), bit);
     (near, far)
@@ -201,7 +201,7 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
 #[target_feature(enable = "avx2,bmi2")]
 fn matches_avx2(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx2(query);
-    // The order in which folding the segments, below, leaves the columns.
+    // The order of the columns after the segments are folded below.
     let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     let mut fingerprint = _mm256_srlv_epi32(_mm256_set1_epi32(query.fingerprint as i32), order);
     let (mut near, mut far) = (query.near, query.far);
@@ -240,7 +240,7 @@ fn matches_avx2(query: &Query) -> bool {
         // Bit i of 0x6996 is the parity of i.
         let nibbles = _mm256_and_si256(sums, _mm256_set1_epi32(15));
         let parity = _mm256_srlv_epi32(_mm256_set1_epi32(0x6996), nibbles);
-        // Only bit 0 counts. Columns that are not there add up to 0, and so is their fingerprint.
+        // Only bit 0 counts. The sum and the fingerprint of missing columns are 0.
         wrong = _mm256_or_si256(wrong, _mm256_xor_si256(parity, fingerprint));
         if near.len() <= REGISTER_COLUMNS * SEGMENT_BYTES {
             return _mm256_testz_si256(wrong, _mm256_set1_epi32(1)) == 1;
@@ -251,8 +251,8 @@ fn matches_avx2(query: &Query) -> bool {
     }
 }
 
-/// As [`picks_avx512`], in either half of a register. A shift by 64 or more, or by a negative
-/// number, gives 0: so of the words that each line below adds up, the right ones remain.
+/// As [`picks_avx512`], in each half of a register. A shift by 64 or more, or by a negative number,
+/// gives 0, so of the words that each line below adds up, the correct ones remain.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
@@ -275,8 +275,8 @@ fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
     (near, far)
 }
 
-/// The portable loop, with an instruction that counts bits: AVX2 has none, and folding a register to its
-/// parity takes as long as counting each of its words.
+/// The portable loop, with an instruction that counts bits. AVX2 has none, and folding a register
+/// to its parity takes as long as counting each of its words.
 #[target_feature(enable = "bmi2,popcnt")]
 fn solve_popcnt(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     solve(rows, layout, segments);
@@ -291,7 +291,7 @@ struct Known {
 
 /// Back substitution for `GROUPS` times eight columns.
 ///
-/// Two slots a step: both rows are applied to the bits known before, and the second is
+/// Processes two slots a step: both rows are applied to the bits known before, and the second is
 /// corrected by its coefficient of the first slot. That halves the chain of dependent operations.
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq")]
 fn solve_avx512<const GROUPS: usize>(rows: &[Row], layout: &Layout, segments: &mut [u8]) {

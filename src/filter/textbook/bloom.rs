@@ -11,20 +11,20 @@
 //! shared array, k = 3        bits   0 1 0 0 1 1 0 1 0 0 1 0 0 0 1 0
 //!   add "pole"  → 1, 4, 10            ↑     ↑           ↑
 //!   add "bloom" → 5, 7, 14                    ↑   ↑             ↑
-//!   ask "rose"  → 4, 7, 10   all 1: maybe, and wrong
-//!   ask "thorn" → 2, …       0: no
+//!   query "rose"  → 4, 7, 10  all 1: maybe, and wrong
+//!   query "thorn" → 2, …      0: no
 //!
-//! split arrays, k = 3        |0 1 0 0 1|0 0 1 0 1|1 0 0 0 1|    hash i has array i to itself
+//! split arrays, k = 3        |0 1 0 0 1|0 0 1 0 1|1 0 0 0 1|    hash i uses array i alone
 //! ```
 //!
-//! Each of the `k` positions comes from a mix of its own, so they are as independent as the formulas
-//! assume. Two hashes can make all of them: `start + i · step`, scaled to the array. That is quicker,
-//! and in large filters at the usual rates nobody can tell. But two keys with nearly the same start
-//! and step share most of their bits. So few keys, or a low rate, get a rate well above the
-//! formulas: 600 times one in a million for ten keys. Only filters that were saved as `BLM1` still do
-//! so.
+//! Each of the `k` positions comes from a separate mix, so they are as independent as the formulas
+//! assume. Two hashes can make all of them: `start + i · step`, scaled to the array. That is
+//! faster, and in large filters at the usual rates there is no visible difference. But two keys
+//! with nearly the same start and step share most of their bits. So a filter with few keys or a low
+//! rate has a rate well above the formulas: 600 times one in a million for ten keys. Only filters
+//! that were saved as `BLM1` still use two hashes.
 //!
-//! Invariants: a bit never goes back to 0. Bits past the array's end are 0.
+//! Invariants: a bit is never cleared. Bits past the array's end are 0.
 
 mod saved;
 
@@ -35,7 +35,7 @@ use super::shared::{TooLarge, mix, reduce, zeros};
 
 pub use super::formulas::MOST_HASHES;
 
-/// Where the `k` bits of a key lie.
+/// How the `k` bits of a key are placed.
 ///
 /// ```
 /// use maypole::filter::textbook::bloom::{BloomFilter, Layout};
@@ -49,16 +49,16 @@ pub enum Layout {
     /// Anywhere in one array.
     Shared,
     /// One in each of `k` arrays. A little worse for small filters, but `k` processors could probe
-    /// their arrays at the same time: hardware is built so.
+    /// their arrays at the same time, as hardware implementations do.
     Split,
 }
 
-/// How the positions of a key are made from its hash.
+/// How the positions of a key are computed from its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Probes {
-    /// From a mix for each.
+    /// By a separate mix for each.
     Independent,
-    /// By double hashing, as saved filters of the first version have it.
+    /// By double hashing, as in saved filters of the first version.
     TwoHashes,
 }
 
@@ -84,8 +84,8 @@ pub struct BloomFilter {
     words: Vec<u64>,
 }
 
-/// Two filters differ in shape, or one was saved by the first version, which made positions in
-/// another way: their bits do not mean the same.
+/// Two filters differ in shape, or one was saved by the first version, which computed positions
+/// differently, so that their bits have different meanings.
 ///
 /// ```
 /// use maypole::filter::textbook::bloom::{BloomFilter, Layout, OtherShape};
@@ -133,7 +133,8 @@ impl BloomFilter {
     /// `bits` up to a multiple of `hashes`.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MOST_HASHES`], and where memory lacks: see [`BloomFilter::try_new`].
+    /// Unless `hashes` is 1 to [`MOST_HASHES`], and if memory is short: see
+    /// [`BloomFilter::try_new`].
     pub fn new(layout: Layout, bits: usize, hashes: u32) -> BloomFilter {
         BloomFilter::try_new(layout, bits, hashes).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -141,7 +142,7 @@ impl BloomFilter {
     /// As [`BloomFilter::new`], for sizes that come from outside.
     ///
     /// # Errors
-    /// [`TooLarge`] where memory lacks, or the array would have more than 2^43 bits.
+    /// [`TooLarge`] if memory is short, or the array would have more than 2^43 bits.
     ///
     /// # Panics
     /// Unless `hashes` is 1 to [`MOST_HASHES`].
@@ -164,11 +165,11 @@ impl BloomFilter {
         Ok(BloomFilter { layout, probes, hashes, array_bits, words })
     }
 
-    /// The smallest filter that is wrong with `keys` keys at most as often as `rate`, between 0 and
-    /// 1, in the mean over all sets of keys: see [`formulas::whole_shape`].
+    /// The smallest filter whose rate with `keys` keys is at most `rate`, between 0 and 1, in the
+    /// mean over all sets of keys: see [`formulas::whole_shape`].
     ///
     /// # Panics
-    /// Unless `rate` is above 0 and below 1, and where memory lacks: see
+    /// Unless `rate` is above 0 and below 1, and if memory is short: see
     /// [`BloomFilter::try_for_rate`].
     pub fn for_rate(layout: Layout, keys: usize, rate: f64) -> BloomFilter {
         BloomFilter::try_for_rate(layout, keys, rate).unwrap_or_else(|error| panic!("{error}"))
@@ -177,7 +178,7 @@ impl BloomFilter {
     /// As [`BloomFilter::for_rate`], for sizes that come from outside.
     ///
     /// # Errors
-    /// [`TooLarge`] where memory lacks, or the array would have more than 2^43 bits.
+    /// [`TooLarge`] if memory is short, or the array would have more than 2^43 bits.
     ///
     /// # Panics
     /// Unless `rate` is above 0 and below 1.
@@ -189,7 +190,7 @@ impl BloomFilter {
         BloomFilter::try_new(layout, bits, hashes)
     }
 
-    /// Adds a key. `false` when all its bits were set: it was there before, or looked so.
+    /// Adds a key. `false` when all its bits were set already: it was present, or looked so.
     pub fn insert(&mut self, hash: u64) -> bool {
         let mut changed = false;
         for bit in self.positions_of(hash) {
@@ -232,14 +233,15 @@ impl BloomFilter {
         size_of_val(self.words.as_slice())
     }
 
-    /// The share of bits that are set. A query that is wrong finds `k` of them: about `fill^k`.
+    /// The share of bits that are set. A false positive finds `k` of them: a rate of about
+    /// `fill^k`.
     pub fn fill(&self) -> f64 {
         let set: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
         set as f64 / self.bits() as f64
     }
 
-    /// How many distinct keys were probably added, told from the bits alone. Infinite when every
-    /// bit is set: then nothing is left to tell from.
+    /// An estimate of the number of distinct keys, from the bits alone. Infinite when every bit is
+    /// set, because then the bits contain no information.
     pub fn estimated_keys(&self) -> f64 {
         let bits_a_key = match self.layout {
             Layout::Shared => f64::from(self.hashes),
@@ -252,21 +254,21 @@ impl BloomFilter {
         (still_zero / (bits_a_key * (-1.0 / self.array_bits as f64).ln_1p())).max(0.0)
     }
 
-    /// Adds all keys of `other`. The result is the filter that had been given both sets.
+    /// Adds all keys of `other`. The result equals a filter to which both sets were added.
     ///
     /// # Errors
     ///
-    /// [`OtherShape`] where bits, hashes or arrays differ.
+    /// [`OtherShape`] if bits, hashes or arrays differ.
     pub fn union(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
         self.combine(other, |a, b| a | b)
     }
 
-    /// Keeps what both may contain. No common key is lost. Bits that different keys set in both
-    /// stay too, so the result is wrong more often than a filter of the common keys alone.
+    /// Keeps the keys that both may contain. No common key is lost. Bits that different keys set in
+    /// both stay too, so the rate is higher than that of a filter of the common keys alone.
     ///
     /// # Errors
     ///
-    /// [`OtherShape`] where bits, hashes or arrays differ.
+    /// [`OtherShape`] if bits, hashes or arrays differ.
     pub fn intersect(&mut self, other: &BloomFilter) -> Result<(), OtherShape> {
         self.combine(other, |a, b| a & b)
     }

@@ -1,16 +1,16 @@
-//! The filter cascade: no wrong answer at all, for a universe that is known when it is built.
+//! The filter cascade: no false answer at all, for a universe that is known when it is built.
 //!
 //! Literature: J. Larisch et al., "CRLite: a scalable system for pushing all TLS revocations to all
 //! browsers", IEEE S&P 2017. The layers: K. Salikhov, G. Sacomoto, G. Kucherov, "Using cascading
 //! Bloom filters to improve the memory usage for de Brujin graphs", Algorithms Mol. Biol. 2014.
 //!
 //! The universe is the keys that are *in* and those that are *out*, such as revoked and good
-//! certificates. Nobody will ask for another key. A Bloom filter of the keys in is wrong for some
-//! keys out, and all of these can be listed: a second filter holds them. It is wrong for some keys
-//! in; a third filter holds those; and so on, until a layer is wrong for none.
+//! certificates. Other keys are never queried. A Bloom filter of the keys in is wrong for some keys
+//! out, and all of these can be listed: a second filter holds them. It is wrong for some keys in; a
+//! third filter holds those; and so on, until a layer is wrong for none.
 //!
 //! ```text
-//!            holds                      is asked, and wrong for
+//!            holds                      is queried for, and wrong for
 //! layer 1    all keys in   1,000,000    keys out   100,000,000  →  707,107     rate 0.7 %
 //! layer 2    those out       707,107    keys in      1,000,000  →  500,000     rate 1/2
 //! layer 3    those in        500,000    those out      707,107  →  353,554     rate 1/2
@@ -20,21 +20,21 @@
 //!                                                                            what it holds
 //! ```
 //!
-//! Each layer has a salt of its own. With the same hashes in all of them, a key that one layer is
-//! wrong for would be more likely to fool the next one too, and the layers would not shrink.
+//! Each layer has its own salt. With the same hashes in all of them, a key that one layer is wrong
+//! for would be more likely to be wrong in the next one too, and the layers would not shrink.
 //!
 //! The sizes: at the rate 1/2 a key takes 1.44 bits, and layers from the second on shrink by half
-//! each two steps. The first layer's rate `r·√½ / s`, for `r` keys in and `s` out, makes the second
-//! one hold `r·√½` keys; smaller or larger rates cost more in all (CRLite).
+//! every two steps. The first layer's rate `r·√½ / s`, for `r` keys in and `s` out, makes the
+//! second one hold `r·√½` keys; smaller or larger rates cost more in total (CRLite).
 //!
-//! Invariant: each key of the universe is answered rightly. A key outside of it gets any answer.
+//! Invariant: each key of the universe is answered correctly. Other keys get an arbitrary answer.
 
 use super::bloom::{BloomFilter, Layout};
 use super::shared::mix;
 
 /// The rate of every layer but the first: half of the keys go on to the next.
 const RATE: f64 = 0.5;
-/// The layers halve, so a universe of 2^64 keys ends before this.
+/// The layers halve, so a universe of 2^64 keys needs fewer.
 const MOST_LAYERS: usize = 128;
 
 /// One layer, for reports.
@@ -44,7 +44,7 @@ const MOST_LAYERS: usize = 128;
 ///
 /// let (revoked, good): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (100..10_000).collect());
 /// let cascade = Cascade::new(&revoked, &good).expect("no key is in both");
-/// // The first layer holds all keys that are in. Those behind it are wrong for half.
+/// // The first layer holds all keys that are in. The later ones are wrong for half.
 /// let layers: Vec<_> = cascade.layers().collect();
 /// assert_eq!(layers[0].keys, 100);
 /// assert!(layers[1..].iter().all(|layer| layer.rate == 0.5));
@@ -55,7 +55,7 @@ pub struct LayerInfo {
     pub keys: usize,
     /// Bits of its array.
     pub bits: usize,
-    /// The rate it was made for.
+    /// The rate for which it was made.
     pub rate: f64,
 }
 
@@ -75,14 +75,14 @@ pub struct Cascade {
     layers: Vec<(BloomFilter, LayerInfo)>,
 }
 
-/// The hash that layer `layer` sees.
+/// The hash that layer `layer` uses.
 fn salted(hash: u64, layer: usize) -> u64 {
     mix(hash, 0x5a17 + layer as u64)
 }
 
 impl Cascade {
-    /// A cascade that answers "in" for all of `included` and "out" for all of `excluded`. `None`
-    /// when that cannot be: a hash stands in both.
+    /// A cascade that answers "in" for all of `included` and "out" for all of `excluded`. `None` if
+    /// that is impossible because a hash is in both.
     pub fn new(included: &[u64], excluded: &[u64]) -> Option<Cascade> {
         let (r, s) = (included.len() as f64, excluded.len() as f64);
         let first_rate = (r * 0.5f64.sqrt() / s).clamp(1e-12, RATE);
@@ -101,7 +101,7 @@ impl Cascade {
             asked.retain(|&hash| filter.contains(salted(hash, layer)));
             let info = LayerInfo { keys: holds.len(), bits: filter.bits(), rate };
             cascade.layers.push((filter, info));
-            // The wrong ones are held next, and those held now are asked.
+            // The wrong keys are held next, and those held now are queried next.
             (holds, asked) = (asked, holds);
         }
         Some(cascade)
@@ -156,11 +156,11 @@ mod tests {
             assert!((ratio - 0.5).abs() < 0.1, "{layers:?}");
         }
         // 1.44 bits for each halving: log2(s/r) + 1/2 in the first layer, and as many layers of one
-        // halving as make √½ + √½/2 + … and 1/2 + 1/4 + … of the keys.
+        // halving as the sums √½ + √½/2 + … and 1/2 + 1/4 + … of the keys give.
         let bits_per_key = cascade.bytes() as f64 * 8.0 / 4000.0;
         let expected = 1.44 * (25f64.log2() + 0.5 + 2.0 * 0.5f64.sqrt() + 1.0);
         assert!((bits_per_key / expected - 1.0).abs() < 0.15, "{bits_per_key} {expected}");
-        // One filter that is right so often would be larger.
+        // A single filter with this rate would be larger.
         assert!(bits_per_key < formulas::bits_per_key(0.1 / 100_000.0));
     }
 

@@ -1,31 +1,31 @@
-//! The counting Bloom filter: a counter where the standard filter has a bit, so that keys can
-//! leave.
+//! The counting Bloom filter: a counter in place of each bit of the standard filter, so that keys
+//! can be removed.
 //!
 //! Literature: L. Fan, P. Cao, J. Almeida, A. Broder, "Summary cache", SIGCOMM 1998 and ToN 2000.
 //!
 //! ```text
 //!                      counters   0 2 0 0 1 15 0 1
 //! add    → 1, 4, 7                  3     2      2
-//! remove → 1, 4, 5                  2     1 15         15 never comes down again
+//! remove → 1, 4, 5                  2     1 15         15 never decreases again
 //! ```
 //!
-//! Four bits for each counter: at the best number of hashes a counter passes 15 once in 10^15, if
-//! no key is added twice. So the filter is four times as large as a standard one.
+//! Counters have four bits: at the best number of hashes a counter passes 15 once in 10^15, if no
+//! key is added twice. So the filter is four times as large as a standard one.
 //!
-//! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it.
-//! One at [`STUCK`] has lost count and stays: taking from it could drop it to 0 while keys still
-//! need it.
+//! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it. A
+//! counter at [`STUCK`] has lost count and stays: decrementing it could drop it to 0 while keys
+//! still need it.
 //!
-//! The danger. Removing a key that was never added, but looks present, takes counts from other
-//! keys, and these may be lost. A filter cannot notice it. Only someone who knows the keys can
-//! remove safely, and an LSM tree never needs to: it writes a new filter with every table.
+//! The danger: removing a key that was never added, but looks present, decrements counters of other
+//! keys, and these keys may be lost. A filter cannot detect this. Only a caller that knows the keys
+//! can remove safely, and an LSM tree never needs to: it writes a new filter with every table.
 
 use super::bloom::{MOST_HASHES, Probes};
 use super::formulas;
 use super::packed::Packed;
 use super::shared::TooLarge;
 
-/// A counter here has overflowed.
+/// The value of a counter that has overflowed.
 pub const STUCK: u32 = 15;
 
 /// A counting Bloom filter with counters of four bits.
@@ -52,7 +52,7 @@ impl CountingBloom {
     /// A filter of `counters` counters, `hashes` of them for each key.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MOST_HASHES`], and where memory lacks: see
+    /// Unless `hashes` is 1 to [`MOST_HASHES`], and if memory is short: see
     /// [`CountingBloom::try_new`].
     pub fn new(counters: usize, hashes: u32) -> CountingBloom {
         CountingBloom::try_new(counters, hashes).unwrap_or_else(|error| panic!("{error}"))
@@ -61,7 +61,7 @@ impl CountingBloom {
     /// As [`CountingBloom::new`], for sizes that come from outside.
     ///
     /// # Errors
-    /// [`TooLarge`] where memory lacks, or the counters would take more than 2^43 bits.
+    /// [`TooLarge`] if memory is short, or the counters would take more than 2^43 bits.
     ///
     /// # Panics
     /// Unless `hashes` is 1 to [`MOST_HASHES`].
@@ -70,11 +70,11 @@ impl CountingBloom {
         Ok(CountingBloom { counters: Packed::new(4, counters.max(1))?, hashes })
     }
 
-    /// The smallest filter that is wrong with `keys` keys at most as often as `rate`, between 0 and
-    /// 1, in the mean over all sets of keys: see [`formulas::whole_shape`].
+    /// The smallest filter whose rate with `keys` keys is at most `rate`, between 0 and 1, in the
+    /// mean over all sets of keys: see [`formulas::whole_shape`].
     ///
     /// # Panics
-    /// Unless `rate` is above 0 and below 1, and where memory lacks.
+    /// Unless `rate` is above 0 and below 1, and if memory is short.
     pub fn for_rate(keys: usize, rate: f64) -> CountingBloom {
         let (counters, hashes) = formulas::whole_shape(keys, rate);
         CountingBloom::new(counters, hashes)
@@ -84,7 +84,7 @@ impl CountingBloom {
         Probes::Independent.positions(hash, self.counters.len(), self.hashes)
     }
 
-    /// Adds a key. Adding it twice counts twice: it has to be removed twice.
+    /// Adds a key. Adding it twice counts twice: it must be removed twice.
     pub fn insert(&mut self, hash: u64) {
         for position in self.positions_of(hash) {
             let count = self.counters.get(position);
@@ -92,20 +92,20 @@ impl CountingBloom {
         }
     }
 
-    /// `false` when the key is certainly not there, provided that only present keys were removed.
+    /// `false` when the key is certainly absent, provided that only present keys were removed.
     pub fn contains(&self, hash: u64) -> bool {
         self.positions_of(hash).all(|position| self.counters.get(position) > 0)
     }
 
-    /// Removes a key that was added. `false`, and nothing changes, when it is certainly not there.
-    /// A key that was never added may look present; removing it damages the filter: see above.
+    /// Removes a key that was added. `false`, without a change, when it is certainly absent. A key
+    /// that was never added may look present; removing it damages the filter: see the module.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;
         }
         for position in self.positions_of(hash) {
             let count = self.counters.get(position);
-            // 0: two probes of a key that was never added met here.
+            // 0: two probes of a key that was never added fell on this counter.
             if (1..STUCK).contains(&count) {
                 self.counters.set(position, count - 1);
             }
@@ -149,7 +149,7 @@ mod tests {
         let (gone, kept) = present.split_at(15_000);
         assert!(gone.iter().all(|&key| filter.remove(key)));
         assert!(kept.iter().all(|&key| filter.contains(key)));
-        // A quarter of the keys in the space of all: nearly nothing is left to be wrong.
+        // A quarter of the keys in an array for all: hardly any false positives are left.
         assert!(share(gone, |key| filter.contains(key)) < 0.001);
     }
 
@@ -171,7 +171,7 @@ mod tests {
         (0..15).for_each(|_| filter.insert(1));
         assert_eq!(filter.stuck(), 4);
         assert!((0..40).all(|_| filter.remove(1)), "it looks present for ever");
-        // 14 times is counted, and comes back down to nothing.
+        // 14 times is counted, and the counter comes down to 0.
         (0..14).for_each(|_| filter.insert(2));
         assert!((0..14).all(|_| filter.remove(2)));
         assert!(!filter.remove(2));

@@ -6,17 +6,18 @@
 //! ```text
 //! bucket 0  |7a|c3|  |  |       insert x: fingerprint 1f, buckets 1 and 3
 //! bucket 1  |04|9e|b2|55|  full ┐
-//! bucket 2  |61|  |  |  |       │  b2 is thrown out: its other bucket is 2, which has room
+//! bucket 2  |61|  |  |  |       │  b2 is evicted: its other bucket is 2, which has room
 //! bucket 3  |d8|2b|f0|13|  full ┘  1f takes the slot of b2
 //! bucket 4  |  |8c|  |  |
 //! ```
 //!
-//! A fingerprint that is thrown out has lost its key. Its other bucket must follow from what is
-//! left, so `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this comes back. The
-//! paper takes the xor of the two, which needs a power of two of buckets; a difference does not.
+//! An evicted fingerprint has lost its key. Its other bucket must follow from the fingerprint and
+//! the bucket, so `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this returns
+//! the first. The paper takes the xor of the two, which needs a power of two of buckets; a
+//! difference does not.
 //!
-//! A query compares with `2b` slots, so about `2b · load / 2^f` of absent keys are found: `f` bits
-//! of fingerprint spend 3 on the eight slots, and 5 % of the slots stay empty. That is why a cuckoo
+//! A query compares with `2b` slots, so the rate is about `2b · load / 2^f`: `f` bits of
+//! fingerprint spend 3 on the eight slots, and 5 % of the slots stay empty. That is why a cuckoo
 //! filter beats a Bloom filter for small rates only.
 //!
 //! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. Each present key's
@@ -28,13 +29,13 @@ use super::shared::{Full, TooLarge, mix, reduce};
 
 /// Slots of a bucket, the paper's `b`.
 pub const SLOTS: usize = 4;
-/// How many fingerprints are thrown out before an insertion gives up.
+/// The number of evictions after which an insertion gives up.
 const MOST_KICKS: usize = 500;
-/// How full the table is meant to become: above 95 % insertions start to fail.
+/// The intended load of the table: above 95 % insertions start to fail.
 const LOAD: f64 = 0.95;
 
 /// The probability that two keys have the same fingerprint of `bits` bits. It is above `2^-bits`,
-/// because 0 is no fingerprint: its keys get the one of 1.
+/// because 0 is not a fingerprint: its keys get the fingerprint 1.
 fn same_fingerprint(bits: u32) -> f64 {
     let all = 2f64.powi(bits as i32);
     (all + 2.0) / (all * all)
@@ -58,7 +59,7 @@ pub struct CuckooFilter {
     slots: Packed,
     fingerprint_bits: u32,
     len: usize,
-    /// Decides who is thrown out. Any sequence without a pattern does.
+    /// Decides which fingerprint is evicted. Any sequence without a pattern is suitable.
     kicks: u64,
 }
 
@@ -66,7 +67,7 @@ impl CuckooFilter {
     /// A filter with room for `keys` keys and fingerprints of 2 to 32 bits.
     ///
     /// # Panics
-    /// Where memory lacks: see [`CuckooFilter::try_new`].
+    /// If memory is short: see [`CuckooFilter::try_new`].
     pub fn new(keys: usize, fingerprint_bits: u32) -> CuckooFilter {
         CuckooFilter::try_new(keys, fingerprint_bits).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -74,7 +75,7 @@ impl CuckooFilter {
     /// As [`CuckooFilter::new`], for sizes that come from outside.
     ///
     /// # Errors
-    /// [`TooLarge`] where memory lacks, or the slots would take more than 2^43 bits.
+    /// [`TooLarge`] if memory is short, or the slots would take more than 2^43 bits.
     pub fn try_new(keys: usize, fingerprint_bits: u32) -> Result<CuckooFilter, TooLarge> {
         let fingerprint_bits = fingerprint_bits.clamp(2, 32);
         let buckets = (keys as f64 / LOAD / SLOTS as f64).ceil() as usize;
@@ -82,12 +83,12 @@ impl CuckooFilter {
         Ok(CuckooFilter { slots, fingerprint_bits, len: 0, kicks: 0 })
     }
 
-    /// A filter with room for `keys` keys that is wrong at most as often as `rate`, between 0 and
-    /// 1, in the mean over all sets of keys. Fingerprints have at most 32 bits, so no filter is
-    /// wrong less often than once in 565 million.
+    /// A filter with room for `keys` keys whose rate is at most `rate`, between 0 and 1, in the
+    /// mean over all sets of keys. Fingerprints have at most 32 bits, so no filter has a rate below
+    /// one in 565 million.
     ///
     /// # Panics
-    /// Where memory lacks: see [`CuckooFilter::try_new`].
+    /// If memory is short: see [`CuckooFilter::try_new`].
     pub fn for_rate(keys: usize, rate: f64) -> CuckooFilter {
         let bound = |bits: &u32| 2.0 * SLOTS as f64 * LOAD * same_fingerprint(*bits);
         let bits = (2..32).find(|bits| bound(bits) <= rate).unwrap_or(32);
@@ -110,26 +111,26 @@ impl CuckooFilter {
         (sum + buckets - bucket) % buckets
     }
 
-    /// The slot in `bucket` that holds `fingerprint`; 0 asks for an empty one.
+    /// The slot in `bucket` that holds `fingerprint`; with 0, an empty slot.
     fn find(&self, bucket: usize, fingerprint: u32) -> Option<usize> {
         (bucket * SLOTS..(bucket + 1) * SLOTS).find(|&slot| self.slots.get(slot) == fingerprint)
     }
 
-    /// `false` when the key is certainly not there, provided that only present keys were removed.
+    /// `false` when the key is certainly absent, provided that only present keys were removed.
     pub fn contains(&self, hash: u64) -> bool {
         let (fingerprint, bucket) = self.locate(hash);
         let other = self.other_bucket(fingerprint, bucket);
         self.find(bucket, fingerprint).or_else(|| self.find(other, fingerprint)).is_some()
     }
 
-    /// Adds a key. The same key twice takes two slots; it has eight at most.
+    /// Adds a key. Adding the same key twice takes two slots; a key has at most eight.
     ///
     /// # Errors
     ///
-    /// [`Full`] where no slot was found for the key.
+    /// [`Full`] if no slot was found for the key.
     pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
         let (mut fingerprint, mut bucket) = self.locate(hash);
-        // The slots whose fingerprints were thrown out, to put them back if there is no end.
+        // The slots whose fingerprints were evicted, to restore them if no slot is found.
         let mut thrown = Vec::new();
         loop {
             let other = self.other_bucket(fingerprint, bucket);
@@ -141,7 +142,7 @@ impl CuckooFilter {
             if thrown.len() == MOST_KICKS {
                 break;
             }
-            // Of a key just thrown out, `bucket` is the full one that it left.
+            // For a key that was just evicted, `bucket` is the full one that it left.
             let random = mix(self.kicks, 4) as usize;
             self.kicks += 1;
             bucket = if thrown.is_empty() && random & SLOTS == 0 { bucket } else { other };
@@ -155,14 +156,14 @@ impl CuckooFilter {
         Err(Full)
     }
 
-    /// Puts a fingerprint into a slot and takes out the one that was there.
+    /// Stores a fingerprint in a slot and returns the previous one.
     fn exchange(&mut self, slot: usize, fingerprint: u32) -> u32 {
         let thrown = self.slots.get(slot);
         self.slots.set(slot, fingerprint);
         thrown
     }
 
-    /// Removes a key that was added, once. `false` when it is certainly not there. A key that was
+    /// Removes a key that was added, once. `false` when it is certainly absent. A key that was
     /// never added may look present; removing it loses another key of the same fingerprint.
     pub fn remove(&mut self, hash: u64) -> bool {
         let (fingerprint, bucket) = self.locate(hash);
@@ -175,12 +176,12 @@ impl CuckooFilter {
         found.is_some()
     }
 
-    /// Fingerprints in the table.
+    /// The number of fingerprints in the table.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -244,7 +245,7 @@ mod tests {
         let fits = present.iter().position(|&key| filter.insert(key) == Err(Full)).unwrap();
         assert!(filter.load() > 0.95 && fits == filter.len(), "{}", filter.load());
         for &key in &present[fits..fits + 100] {
-            // Some still fit. None that does not may push another one out.
+            // Some still fit. An insertion that fails must not evict another key.
             let _ = filter.insert(key);
         }
         assert!(present[..fits].iter().all(|&key| filter.contains(key)));

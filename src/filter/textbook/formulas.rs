@@ -1,4 +1,4 @@
-//! The arithmetic of Bloom filters: how large, how many hashes, how often wrong.
+//! The arithmetic of Bloom filters: size, number of hashes, false-positive rate.
 //!
 //! Literature: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM
 //! 1970. P. Bose et al., "On the false-positive rate of Bloom filters", IPL 2008: the usual formula
@@ -17,20 +17,20 @@
 //!                                  └ the best ┘
 //! ```
 //!
-//! Around its minimum the curve is flat: one hash more or less changes little. At that minimum the
+//! The curve is flat around its minimum: one hash more or less changes little. At that minimum the
 //! rate is `2^-k`, and a key takes `log2(1/rate) / ln 2 = 1.44 · log2(1/rate)` bits.
 //!
-//! The formula takes the share of set bits for a fixed number. It is a random one, and the rate is
-//! the mean of its `k`th power, which is higher than the power of its mean. In an array of ten
-//! thousand bits this is hardly felt; in one of ten bits the rate is several times the formula's.
-//! Filters are therefore sized by [`exact_rate`].
+//! The formula treats the share of set bits as a fixed number. It is a random variable, and the
+//! rate is the mean of its `k`th power, which is higher than the power of its mean. In an array of
+//! ten thousand bits the difference is small; in one of ten bits the rate is several times the
+//! formula's. Filters are therefore sized by [`exact_rate`].
 
 use std::f64::consts::LN_2;
 
 /// The most hashes of a key.
 pub const MOST_HASHES: u32 = 64;
 
-/// The most bits of a filter that is sized exactly, 2^53: a double holds each number up to it.
+/// The most bits of a filter that is sized exactly, 2^53: doubles represent every integer up to it.
 const MOST_EXACT_BITS: f64 = 9_007_199_254_740_992.0;
 
 /// Bits a key at the best number of hashes, if that could be a fraction: `-ln(rate) / (ln 2)²`.
@@ -43,8 +43,8 @@ pub fn best_hashes(bits_per_key: f64) -> f64 {
     LN_2 * bits_per_key
 }
 
-/// The best whole number of hashes. It is the better neighbour of [`best_hashes`], which rounding
-/// does not always find. At most 1,000: no rate that a double can hold takes more.
+/// The best whole number of hashes: the better neighbour of [`best_hashes`], which rounding does
+/// not always find. At most 1,000, because no rate that a double can represent takes more.
 pub fn whole_hashes(bits_per_key: f64) -> u32 {
     let down = best_hashes(bits_per_key).floor().clamp(1.0, 1000.0) as u32;
     let better_up = rate(bits_per_key, down + 1) < rate(bits_per_key, down);
@@ -56,7 +56,7 @@ pub fn rate(bits_per_key: f64, hashes: u32) -> f64 {
     (1.0 - (-f64::from(hashes) / bits_per_key).exp()).powi(hashes as i32)
 }
 
-/// The exact rate when each hash has an array of its own, of `bits / hashes` bits: the arrays are
+/// The exact rate when each hash has a separate array of `bits / hashes` bits: the arrays are
 /// independent, so their rates multiply.
 pub fn rate_of_split(bits: usize, keys: usize, hashes: u32) -> f64 {
     if keys == 0 {
@@ -67,11 +67,11 @@ pub fn rate_of_split(bits: usize, keys: usize, hashes: u32) -> f64 {
     fill.powi(hashes as i32)
 }
 
-/// The exact rate of one shared array with independent hashes: the mean of `(set / m)^k` over how
-/// many bits may be set.
+/// The exact rate of one shared array with independent hashes: the mean of `(set / m)^k` over the
+/// number of set bits.
 ///
-/// It is computed from the side of the query. The query looks at `d ≤ k` distinct bits. Each of the
-/// `kn` bits that keys set hits one of the `u` that are still 0 with probability `u / m`:
+/// It is computed from the query's point of view. The query reads `d ≤ k` distinct bits. Each of
+/// the `kn` bits that keys set hits one of the `u` that are still 0 with probability `u / m`:
 ///
 /// ```text
 /// zeros among the bits of the query   3 ──3/m──► 2 ──2/m──► 1 ──1/m──► 0    wrong
@@ -87,7 +87,8 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
     const STATES: usize = MOST_HASHES as usize + 1;
     let m = bits.max(1) as f64;
     let most = (hashes as usize).min(bits.max(1));
-    // zeros[u]: the probability that u bits of the query are 0. At first those are its distinct bits.
+    // zeros[u]: the probability that u bits of the query are 0. Initially these are its distinct
+    // bits.
     let mut zeros = [0.0; STATES];
     zeros[0] = 1.0;
     for _ in 0..hashes {
@@ -97,7 +98,7 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
         }
         zeros[0] = 0.0;
     }
-    // step[u][v]: the probability that 2^i bits more leave v of u zeros; i is counted by the loop.
+    // step[u][v]: the probability that 2^i further bits leave v of u zeros; the loop counts i.
     let mut step = [[0.0; STATES]; STATES];
     step[0][0] = 1.0;
     for u in 1..=most {
@@ -132,8 +133,8 @@ pub fn whole_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     fewest(keys, rate_wanted, 1, |bits, hashes| exact_rate(bits, keys.max(1), hashes))
 }
 
-/// As [`whole_shape`], where each hash has an array of its own: the bits are a multiple of the
-/// hashes, and the rate is [`rate_of_split`].
+/// As [`whole_shape`], but each hash has a separate array: the bits are a multiple of the hashes,
+/// and the rate is [`rate_of_split`].
 ///
 /// # Panics
 /// Unless `rate_wanted` is above 0 and below 1.
@@ -142,8 +143,8 @@ pub fn split_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     fewest(keys, rate_wanted, arrays, |bits, hashes| rate_of_split(bits, keys.max(1), hashes))
 }
 
-/// The fewest bits whose `rate` is at most `wanted`. They are a multiple of the hashes where these
-/// have as many as `most_arrays` arrays.
+/// The fewest bits whose `rate` is at most `wanted`. They are a multiple of the number of hashes if
+/// that is at most `most_arrays`.
 fn fewest(
     keys: usize,
     wanted: f64,
@@ -152,8 +153,9 @@ fn fewest(
 ) -> (usize, u32) {
     assert!(wanted > 0.0 && wanted < 1.0, "a rate between 0 and 1, not {wanted}");
     let keys = keys.max(1) as f64;
-    // Where hashes are few, one more or less matters and the usual formula chooses a wrong number; where
-    // they are many, the curve is flat. So the search walks from there, while it gets better.
+    // If there are few hashes, one more or less matters and the usual formula chooses a wrong
+    // number; if there are many, the curve is flat. So the search starts at the formula's number
+    // and moves while the result improves.
     let start = whole_hashes(bits_per_key(wanted)).min(MOST_HASHES);
     let with = |hashes: u32| {
         let arrays = f64::from(hashes.min(most_arrays));
@@ -161,12 +163,12 @@ fn fewest(
         let guess = -f64::from(hashes) * keys / (-fill).ln_1p() / arrays;
         let most = |array_bits: f64| (array_bits as usize).saturating_mul(arrays as usize);
         if guess >= MOST_EXACT_BITS {
-            // No memory holds it, and the usual formula is right to all digits.
+            // No memory holds such a filter, and the usual formula is correct to all digits.
             return most(guess);
         }
         let rate = |array: usize| rate(array.saturating_mul(arrays as usize), hashes);
-        // One step of Newton's method, on the logarithms: the exact rate falls with the bits nearly
-        // as the usual formula does. What is left is a matter of a few bits.
+        // One step of Newton's method, on the logarithms, because the exact rate falls with the
+        // bits nearly as the usual formula does. The remaining error is a few bits.
         let guess = guess.max(1.0).floor();
         let per_bit = f64::from(hashes) * keys / arrays / guess;
         let slope = f64::from(hashes) * per_bit / per_bit.exp_m1();
@@ -192,10 +194,10 @@ fn fewest(
     best
 }
 
-/// The smallest number from 1 on that `fits`, where all larger ones fit too. It is sought from
-/// `guess` on, in steps that double.
+/// The smallest number from 1 on that `fits`, where all larger ones fit too. The search starts at
+/// `guess`, with steps that double.
 fn first_that(guess: usize, fits: impl Fn(usize) -> bool) -> usize {
-    // 0 is taken for one that does not fit.
+    // 0 counts as a number that does not fit.
     let (mut too_few, mut enough);
     let mut step = 1;
     if fits(guess.max(1)) {
@@ -226,15 +228,15 @@ fn first_that(guess: usize, fits: impl Fn(usize) -> bool) -> usize {
     enough
 }
 
-/// The shape by the usual formula, which is too small for few keys: that of dumps which say `SBF1`.
-/// Their layers are as large as this function says, so it must not change.
+/// The shape by the usual formula, which is too small for few keys, for dumps with `SBF1`. Their
+/// layers have the size that this function returns, so it must not change.
 pub(super) fn classical_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     let keys = keys.max(1) as f64;
     let best = |bits: usize| {
         let hashes = whole_hashes(bits as f64 / keys);
         (rate(bits as f64 / keys, hashes), hashes)
     };
-    // One hash reaches every rate, with more bits than any better number.
+    // One hash reaches every rate, with more bits than any better number of hashes.
     let enough = (-keys / (-rate_wanted).ln_1p()) as usize;
     let (mut too_few, mut enough) = (0, enough.saturating_add(1));
     while enough - too_few > 1 {
@@ -281,7 +283,7 @@ mod tests {
     fn the_usual_formula_is_low_for_small_filters_and_right_for_large_ones() {
         let [small, large] = [10, 200].map(|keys| exact_rate(10 * keys, keys, 7) / rate(10.0, 7));
         assert!(small > 1.05 && large > 1.0 && large < 1.01, "{small} {large}");
-        // Arrays of their own lose a little more.
+        // Separate arrays lose a little more.
         assert!(rate_of_split(1000, 100, 7) > exact_rate(1000, 100, 7));
         close(rate_of_split(7_000_000, 700_000, 7), rate(10.0, 7), 1e-4);
     }
@@ -313,8 +315,8 @@ mod tests {
                 }
             }
         }
-        // Far from anything that the recurrence could do. The variance of the set bits,
-        // (0.5 - 0.25 (1 + ln 2)) m, gives the first term of what the usual formula lacks.
+        // Far beyond the reach of the recurrence. The variance of the set bits, (0.5 - 0.25 (1 + ln
+        // 2)) m, gives the first term of the error of the usual formula.
         let (keys, hashes) = (10_000_000, 10u32);
         let bits = (f64::from(hashes) * keys as f64 / LN_2) as usize;
         let lacks = exact_rate(bits, keys, hashes) / 0.5f64.powi(10) - 1.0;
@@ -323,9 +325,9 @@ mod tests {
         assert!(lacks > 0.0 && lacks < 2.0 * expected / bits as f64 + 1e-6, "{lacks}");
     }
 
-    /// The shape came from the usual formula, which is an approximation for many keys. Filters of 1,
-    /// 2 and 10 keys were wrong 7, 4 and 1.5 times as often as they were made for. Now the exact rate
-    /// decides, and no smaller array would do.
+    /// The shape came from the usual formula, which is an approximation for many keys. Filters of
+    /// 1, 2 and 10 keys were wrong 7, 4 and 1.5 times as often as intended. Now the exact rate
+    /// decides, and no smaller array would be enough.
     #[test]
     fn a_whole_shape_reaches_the_exact_rate_and_is_the_smallest() {
         for keys in [1, 2, 3, 5, 10, 20] {
@@ -346,7 +348,7 @@ mod tests {
             let fraction = bits as f64 / 1e4 / bits_per_key(wanted);
             assert!((0.9999..1.05).contains(&fraction), "{wanted}: {fraction}");
         }
-        // Sizes that no memory has are told, and cost no time.
+        // Impossible sizes are returned as well, and cost no time.
         assert!(whole_shape(usize::MAX, f64::MIN_POSITIVE).0 > 1 << 60);
     }
 

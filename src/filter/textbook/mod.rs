@@ -1,8 +1,8 @@
 //! The filters of the textbooks, built plainly, to be read, measured and compared.
 //!
-//! The database uses none of them: its own families are [`super::Family`]. They stand here because
-//! every text on filters speaks of them, and a claim about a structure is best held against the
-//! structure. `maypole structures` measures them beside the families of the database.
+//! The database uses none of them: its own families are [`super::Family`]. They are here because
+//! every text on filters mentions them, and claims about a structure are best checked on the
+//! structure. `maypole structures` measures them along with the families of the database.
 //!
 //! Read them in this order. Each file opens with its literature and a drawing.
 //!
@@ -15,17 +15,17 @@
 //! redis      commands over scalable    what Redis' BF commands promise
 //! cuckoo     cuckoo filter             fingerprints instead of bits; two slots for each
 //! quotient   quotient filter           fingerprints in order: they merge and resize without keys
-//! cascade    filter cascade            no wrong answer at all, if all questions are known
+//! cascade    filter cascade            no wrong answer at all, if all queries are known
 //! packed     (integers of a few bits)  what cuckoo, quotient and counting store their slots in
-//! shared     (mixing, errors)          what all of them use
+//! shared     (mixing, errors)          code that all of them use
 //! ```
 //!
-//! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with a salt of their
-//! own. Two keys with the same hash are one key to them: a rate below `keys / 2^64` is only a rate
-//! among hashes. A rate is a mean over all sets of keys. One filter of few keys may be wrong more
-//! often or less often; `for_rate` bounds the mean, for any number of keys.
+//! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with their own salt.
+//! Two keys with the same hash are one key to them: a rate below `keys / 2^64` is only a rate among
+//! hashes. A rate is a mean over all sets of keys. One filter of few keys may be wrong more or less
+//! often; `for_rate` bounds the mean, for any number of keys.
 //!
-//! What is absent: SIMD, prefetching, and lines of the processor's cache. [`super`] has those.
+//! Absent on purpose: SIMD, prefetching, and cache lines of the processor. [`super`] has those.
 
 pub mod bloom;
 pub mod cascade;

@@ -6,7 +6,7 @@
 //!            0          10         20  50         60        63   0         6
 //! ```
 //!
-//! A slot may cross from one word into the next: two loads, two shifts.
+//! A slot may cross from one word into the next, which takes two loads and two shifts.
 
 use super::shared::{TooLarge, zeros};
 

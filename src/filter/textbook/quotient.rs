@@ -1,11 +1,11 @@
-//! The quotient filter: fingerprints kept in order, most of their bits told by where they stand.
+//! The quotient filter: sorted fingerprints, whose position represents most of their bits.
 //!
 //! Literature: M. A. Bender et al., "Don't thrash: how to cache your hash on flash", VLDB 2012. The
 //! table is J. G. Cleary's, "Compact hash tables using bidirectional linear probing", 1984.
 //!
 //! A fingerprint is cut in two. The *quotient* names the slot where it belongs; the *remainder*,
-//! `r` bits, is what the slot stores. Fingerprints with the same quotient form a **run**, sorted. A
-//! run that is in the way shifts the next ones to the right; what touches forms a **cluster**.
+//! `r` bits, is stored in the slot. Fingerprints with the same quotient form a **run**, sorted. A
+//! run that is in the way shifts the next ones to the right; adjacent runs form a **cluster**.
 //!
 //! ```text
 //! fingerprints  1·a  1·c  2·b  2·e  2·f  5·d        quotient·remainder
@@ -19,18 +19,18 @@
 //!                    |cluster                     |
 //! ```
 //!
-//! The three bits give all quotients back: from the start of a cluster, each run belongs to the
-//! next slot that is marked occupied. So the filter can be listed in order, and what is listed can
-//! be merged with another filter or put into a larger one, without any key (`listing`). Each
-//! doubling moves a bit from the remainder to the quotient, and the rate at full load doubles.
+//! The three bits determine all quotients: from the start of a cluster, each run belongs to the
+//! next slot that is marked occupied. So the filter can be listed in order, and the list can be
+//! merged with another filter or put into a larger one, without any key (`listing`). Each doubling
+//! moves a bit from the remainder to the quotient, and the rate at full load doubles.
 //!
-//! Absent keys are found with about `load / 2^r`. A slot takes `r + 3` bits and some slots are
-//! empty, so it is larger than a Bloom filter by a tenth to a quarter.
+//! The false-positive rate is about `load / 2^r`. A slot takes `r + 3` bits and some slots are
+//! empty, so the filter is larger than a Bloom filter by a tenth to a quarter.
 //!
-//! The paper has a power of two of slots. Here a fingerprint is a number below `slots · 2^r`,
-//! scaled from the hash, and any number of slots does.
+//! The paper uses a power of two of slots. Here a fingerprint is a number below `slots · 2^r`,
+//! scaled from the hash, so any number of slots is possible.
 //!
-//! Invariants: at least one slot is empty, so each cluster has an end. Slots count in a circle.
+//! Invariants: at least one slot is empty, so each cluster has an end. The slots form a circle.
 
 mod listing;
 mod slots;
@@ -43,7 +43,7 @@ const CONTINUATION: u32 = 2;
 const SHIFTED: u32 = 4;
 const MARKS: u32 = OCCUPIED | CONTINUATION | SHIFTED;
 
-/// The most that is filled: beyond, clusters grow so long that every operation is slow.
+/// The highest load: above it, clusters grow so long that every operation is slow.
 const MOST_LOAD: f64 = 0.95;
 
 /// A quotient filter. A fingerprint is in it as often as it was added.
@@ -74,7 +74,7 @@ impl QuotientFilter {
     /// take a key.
     ///
     /// # Panics
-    /// Where memory lacks: see [`QuotientFilter::try_new`].
+    /// If memory is short: see [`QuotientFilter::try_new`].
     pub fn new(slots: usize, remainder_bits: u32) -> QuotientFilter {
         QuotientFilter::try_new(slots, remainder_bits).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -82,7 +82,7 @@ impl QuotientFilter {
     /// As [`QuotientFilter::new`], for sizes that come from outside.
     ///
     /// # Errors
-    /// [`TooLarge`] where memory lacks, the slots would take more than 2^43 bits, or a fingerprint,
+    /// [`TooLarge`] if memory is short, the slots would take more than 2^43 bits, or a fingerprint,
     /// a number below `slots · 2^remainder_bits`, would not fit into a `usize`.
     pub fn try_new(slots: usize, remainder_bits: u32) -> Result<QuotientFilter, TooLarge> {
         let remainder_bits = remainder_bits.clamp(1, 29);
@@ -92,12 +92,12 @@ impl QuotientFilter {
         Ok(QuotientFilter { slots, remainder_bits, len: 0 })
     }
 
-    /// A filter that `keys` keys fill to `load`, at most 0.95, and that is then wrong at most as
-    /// often as `rate`, between 0 and 1, in the mean over all sets of keys. A remainder has at most
-    /// 29 bits, so no filter that is 95 % full is wrong less often than once in 565 million.
+    /// A filter that `keys` keys fill to `load`, at most 0.95, and whose rate is then at most
+    /// `rate`, between 0 and 1, in the mean over all sets of keys. A remainder has at most 29 bits,
+    /// so no filter that is 95 % full has a rate below one in 565 million.
     ///
     /// # Panics
-    /// Where memory lacks: see [`QuotientFilter::try_new`].
+    /// If memory is short: see [`QuotientFilter::try_new`].
     pub fn for_rate(keys: usize, rate: f64, load: f64) -> QuotientFilter {
         let slots = (keys as f64 / load).ceil() as usize;
         let slots = slots.saturating_add(1);
@@ -111,13 +111,13 @@ impl QuotientFilter {
         (fingerprint >> self.remainder_bits, remainder as u32)
     }
 
-    /// The most fingerprints it takes.
+    /// The most fingerprints that it can hold.
     fn most(&self) -> usize {
         let most = (self.slots.len() as f64 * MOST_LOAD).ceil() as usize;
         most.min(self.slots.len() - 1)
     }
 
-    /// `false` when the key is certainly not there, provided that only present keys were removed.
+    /// `false` when the key is certainly absent, provided that only present keys were removed.
     pub fn contains(&self, hash: u64) -> bool {
         let (quotient, remainder) = self.fingerprint(hash);
         if !self.has(quotient, OCCUPIED) {
@@ -133,9 +133,9 @@ impl QuotientFilter {
         self.remainder(slot) == remainder
     }
 
-    /// Adds a key. The same key twice takes two slots.
+    /// Adds a key. Adding the same key twice takes two slots.
     /// # Errors
-    /// [`Full`] where no slot is free.
+    /// [`Full`] if no slot is free.
     pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
         let (quotient, remainder) = self.fingerprint(hash);
         self.insert_fingerprint(quotient, remainder)
@@ -155,7 +155,7 @@ impl QuotientFilter {
         let start = self.run_start(quotient);
         let (mut slot, mut marks) = (start, 0);
         if here & OCCUPIED != 0 {
-            // Behind all that are not larger, within the run.
+            // After all remainders that are not larger, within the run.
             while self.remainder(slot) <= remainder {
                 marks = CONTINUATION;
                 slot = self.next(slot);
@@ -175,11 +175,12 @@ impl QuotientFilter {
         Ok(())
     }
 
-    /// Removes a key that was added, once. `false` when it is certainly not there. A key that was
+    /// Removes a key that was added, once. `false` when it is certainly absent. A key that was
     /// never added may look present; removing it loses another key of the same fingerprint.
     ///
-    /// The cluster is taken out and put back without the key: slower than closing the gap, which
-    /// has to find out for each entry whether it comes to stand in its own slot, but plainly right.
+    /// The cluster is taken out and put back without the key. This is slower than closing the gap,
+    /// which must find out for each entry whether it moves to its own slot, but it is obviously
+    /// correct.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;
@@ -202,12 +203,12 @@ impl QuotientFilter {
         true
     }
 
-    /// Fingerprints in the filter.
+    /// The number of fingerprints in the filter.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the filter is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

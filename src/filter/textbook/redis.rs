@@ -1,23 +1,24 @@
-//! What Redis' BF commands promise, as methods over named [`ScalableBloom`] filters.
+//! The effects of Redis' BF commands, as methods over named [`ScalableBloom`] filters.
 //!
 //! Literature: the commands' pages at <https://redis.io/docs/latest/commands/>.
 //!
 //! ```text
-//! command                     here           and where the filter is missing
+//! command                     here           and if the filter is missing
 //! BF.RESERVE key rate n …     reserve        makes it; it is an error if there is one
 //! BF.ADD, BF.MADD             add, madd      makes it with the defaults: 100, 1 %, expansion 2
-//! BF.INSERT key … ITEMS …     insert         makes it as said, unless NOCREATE
+//! BF.INSERT key … ITEMS …     insert         makes it with the options, unless NOCREATE
 //! BF.EXISTS, BF.MEXISTS       exists, …      "no"
 //! BF.CARD                     card           0
 //! BF.INFO                     info           an error
 //! BF.SCANDUMP key iterator    scandump       an error
-//! BF.LOADCHUNK key it. data   loadchunk      makes it; one that is there is replaced
+//! BF.LOADCHUNK key it. data   loadchunk      makes it; an existing one is replaced
 //! ```
 //!
-//! The effects are Redis'; the bytes of a dump are not. Items are hashes of 64 bits here. A filter
-//! that is half loaded answers nothing but an error.
+//! The effects are those of Redis; the bytes of a dump are not. Items are hashes of 64 bits here. A
+//! filter that is half loaded only returns errors.
 //!
-//! Invariant: a command that fails changes nothing; but a load of damaged bits has to start anew.
+//! Invariant: a failed command changes nothing, except that a load of damaged bits must start
+//! again.
 
 mod words;
 
@@ -55,7 +56,7 @@ pub struct Keyspace {
 impl Keyspace {
     /// BF.RESERVE: makes an empty filter.
     /// # Errors
-    /// Where the name is taken, or an argument is out of range.
+    /// If the name is taken, or an argument is out of range.
     pub fn reserve(&mut self, key: &str, rate: f64, capacity: u64, growth: Growth) -> Reply<()> {
         if self.filters.contains_key(key) {
             return Err(CommandError::Exists);
@@ -71,7 +72,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// The filter of a name; `None` where there is none.
+    /// The filter of this name; `None` if there is none.
     fn get(&self, key: &str) -> Reply<Option<&ScalableBloom>> {
         match self.filters.get(key) {
             None => Ok(None),
@@ -80,23 +81,23 @@ impl Keyspace {
         }
     }
 
-    /// BF.ADD: `false` means that the item may have been there before.
+    /// BF.ADD: `false` means that the item may have been added before.
     /// # Errors
-    /// Where the filter is full or not loaded completely.
+    /// If the filter is full or not loaded completely.
     pub fn add(&mut self, key: &str, item: u64) -> Reply<bool> {
         self.madd(key, &[item])?.pop().unwrap_or(Err(CommandError::Full))
     }
 
     /// BF.MADD: one answer for each item.
     /// # Errors
-    /// Where the filter is not loaded completely. A full one is in the answers.
+    /// If the filter is not loaded completely. A full one is reported in the answers.
     pub fn madd(&mut self, key: &str, items: &[u64]) -> Reply<Vec<Reply<bool>>> {
         self.insert(key, InsertOptions::default(), items)
     }
 
-    /// BF.INSERT: BF.RESERVE where it is needed, then BF.MADD.
+    /// BF.INSERT: BF.RESERVE if it is needed, then BF.MADD.
     /// # Errors
-    /// Where the filter must not be made, or the arguments do not go together.
+    /// If the filter must not be made, or the arguments are incompatible.
     pub fn insert(
         &mut self,
         key: &str,
@@ -126,28 +127,28 @@ impl Keyspace {
 
     /// BF.EXISTS: `false` means that the item was certainly not added.
     /// # Errors
-    /// Where the filter is not loaded completely.
+    /// If the filter is not loaded completely.
     pub fn exists(&self, key: &str, item: u64) -> Reply<bool> {
         Ok(self.get(key)?.is_some_and(|filter| filter.contains(item)))
     }
 
     /// BF.MEXISTS: one answer for each item.
     /// # Errors
-    /// Where the filter is not loaded completely.
+    /// If the filter is not loaded completely.
     pub fn mexists(&self, key: &str, items: &[u64]) -> Reply<Vec<bool>> {
         items.iter().map(|&item| self.exists(key, item)).collect()
     }
 
     /// BF.CARD: keys added that looked new.
     /// # Errors
-    /// Where the filter is not loaded completely.
+    /// If the filter is not loaded completely.
     pub fn card(&self, key: &str) -> Reply<u64> {
         Ok(self.get(key)?.map_or(0, ScalableBloom::items))
     }
 
     /// BF.INFO.
     /// # Errors
-    /// Where no filter has this name, or it is not loaded completely.
+    /// If no filter has this name, or it is not loaded completely.
     pub fn info(&self, key: &str) -> Reply<Info> {
         let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
         Ok(Info {
@@ -159,10 +160,10 @@ impl Keyspace {
         })
     }
 
-    /// BF.SCANDUMP: the next iterator and a piece to keep with it. The first call passes 0; an
-    /// iterator of 0 in the reply is the end, and its piece is empty. Add nothing meanwhile.
+    /// BF.SCANDUMP: the next iterator and a piece to store with it. The first call passes 0; an
+    /// iterator of 0 in the reply is the end, and its piece is empty. Add nothing during a dump.
     /// # Errors
-    /// Where no filter has this name, or no call has given this iterator.
+    /// If no filter has this name, or no call has returned this iterator.
     pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {
         let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
         let Some(offset) = iterator.checked_sub(1) else {
@@ -179,9 +180,9 @@ impl Keyspace {
     }
 
     /// BF.LOADCHUNK: takes the pieces of a dump, each with the iterator that came with it, in their
-    /// order. The first one replaces whatever has the name.
+    /// order. The first one replaces any filter of this name.
     /// # Errors
-    /// Where the piece is damaged, empty or not the next one, and where nothing is left to load.
+    /// If the piece is damaged, empty or not the next one, or if nothing is left to load.
     pub fn loadchunk(&mut self, key: &str, iterator: u64, piece: &[u8]) -> Reply<()> {
         if iterator == 1 {
             let loading = Loading::new(piece)?;
@@ -192,7 +193,7 @@ impl Keyspace {
         let Entry::Loading(loading) = entry else {
             return Err(CommandError::Exists);
         };
-        // The iterator is where the piece ends, and one more.
+        // The iterator is the end of the piece, plus one.
         let start = iterator.checked_sub(1 + piece.len() as u64);
         loading.push(start.ok_or(Damaged("a piece out of its order"))?, piece)?;
         if loading.is_complete() {

@@ -4,7 +4,8 @@
 //! IPL 2007.
 //!
 //! A standard filter that gets more keys than planned is soon useless, and it cannot be made
-//! larger: its keys are gone. So a full layer is left alone, and a larger one takes the next keys.
+//! larger, because its keys are gone. So a full layer is left alone, and a larger one takes the
+//! next keys.
 //!
 //! ```text
 //!           capacity   rate        expansion 2, rate 1 %
@@ -12,24 +13,24 @@
 //! layer 1      200     0.25  %     ████████        full
 //! layer 2      400     0.125 %     ██████░░░░░░░░  takes the next key
 //!                      --------
-//!           at most    1     %     a query asks every layer; each may be wrong
+//!           at most    1     %     a query tests every layer; each may be wrong
 //! ```
 //!
-//! The rates halve, so that their sum never reaches the rate that was asked for. The price: each
-//! halving costs 1.44 bits a key, and an absent key is looked for in every layer.
+//! The rates halve, so that their sum never reaches the requested rate. The price: each halving
+//! costs 1.44 bits a key, and an absent key is queried in every layer.
 //!
-//! A layer counts the keys that it did not take for present. To take in as many as its capacity it
-//! is offered a few more, and those that it takes sets at least one new bit each. So its array is
+//! A layer counts only keys that did not look present. To store as many as its capacity it must be
+//! offered a few more, and each key that it counts sets at least one new bit. So its array is
 //! fuller than one of as many random keys, and has `1 / (1 - rate)` times the bits. With one hash
 //! each key sets exactly one new bit, and `capacity / rate` bits are enough.
 //!
-//! Invariants: all layers but the last hold as many keys as they have room for. A key enters only
+//! Invariants: all layers but the last hold as many keys as they have room for. A key is added only
 //! if no layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers
 //! follow from the [`Options`] and the version alone.
 //!
 //! A filter that was loaded from a dump of version 1, `SBF1`, keeps that version, also in its new
-//! layers and when it is saved: its layers are sized by the usual formula and probed by two hashes, so
-//! the rate is above the bound where a layer holds few keys or its rate is low.
+//! layers and when it is saved: its layers are sized by the usual formula and probed by two hashes,
+//! so the rate is above the bound if a layer holds few keys or its rate is low.
 //!
 //! ```text
 //! header    offset  size     meaning
@@ -48,7 +49,7 @@ use super::bloom::{BloomFilter, Layout, MOST_HASHES, Probes};
 use super::formulas;
 use super::shared::{Full, TooLarge, checksum};
 
-/// What a new filter is to be. The defaults are those of Redis.
+/// The parameters of a new filter. The defaults are those of Redis.
 ///
 /// ```
 /// use maypole::filter::textbook::scalable::Options;
@@ -65,10 +66,10 @@ pub struct Options {
     /// The bound on the rate of all layers together, in the mean over all sets of keys: above 0 and
     /// below 1.
     pub rate: f64,
-    /// How many times as large each layer is as the one before: 1 to 32768. `None`: the filter does
-    /// not grow, and is full at its capacity. A filter that grows is full when the next layer would
-    /// be the 65th, or would take more than 2^40 keys, or does not fit into memory. So with 1 it is
-    /// full at 64 times its capacity.
+    /// The factor between the sizes of a layer and the one before: 1 to 32768. `None`: the filter
+    /// does not grow, and is full at its capacity. A filter that grows is full when the next layer
+    /// would be the 65th, or would take more than 2^40 keys, or does not fit into memory. So with 1
+    /// it is full at 64 times its capacity.
     pub expansion: Option<u32>,
 }
 
@@ -78,13 +79,13 @@ impl Default for Options {
     }
 }
 
-/// The most layers: the last one's rate is that of the whole by 2^64.
+/// The most layers. The last one's rate is that of the whole divided by 2^64.
 const MOST_LAYERS: usize = 64;
 /// The most keys of one layer.
 const MOST_KEYS: u64 = 1 << 40;
 
 impl Options {
-    /// What is wrong with the options, if anything is.
+    /// The error in the options, if any.
     pub fn fault(&self) -> Option<&'static str> {
         match self {
             Options { capacity, .. } if !(1..=1 << 30).contains(capacity) => {
@@ -100,7 +101,7 @@ impl Options {
         }
     }
 
-    /// Keys and rate of a layer. `None`: the filter ends before.
+    /// Keys and rate of a layer. `None` if the filter ends before.
     fn layer(&self, index: usize) -> Option<(u64, f64)> {
         let Some(expansion) = self.expansion else {
             return (index == 0).then_some((self.capacity, self.rate));
@@ -112,7 +113,7 @@ impl Options {
     }
 }
 
-/// How the layers of a filter are made. A dump says it.
+/// How the layers of a filter are made. A dump records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     /// `SBF1`: sized by the usual formula, probed by two hashes.
@@ -131,7 +132,7 @@ impl Version {
 
     /// Bits and hashes of a layer that takes in `capacity` keys.
     fn shape(self, capacity: u64, rate: f64) -> (usize, u32) {
-        // Half of the smallest number, some times, is 0.
+        // Half of the smallest number, repeatedly, is 0.
         let rate = rate.max(f64::MIN_POSITIVE);
         match self {
             Version::One => {
@@ -185,11 +186,11 @@ pub struct ScalableBloom {
 }
 
 impl ScalableBloom {
-    /// An empty filter of one layer, or what is wrong with `options`.
+    /// An empty filter of one layer.
     ///
     /// # Errors
     ///
-    /// What is wrong with `options`, in words, also where the first layer does not fit into memory.
+    /// The error in `options`, in words, or that the first layer does not fit into memory.
     pub fn new(options: Options) -> Result<ScalableBloom, &'static str> {
         if let Some(fault) = options.fault() {
             return Err(fault);
@@ -206,11 +207,11 @@ impl ScalableBloom {
         Ok(())
     }
 
-    /// Adds a key. `Ok(false)`: it was there before, or looked so, and nothing changes.
+    /// Adds a key. `Ok(false)`, without a change, if it was present, or looked so.
     ///
     /// # Errors
     ///
-    /// [`Full`] where the filter may not grow, or not any more: see [`Options::expansion`].
+    /// [`Full`] if the filter does not grow, or cannot grow any more: see [`Options::expansion`].
     pub fn add(&mut self, hash: u64) -> Result<bool, Full> {
         if self.contains(hash) {
             return Ok(false);
@@ -225,7 +226,7 @@ impl ScalableBloom {
     }
 
     /// `false` when the key was certainly never added. The newest layer has the most keys and is
-    /// asked first.
+    /// queried first.
     pub fn contains(&self, hash: u64) -> bool {
         self.layers.iter().rev().any(|layer| layer.filter.contains(hash))
     }
@@ -235,7 +236,7 @@ impl ScalableBloom {
         self.layers.iter().map(|layer| layer.items).sum()
     }
 
-    /// Keys that there is room for before the next layer.
+    /// The number of keys for which there is room before the next layer.
     pub fn capacity(&self) -> u64 {
         self.layers.iter().map(|layer| layer.capacity).sum()
     }
@@ -245,7 +246,7 @@ impl ScalableBloom {
         self.layers.len()
     }
 
-    /// What the filter was asked to be.
+    /// The options with which the filter was made.
     pub fn options(&self) -> Options {
         self.options
     }
@@ -260,7 +261,7 @@ impl ScalableBloom {
         self.layers.iter().flat_map(|layer| layer.filter.words()).copied()
     }
 
-    /// The first piece of a saved filter: everything but the bits.
+    /// The first piece of a saved filter: everything except the bits.
     pub fn save_header(&self) -> Vec<u8> {
         let Options { capacity, rate, expansion } = self.options;
         let first = u64::from(u32::from_le_bytes(self.version.magic()))

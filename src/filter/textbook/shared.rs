@@ -1,9 +1,8 @@
-//! What the structures share: how hashes are mixed, where arrays come from, and the ways to
-//! fail.
+//! Code that the structures share: mixing of hashes, allocation of arrays, and the errors.
 
 use std::fmt;
 
-/// An insertion found no room. The filter is as it was before.
+/// An insertion found no room. The filter is unchanged.
 ///
 /// ```
 /// use maypole::filter::textbook::Full;
@@ -44,11 +43,11 @@ impl fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
-/// The most bits of one array, 1 TiB. A system that promises more memory than it has would grant any
-/// number, and end the process when the array is written.
+/// The most bits of one array, 1 TiB. A system that overcommits memory would grant any number, and
+/// kill the process when the array is written.
 const MOST_BITS: u64 = 1 << 43;
 
-/// Words of zeros that hold `bits` bits. `None` stands for more bits than can be counted.
+/// Words of zeros for `bits` bits. `None` means more bits than can be counted.
 pub(super) fn zeros(bits: Option<usize>) -> Result<Vec<u64>, TooLarge> {
     let bits = bits.filter(|&bits| bits as u64 <= MOST_BITS).ok_or(TooLarge)?;
     let (mut words, len) = (Vec::new(), bits.div_ceil(64));
@@ -57,7 +56,7 @@ pub(super) fn zeros(bits: Option<usize>) -> Result<Vec<u64>, TooLarge> {
     Ok(words)
 }
 
-/// Saved bytes are not what the format says. The text names the first thing that is wrong.
+/// Saved bytes do not match their format. The text names the first error.
 ///
 /// ```
 /// use maypole::filter::textbook::Damaged;
@@ -79,7 +78,7 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
-/// The fractional digits of the golden ratio: neighbouring salts fall far apart.
+/// The fractional digits of the golden ratio, which spread neighbouring salts far apart.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A new hash of `hash` for each `salt`. Every bit of the result depends on every bit of both.
@@ -92,8 +91,8 @@ pub fn mix(hash: u64, salt: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// Maps a hash to `0..slots` evenly, by a multiplication where a division would do (Lemire 2019).
-/// The high bits of the hash decide.
+/// Maps a hash to `0..slots` evenly, by a multiplication instead of a division (Lemire 2019). The
+/// high bits of the hash decide.
 pub(super) fn reduce(hash: u64, slots: usize) -> usize {
     ((u128::from(hash) * slots as u128) >> 64) as usize
 }
@@ -103,7 +102,7 @@ pub(super) fn checksum(words: &[u64]) -> u64 {
     words.iter().fold(words.len() as u64, |sum, &word| mix(sum.rotate_left(1) ^ word, 1))
 }
 
-/// Little-endian words; a rest of less than 8 bytes is left out.
+/// Little-endian words; a remainder of less than 8 bytes is left out.
 pub(super) fn as_words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
 }
@@ -114,9 +113,9 @@ pub(super) fn keys(seed: u64, range: std::ops::Range<u64>) -> Vec<u64> {
     range.map(|i| mix(seed << 40 | i, 0xbeef)).collect()
 }
 
-/// The share of absent keys that `filters` filters of `keys` keys each take for present, and the
-/// standard deviation of that share. `filled` makes a filter of these keys, as its `contains`.
-/// `asked` absent keys are asked of each.
+/// The share of false positives of `filters` filters of `keys` keys each, and its standard
+/// deviation. `filled` makes a filter of these keys, and returns its `contains`. Each filter is
+/// queried for `asked` absent keys.
 #[cfg(test)]
 pub(super) fn measured<F: Fn(u64) -> bool>(
     [filters, keys_each, asked]: [u64; 3],
@@ -129,7 +128,8 @@ pub(super) fn measured<F: Fn(u64) -> bool>(
     let rates: Vec<f64> = rates.collect();
     let mean = rates.iter().sum::<f64>() / filters as f64;
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-    // Few filters hardly tell how they differ; a rare event is at least as uncertain as its count.
+    // A few filters say little about their deviation; a rare event is at least as uncertain as its
+    // count.
     let by_count = mean / (filters * asked) as f64;
     (mean, (variance / (filters * filters.max(2) - filters) as f64).max(by_count).sqrt())
 }

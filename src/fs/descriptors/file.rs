@@ -15,7 +15,7 @@ use crate::fs::real::{Opening, drop_page_cache, read_exact_at};
 use crate::fs::system::Identity;
 use crate::sync::lock;
 
-/// Files of the process that have their descriptor for good.
+/// Files of the process that keep their descriptor for good.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// A file for reading that has a descriptor while it needs one.
@@ -25,12 +25,12 @@ pub(in crate::fs) struct PooledFile {
     identity: Identity,
     slot: Arc<Slot>,
     pool: Arc<DescriptorPool>,
-    /// Whether it keeps its descriptor for good. Locked while the file is opened.
+    /// Whether the file keeps its descriptor for good. Locked while the file is opened.
     kept: Mutex<bool>,
 }
 
 impl PooledFile {
-    /// `opening`: how it is opened, now and again.
+    /// Opens the file by `opening`, now and later.
     pub fn open(path: &Path, pool: &Arc<DescriptorPool>, opening: Opening) -> Result<PooledFile> {
         let slot = Arc::new(Slot::closed());
         let (_pinned, identity) = pool.open_into(&slot, || {
@@ -51,7 +51,7 @@ impl PooledFile {
 
     #[inline]
     fn pin(&self) -> Result<Pinned<'_>> {
-        // Written only if it is not set: many threads may read the line.
+        // Written only if it is not set, because many threads may read the line.
         if !self.slot.used.load(Ordering::Relaxed) {
             self.slot.used.store(true, Ordering::Relaxed);
         }
@@ -68,7 +68,7 @@ impl PooledFile {
         self.pin_alone()
     }
 
-    /// As `pin`, under the file's lock.
+    /// [`PooledFile::pin`] under the file's lock.
     fn pin_alone(&self) -> Result<Pinned<'_>> {
         if let Some(pinned) = self.slot.descriptor.pin() {
             return Ok(pinned);
@@ -134,7 +134,7 @@ impl RandomAccessFile for PooledFile {
     }
 }
 
-/// Counts one more kept descriptor. `false` if a quarter of all that the process may have is kept.
+/// Counts one more kept descriptor. `false` if a quarter of the process's limit is already kept.
 fn keep_one() -> bool {
     let most = (open_files_limit().soft.min(4 * MOST_FILES) / 4) as usize;
     let one_more = |kept| (kept < most).then_some(kept + 1);
@@ -149,7 +149,7 @@ impl Drop for PooledFile {
         if *lock(&self.kept) {
             KEPT.fetch_sub(1, Ordering::Relaxed);
         }
-        // Now the slot is this value's alone, and its descriptor is closed with it.
+        // The slot is now exclusive to this value, and its descriptor is closed with it.
         self.pool.forget(&self.slot);
     }
 }

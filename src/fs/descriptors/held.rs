@@ -1,12 +1,12 @@
-//! [`HeldDescriptor`]: what a file lends to a read that others do for it.
+//! [`HeldDescriptor`]: the descriptor that a file lends to a reader.
 
 use std::fmt;
 
 use super::word::Pinned;
 use crate::fs::system::Borrowed;
 
-/// The descriptor of a file, open as long as this value lives: what
-/// [`RandomAccessFile::descriptor`](crate::fs::RandomAccessFile::descriptor) answers.
+/// The descriptor of a file, open as long as this value lives. Returned by
+/// [`RandomAccessFile::descriptor`](crate::fs::RandomAccessFile::descriptor).
 ///
 /// ```
 /// use maypole::fs::{Fs, MemFs, RealFs, write_atomic};
@@ -26,12 +26,12 @@ pub struct HeldDescriptor<'a> {
     block_bytes: usize,
 }
 
-// Only Linux has a ring to give it to.
+// Only Linux has a ring that uses it.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
-    /// Of a pool, which must not close it meanwhile.
+    /// The descriptor of a pooled file; its pool must not close it meanwhile.
     Pinned(Pinned<'a>),
-    /// Of a file that has its own for good.
+    /// The descriptor of a file that keeps its own for good.
     Lent(Borrowed<'a>),
 }
 
@@ -45,19 +45,19 @@ impl<'a> HeldDescriptor<'a> {
     }
 
     /// A descriptor that reads whole blocks of this size, a power of two, to an address that is a
-    /// multiple of it.
+    /// multiple of the size.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn in_blocks_of(self, block_bytes: usize) -> HeldDescriptor<'a> {
         HeldDescriptor { block_bytes, ..self }
     }
 
-    /// What offset, length and address of a read are multiples of.
+    /// The block size: offset, length and address of a read are multiples of it.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn block_bytes(&self) -> usize {
         self.block_bytes
     }
 
-    /// For as long as this value is borrowed, not longer.
+    /// The descriptor, valid while this value is borrowed.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn descriptor(&self) -> Borrowed<'_> {
         match &self.held {

@@ -1,8 +1,8 @@
-//! Which table files have a descriptor. Each pool keeps a bounded number: the files that were read
-//! lately.
+//! The descriptors of table files. Each pool keeps a bounded number open: those of the files that
+//! were read most recently.
 //!
 //! ```text
-//!   PooledFile   path, length and which file it was at first          any number   (file.rs)
+//!   PooledFile   path, length and identity of the first opening            any number   (file.rs)
 //!     └─ Slot    a Descriptor, open or closed                                     (word.rs)
 //!   DescriptorPool                                                                (pool.rs)
 //!     └─ Ring    the open slots, swept by a clock's hand             at most `capacity`
@@ -13,10 +13,10 @@
 //! * A read of an open file takes no lock. A read of a closed one opens it again, under a lock of
 //!   that file alone.
 //! * Room is made before a file is opened: the hand takes the first descriptor that was not used
-//!   since the hand passed it and that nobody is using. If all are in use, the pool exceeds its
-//!   capacity by at most the number of reading threads: a read never waits for another read. A
-//!   thread that reads many files at once keeps to that too: when there is no room it lets its
-//!   reads in flight end before it opens another file.
+//!   since the hand passed it and that is not in use. If all are in use, the pool exceeds its
+//!   capacity by at most the number of reading threads, because a read never waits for another
+//!   read. A thread that reads many files at once also keeps this bound: when there is no room it
+//!   lets its reads in flight end before it opens another file.
 //! * A file that is opened again must be the one of the first opening: by device, inode and length,
 //!   on Windows by its times and length.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
@@ -25,7 +25,7 @@
 //! If the process has no descriptor left, idle ones of every pool are closed before an opening
 //! fails ([`with_descriptor`]).
 //!
-//! Absent on purpose: waiting for a descriptor; knowing what is in the files.
+//! Absent on purpose: waiting for a descriptor; knowledge of what the files contain.
 
 mod file;
 mod held;
@@ -46,11 +46,11 @@ pub(super) use urings::MakeUring;
 
 /// When the system has no descriptor left, each pool closes this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
-/// An opening is tried so often: other threads may take the descriptors that were closed for it.
+/// Attempts to open a file, because other threads may take the descriptors that were closed for it.
 const ATTEMPTS: usize = 64;
 
-/// Runs `open`, which takes a descriptor. If the process or the system has none left, table files
-/// that nobody is reading are closed.
+/// Runs `open`, which takes a descriptor. If the process or the system has none left, closes table
+/// files that are not being read, and tries again.
 pub(super) fn with_descriptor<T>(open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     retry_after_closing(open, || {
         let pools: Vec<_> = lock(POOLS.get()).iter().filter_map(Weak::upgrade).collect();

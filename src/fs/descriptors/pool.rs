@@ -1,4 +1,4 @@
-//! [`DescriptorPool`]: which of its files have a descriptor at the moment.
+//! [`DescriptorPool`]: decides which of its files have a descriptor at the moment.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,10 +11,11 @@ use crate::fs::limits::open_files_limit;
 use crate::fs::system;
 use crate::sync::{PerProcess, Process, lock};
 
-/// A larger bound would be of no use, and tables of the system grow with it.
+/// A larger bound would have no use, and tables of the system grow with it.
 pub(super) const MOST_FILES: u64 = 1 << 20;
 
-/// Bounds how many descriptors table files have open together. Any number of files share a pool.
+/// A bound on the descriptors that table files have open together. Any number of files share a
+/// pool.
 ///
 /// ```
 /// use maypole::fs::{DescriptorPool, Fs, RealFs};
@@ -34,29 +35,30 @@ pub(super) const MOST_FILES: u64 = 1 << 20;
 /// ```
 pub struct DescriptorPool {
     capacity: AtomicUsize,
-    /// A forked child opens nothing through it: another thread may have held its lock.
+    /// A forked child opens nothing through the pool, because another thread may have held its
+    /// lock.
     pub(super) process: Process,
     pub(super) ring: Mutex<Ring>,
-    /// Whether the last opening found no room. A hint: see [`DescriptorPool::has_room`].
+    /// Whether the last opening found no room. This is a hint: see [`DescriptorPool::has_room`].
     crowded: AtomicBool,
     pub(super) reopened: AtomicU64,
 }
 
 #[derive(Default)]
 pub(super) struct Ring {
-    /// The open slots. Each knows its position.
+    /// The open slots. Each stores its position.
     pub(super) slots: Vec<Arc<Slot>>,
     hand: usize,
-    /// Files that are being opened: room was made for them.
+    /// Files that are being opened and for which room was made.
     pub(super) opening: usize,
     pub(super) urings: Urings,
 }
 
 pub(super) struct Slot {
     pub descriptor: Descriptor,
-    /// Whether it was used since the hand last passed it.
+    /// Whether the slot was used since the hand last passed it.
     pub used: AtomicBool,
-    /// The index in the ring. Guarded by the ring's mutex.
+    /// The slot's index in the ring. Guarded by the ring's mutex.
     position: AtomicUsize,
 }
 
@@ -77,7 +79,7 @@ impl Slot {
 }
 
 impl DescriptorPool {
-    /// A pool for `capacity` descriptors.
+    /// A pool of at most `capacity` descriptors.
     pub fn new(capacity: usize) -> Arc<DescriptorPool> {
         let pool = Arc::new(DescriptorPool {
             capacity: AtomicUsize::new(capacity),
@@ -93,7 +95,7 @@ impl DescriptorPool {
     }
 
     /// The pool of all databases that have none of their own. Each call sets its capacity to half
-    /// of the descriptors that the process may have at that moment.
+    /// of the process's limit on descriptors at that moment.
     pub fn shared() -> Arc<DescriptorPool> {
         let capacity = (open_files_limit().soft.min(2 * MOST_FILES) / 2).max(1) as usize;
         let shared = SHARED.get();
@@ -101,14 +103,14 @@ impl DescriptorPool {
         Arc::clone(shared)
     }
 
-    /// How many descriptors its files may have. Files that are being read at one moment may have
-    /// more.
+    /// The number of descriptors that the files of the pool may have. Files that are being read at
+    /// one moment may exceed it.
     pub fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// How many descriptors its files have, without those that are kept for good. 0 in a forked
-    /// child.
+    /// The number of descriptors of the pool's files, without those that are kept for good. 0 in a
+    /// forked child.
     pub fn open_files(&self) -> usize {
         if !self.process.is_current() {
             return 0;
@@ -116,7 +118,7 @@ impl DescriptorPool {
         lock(&self.ring).slots.len()
     }
 
-    /// How often a file was opened again that had lost its descriptor.
+    /// How many times a file was opened again after it had lost its descriptor.
     pub fn reopened(&self) -> u64 {
         self.reopened.load(Ordering::Relaxed)
     }
@@ -130,7 +132,7 @@ impl DescriptorPool {
         self.process.check()?;
         let room = Room::new(self);
         let (descriptor, value) = open()?;
-        // Pinned before it is in the ring, so that the hand does not take it before its first use.
+        // Pinned before it enters the ring, so that the hand does not take it before its first use.
         let Ok(pinned) = slot.descriptor.install(descriptor) else {
             unreachable!("a slot is opened by one thread at a time, when it is closed")
         };
@@ -138,8 +140,8 @@ impl DescriptorPool {
         Ok((pinned, value))
     }
 
-    /// Whether one more file can be opened within the capacity. Where not, a caller that holds
-    /// descriptors gives one up before it takes another.
+    /// Whether one more file can be opened within the capacity. If not, a caller that holds
+    /// descriptors must give one up before it takes another.
     pub(in crate::fs) fn has_room(&self) -> bool {
         if !self.crowded.load(Ordering::Relaxed) {
             return true;
@@ -152,7 +154,7 @@ impl DescriptorPool {
         has_room
     }
 
-    /// Takes the slot out of the ring, if it is there.
+    /// Takes the slot out of the ring, if it is in it.
     pub(super) fn forget(&self, slot: &Arc<Slot>) {
         let mut ring = lock(&self.ring);
         let position = slot.position.load(Ordering::Relaxed);
@@ -161,7 +163,7 @@ impl DescriptorPool {
         }
     }
 
-    /// Closes up to `count` descriptors that nobody is using; answers how many.
+    /// Closes up to `count` descriptors that are not in use. Returns their number.
     pub(in crate::fs) fn close_idle(&self, count: usize) -> usize {
         let mut closed = Vec::new();
         let mut ring = lock(&self.ring);
@@ -175,7 +177,7 @@ impl DescriptorPool {
 impl Drop for DescriptorPool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // The memory of a ring of the kernel is the parent's alone: a child has not even the
+            // The memory of a kernel ring belongs to the parent: a child does not even have the
             // addresses.
             let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(ring));
@@ -193,13 +195,12 @@ impl fmt::Debug for DescriptorPool {
 }
 
 impl Ring {
-    /// How many descriptors count.
+    /// The number of descriptors that count towards the capacity.
     fn descriptors(&self) -> usize {
         self.slots.len() + self.opening + self.urings.count()
     }
 
-    /// Takes out idle descriptors until no more than `capacity` count. `false` if the others are in
-    /// use.
+    /// Takes out idle descriptors until at most `capacity` count. `false` if the others are in use.
     pub(super) fn make_room(
         &mut self,
         capacity: usize,
@@ -214,8 +215,8 @@ impl Ring {
         true
     }
 
-    /// Takes out a descriptor that nobody is using, if there is one. The hand goes round twice: the
-    /// first time it may only clear the marks of use.
+    /// Takes out a descriptor that is not in use, if there is one. The hand goes round twice,
+    /// because the first round may only clear the marks of use.
     fn take_idle(&mut self) -> Option<system::Descriptor> {
         for _ in 0..2 * self.slots.len() {
             self.hand %= self.slots.len();
@@ -244,7 +245,7 @@ impl Ring {
     }
 }
 
-/// Room for one descriptor of a pool, while its file is being opened.
+/// A reservation for one descriptor of a pool, while its file is being opened.
 struct Room<'a>(&'a DescriptorPool);
 
 impl<'a> Room<'a> {
@@ -257,7 +258,7 @@ impl<'a> Room<'a> {
                 pool.crowded.store(true, Ordering::Relaxed);
             }
         }
-        // `closed` is dropped here, not under the lock.
+        // `closed` is dropped here, after the lock.
         Room(pool)
     }
 

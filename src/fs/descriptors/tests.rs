@@ -1,5 +1,5 @@
-//! Files beyond the capacity, from one thread and from many; files that are no longer what they
-//! were.
+//! Files beyond the capacity, from one thread and from many; files that have changed since their
+//! first opening.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::fs::system::DEVICE_ERROR;
 use crate::fs::{Fs, RandomAccessFile, RealFs};
 
-/// `count` files of one pool, of 64 bytes each: their number, again and again.
+/// `count` files of one pool, each with 64 bytes that equal its number.
 fn files(dir: &Path, count: usize, pool: &Arc<DescriptorPool>) -> Vec<Arc<dyn RandomAccessFile>> {
     let open = |n: usize| {
         let path = dir.join(n.to_string());
@@ -71,7 +71,7 @@ fn threads_that_read_and_evict_each_others_files_read_the_right_bytes() {
                 for step in 0..3000 {
                     let n = (step * (thread + 2) + step / 7) % files.len();
                     assert_eq!(read(&*files[n]).unwrap(), [n as u8; 64]);
-                    // One more for each other thread that is reading.
+                    // Each other reading thread may hold one more.
                     assert!(pool.open_files() <= 2 + 4);
                 }
             });
@@ -79,7 +79,7 @@ fn threads_that_read_and_evict_each_others_files_read_the_right_bytes() {
     });
     read(&*files[0]).unwrap();
     read(&*files[1]).unwrap();
-    assert!(pool.open_files() <= 2, "nobody reads any more: {pool:?}");
+    assert!(pool.open_files() <= 2, "no reader is left: {pool:?}");
 }
 
 #[test]
@@ -101,15 +101,15 @@ fn a_file_that_is_kept_outlives_its_name_and_leaves_its_place_to_others() {
     assert!(files[2].keep_open().is_err());
 }
 
-/// Opened by its name alone, a table that somebody put in the place of another would be read with
-/// the index of the first.
+/// If files were opened by name alone, a table that was put in the place of another would be read
+/// with the index of the first.
 #[test]
 fn another_file_in_the_place_of_the_first_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let pool = DescriptorPool::new(1);
     let files = files(dir.path(), 3, &pool);
     let path = |n: usize| dir.path().join(n.to_string());
-    // Of the same length; and the same file, but longer.
+    // One file is replaced by another of the same length, one is the same file but longer.
     fs::write(dir.path().join("new"), [9; 64]).unwrap();
     fs::rename(dir.path().join("new"), path(0)).unwrap();
     fs::OpenOptions::new().write(true).open(path(1)).unwrap().set_len(65).unwrap();
@@ -124,7 +124,7 @@ fn another_file_in_the_place_of_the_first_is_named() {
     assert_eq!(read(&*files[2]).unwrap(), [2; 64]);
 }
 
-/// A read that fails leaves nothing behind that counts as open.
+/// A failed read must leave no file that counts as open.
 #[test]
 fn openings_that_fail_take_no_room() {
     let dir = tempfile::tempdir().unwrap();

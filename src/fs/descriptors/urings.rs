@@ -1,14 +1,15 @@
-//! The rings of the kernel that a pool's readers share. Each costs a descriptor.
+//! The kernel rings that a pool's readers share. Each costs a descriptor.
 //!
 //! ```text
-//!   lend ─► an idle ring                                  ─► LentUring ─► still good: idle again
+//!   lend ─► an idle ring                                  ─► LentUring ─► reusable: idle again
 //!       └─► none is idle: a new one, within the bound               └─► a panic, a failure: closed
 //!       └─► the bound is reached, or the kernel refuses: none
 //! ```
 //!
-//! * A ring serves one call at a time. Nobody waits for one: whoever waits could hold what the
-//!   ring's user needs to go on. The caller reads by threads instead.
-//! * A kernel or a sandbox that refuses a ring is not asked again. A lack of descriptors passes.
+//! * A ring serves one call at a time. No call waits for a ring, because the waiting call could
+//!   hold descriptors that the ring's user needs to continue. It reads by threads instead.
+//! * After a kernel or a sandbox has refused a ring, no other is requested. A lack of descriptors
+//!   is temporary and does not count as a refusal.
 //! * When the pool's last reader is dropped, so are the idle rings.
 
 use std::io;
@@ -18,12 +19,13 @@ use super::{is_exhausted, with_descriptor};
 use crate::fs::overlapped::Uring;
 use crate::sync::lock;
 
-/// Rings of one pool, at most. All together have 2048 reads in flight, more than devices gain from.
+/// Rings of one pool, at most. Together they allow 2048 reads in flight, more than devices gain
+/// from.
 const MOST_URINGS: usize = 32;
-/// Files keep the rest of the pool. A pool that is smaller than this has no ring.
+/// The rest of the pool is for files. A pool with fewer descriptors has no ring.
 const DESCRIPTORS_PER_URING: usize = 8;
 
-/// How a ring is made: [`Uring::new`], but for tests.
+/// The function that creates a ring: [`Uring::new`], except in tests.
 pub(in crate::fs) type MakeUring = fn() -> io::Result<Uring>;
 
 #[derive(Default)]
@@ -45,14 +47,14 @@ impl Urings {
     }
 }
 
-/// A ring that is the caller's alone.
+/// A ring for exclusive use by the caller.
 pub(in crate::fs) struct LentUring<'a> {
     pool: &'a DescriptorPool,
     uring: Option<Uring>,
 }
 
 impl DescriptorPool {
-    /// One more reader, which may ask for rings.
+    /// Counts one more reader, which may request rings.
     pub(in crate::fs) fn add_reader(&self) {
         if self.process.is_current() {
             lock(&self.ring).urings.readers += 1;
@@ -73,7 +75,7 @@ impl DescriptorPool {
         drop(idle);
     }
 
-    /// A ring that is idle, or a new one that `make` makes. `None` if there is none to be had.
+    /// An idle ring, or a new one from `make`. `None` if neither is available.
     pub(in crate::fs) fn lend_uring(&self, make: MakeUring) -> Option<LentUring<'_>> {
         let mut closed = Vec::new();
         let mut ring = lock(&self.ring);
@@ -96,7 +98,7 @@ impl DescriptorPool {
         Some(lent)
     }
 
-    /// How many rings it has, idle and lent.
+    /// The number of rings, idle and lent.
     #[cfg(all(test, not(loom), target_os = "linux"))]
     pub(in crate::fs) fn urings(&self) -> usize {
         lock(&self.ring).urings.count()
@@ -113,7 +115,7 @@ impl DescriptorPool {
 }
 
 impl LentUring<'_> {
-    /// Leaves the ring to `work`, which gives it back if it is still good.
+    /// Passes the ring to `work`, which returns it if it is reusable.
     pub fn use_for(mut self, work: impl FnOnce(Uring) -> Option<Uring>) {
         self.uring = self.uring.take().and_then(work);
     }

@@ -1,12 +1,12 @@
-//! One descriptor that is opened and closed, and the number of its users. Some threads each have a
-//! word of it.
+//! One descriptor that is opened and closed, and the number of its users. Its state is in several
+//! words, each of which serves some of the threads.
 //!
 //! ```text
 //!   63      62 … 32        31 … 0
 //!   open  | pins         | descriptor
 //!
-//!   pin         the thread's word + one pin; if it was not open: − one pin again, and once more
-//!               under the lock
+//!   pin         the thread's word + one pin; if it was not open: − one pin again, and a second
+//!               attempt under the lock
 //!   unpin       the word − one pin
 //!
 //!   under the lock
@@ -15,16 +15,16 @@
 //!               if a word has pins: the words before it are opened again
 //! ```
 //!
-//! Invariant: while nobody holds the lock, all words are open with one descriptor, or all are closed.
+//! Invariant: while the lock is free, all words are open with one descriptor, or all are closed.
 //!
 //! Why a pinned descriptor stays open: only `take_idle` takes it out, and it must close every word
-//! first. It compares the whole of a word, so it closes one only while that counts no pin. A later
-//! pin finds the word closed.
+//! first. It compares the whole word, so it closes a word only while the word counts no pin. A
+//! later pin finds the word closed.
 //!
-//! A pin costs two additions to a line that few threads write, and no lock. With one word for all,
+//! A pin costs two additions to a line that few threads write, and no lock. With a single word,
 //! each thread fetched its line from the processor that had read the same file last
-//! (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a guard of [`crate::sync`]:
-//! nothing else must wait while a pinned descriptor waits for its device.
+//! (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a guard of [`crate::sync`],
+//! because nothing else must wait while a pinned descriptor waits for its device.
 
 use crate::fs::system::{self, Borrowed};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -32,23 +32,23 @@ use crate::sync::{Mutex, lock, thread_index};
 
 const OPEN: u64 = 1 << 63;
 const ONE_PIN: u64 = 1 << 32;
-/// Closed words have pins too: of threads that are about to find out.
+/// Closed words count pins too: those of threads that are about to find the word closed.
 const PINS: u64 = OPEN - ONE_PIN;
 
-/// Threads that use a file at one time mostly have a word each. More would take more memory of each
-/// table.
+/// Threads that use a file at the same time mostly have a word each. More words would take more
+/// memory for each table.
 const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// The word of some threads, alone on its line. It knows a descriptor by its number.
+/// The word of some threads, alone on its cache line. It stores a descriptor as its number.
 #[repr(align(64))]
 struct Word(AtomicU64);
 
 impl Word {
-    /// The descriptor, which stays open until [`Word::unpin`]. `None`, and no pin, if there is
-    /// none.
+    /// The descriptor, which stays open until [`Word::unpin`]. `None`, without a pin, if the word
+    /// is closed.
     #[inline]
     fn pin(&self) -> Option<u32> {
-        // Acquire: whoever opened the descriptor did so before.
+        // Acquire: the opening of the descriptor came before.
         let before = self.0.fetch_add(ONE_PIN, Ordering::Acquire);
         if before & OPEN != 0 {
             return Some(before as u32);
@@ -59,24 +59,24 @@ impl Word {
 
     #[inline]
     fn unpin(&self) {
-        // Release: the use of the descriptor comes before whoever closes it.
+        // Release: the use of the descriptor comes before its closing.
         self.0.fetch_sub(ONE_PIN, Ordering::Release);
     }
 
-    /// The word is closed.
+    /// Opens the word, which is closed.
     fn open(&self, descriptor: u32) {
-        // An addition, as others may add pins.
+        // An addition, because other threads may add pins.
         let before = self.0.fetch_add(OPEN | u64::from(descriptor), Ordering::Release);
         debug_assert_eq!(before & !PINS, 0);
     }
 
-    /// Closes the word, if it is open and nobody has pinned it.
+    /// Closes the word, if it is open and not pinned.
     fn close_idle(&self) -> Option<u32> {
         let word = self.0.load(Ordering::Relaxed);
         if word & OPEN == 0 || word & PINS != 0 {
             return None;
         }
-        // Acquire: everybody's use of the descriptor comes before its closing.
+        // Acquire: every use of the descriptor comes before its closing.
         let closed = self.0.compare_exchange(word, 0, Ordering::Acquire, Ordering::Relaxed);
         closed.ok().map(|word| word as u32)
     }
@@ -111,14 +111,14 @@ impl Words {
         Some((word, number))
     }
 
-    /// The word may be closed only for the moment in which somebody looks whether all are idle.
+    /// Tries again under the lock. The word may be closed only while `take_idle` checks the others.
     #[cold]
     fn pin_unchanging(&self, word: &Word) -> Option<u32> {
         let _unchanging = lock(&self.changes);
         word.pin()
     }
 
-    /// Takes `descriptor` in and pins it. `None` if there is one already.
+    /// Stores `descriptor` and pins it. `None` if there is one already.
     fn install(&self, thread: usize, descriptor: u32) -> Option<&Word> {
         let _unchanging = lock(&self.changes);
         if self.is_open() {
@@ -129,10 +129,10 @@ impl Words {
         word.pin().map(|_| word)
     }
 
-    /// Takes the descriptor out, if there is one and nobody has pinned it.
+    /// Takes the descriptor out, if there is one and it is not pinned.
     fn take_idle(&self) -> Option<u32> {
         let _unchanging = lock(&self.changes);
-        // To close some words and open them again would send their users to the lock.
+        // Closing some words and opening them again would send their users to the lock.
         if self.words.iter().any(|word| word.is_pinned()) {
             return None;
         }
@@ -146,7 +146,7 @@ impl Words {
         Some(number)
     }
 
-    /// While somebody looks whether all words are idle, an open one may seem closed.
+    /// Call under the lock: an open word may seem closed while `take_idle` checks the others.
     fn is_open(&self) -> bool {
         self.words[0].is_open()
     }
@@ -157,7 +157,7 @@ impl Words {
 /// Invariant: open words hold the number of a descriptor that this value owns.
 pub(super) struct Descriptor(Words);
 
-/// Keeps a descriptor open.
+/// A pin, which keeps a descriptor open.
 pub(super) struct Pinned<'a> {
     word: &'a Word,
     descriptor: Borrowed<'a>,
@@ -177,7 +177,7 @@ impl Descriptor {
         self.0.pin(thread_index()).map(|(word, number)| self.pinned(word, number))
     }
 
-    /// Takes `descriptor` in and pins it. Gives it back if there is one already.
+    /// Stores `descriptor` and pins it. Returns it if there is one already.
     pub fn install(
         &self,
         descriptor: system::Descriptor,
@@ -188,30 +188,30 @@ impl Descriptor {
         }
     }
 
-    /// Takes the descriptor out if nobody uses it. The caller closes it.
+    /// Takes the descriptor out if it is not in use. The caller closes it.
     pub fn take_idle(&self) -> Option<system::Descriptor> {
-        // SAFETY: by the invariant the number is of a descriptor that this value owned, and with
-        // `take_idle` every word has forgotten it.
+        // SAFETY: by the invariant the number is that of a descriptor that this value owned, and
+        // after `take_idle` no word holds it.
         self.0.take_idle().map(|number| unsafe { system::own(number) })
     }
 
-    /// `word` is one of this descriptor's, and counts a pin for the answer.
+    /// `word` belongs to this descriptor, and counts a pin for the returned value.
     fn pinned<'a>(&'a self, word: &'a Word, number: u32) -> Pinned<'a> {
-        // SAFETY: by the invariant the number is of an open descriptor. It stays open while its pin
-        // is counted, which is given up when the answer is dropped; and the answer lends it no
-        // longer than it lives itself (`descriptor`).
+        // SAFETY: by the invariant the number is that of an open descriptor. It stays open while
+        // its pin is counted, which ends when the returned value is dropped; and that value lends
+        // it no longer than it lives itself (`descriptor`).
         Pinned { word, descriptor: unsafe { system::lend(number) } }
     }
 }
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // Only a pin that was never given up keeps it here (`Pinned::forever`): nobody can have any
-        // other, since each borrows this value. For the same reason no word is changing.
+        // Only a pin that was never released keeps it here (`Pinned::forever`): no other pin can
+        // exist, because each borrows this value. For the same reason no word is changing.
         let word = self.0.words[0].0.load(Ordering::Relaxed);
         if word & OPEN != 0 {
-            // SAFETY: by the invariant the number is of a descriptor that this value owns, and the
-            // value ends here.
+            // SAFETY: by the invariant the number is that of a descriptor that this value owns, and
+            // the value ends here.
             drop(unsafe { system::own(word as u32) });
         }
     }
@@ -223,7 +223,7 @@ impl Pinned<'_> {
         std::mem::forget(self);
     }
 
-    /// For as long as this value is borrowed, not longer.
+    /// The descriptor, valid while this value is borrowed.
     #[inline]
     pub fn descriptor(&self) -> Borrowed<'_> {
         self.descriptor
@@ -247,8 +247,8 @@ mod models {
     use super::*;
     use crate::sync::check_model;
 
-    /// Descriptors of a model by number: whether each is open. Loom reports a use that no order
-    /// puts before the closing.
+    /// The descriptors of a model, indexed by number: whether each is open. Loom reports a use that
+    /// is not ordered before the closing.
     struct Table(Vec<UnsafeCell<bool>>);
 
     // SAFETY: loom checks every access.
@@ -308,7 +308,7 @@ mod models {
         }
     }
 
-    /// A thread that closes the descriptor if nobody uses it.
+    /// A thread that closes the descriptor if it is not in use.
     fn evictor(model: &Arc<Model>) -> thread::JoinHandle<()> {
         let model = model.clone();
         thread::spawn(move || model.evict())
@@ -325,7 +325,7 @@ mod models {
             model.read(0, 2);
             reader.join().unwrap();
             evictor.join().unwrap();
-            // No pin was lost: what is open can be closed.
+            // No pin was lost: an open descriptor can be closed.
             model.evict();
             for word in &model.words.words {
                 assert_eq!(word.0.load(Ordering::Relaxed), 0);
@@ -357,13 +357,13 @@ mod models {
             let kept = keeper.join().unwrap();
             evictor.join().unwrap();
             assert_eq!(model.words.is_open(), kept);
-            // Who finds no descriptor finds none by whichever word.
+            // If one word has no descriptor, no word has.
             assert_eq!(model.words.pin(0).is_some(), kept);
         });
     }
 
-    /// Who finds no descriptor opens one, and it must be the only one. So a look whether all words
-    /// are idle hides a descriptor that is in use from nobody.
+    /// A thread that finds no descriptor opens one, and it must be the only one. So the check
+    /// whether all words are idle must never make an open descriptor look closed.
     #[test]
     fn loom_what_one_word_has_pinned_is_found_by_every_other() {
         check_model(|| {

@@ -41,7 +41,7 @@ impl WritableFile for FaultWritableFile {
         let admitted = self.control.admit(Operation::Sync, self.inner.path());
         self.sync_failed |= admitted.is_err();
         admitted?;
-        // The pages of the failed sync are marked clean: there is nothing to sync any more.
+        // The pages of the failed sync are marked clean, so there is nothing left to sync.
         if self.sync_failed { self.inner.flush() } else { self.inner.sync() }
     }
 
@@ -74,8 +74,8 @@ impl RandomAccessFile for FaultRandomAccessFile {
         self.inner.path()
     }
 
-    /// Many at once are read in their order: the n-th call is the same in every run. And not
-    /// through the descriptor: that would pass the rules by.
+    /// `false`, so that several reads at once run in order and the n-th call is the same in every
+    /// run, and so that none goes through the descriptor, which would bypass the rules.
     fn waits_for_device(&self) -> bool {
         false
     }

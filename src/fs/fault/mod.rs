@@ -2,10 +2,10 @@
 //!
 //! Every call passes [`Control::admit`]: it counts the call, runs the hook before anything changes,
 //! and decides whether the call fails. A test runs its workload once to count the calls, then once
-//! for each call to fail it. [`FaultFs`] shows it.
+//! for each call to fail it, as in the example of [`FaultFs`].
 //!
 //! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
-//! report success. So the next crash shows whether code has retried a sync.
+//! report success. So the next crash exposes code that retries a sync.
 
 mod files;
 mod rules;
@@ -19,7 +19,7 @@ use files::{FaultRandomAccessFile, FaultWritableFile};
 use rules::{Control, Hook, Rule};
 pub use rules::{Fault, Operation, Target};
 
-/// Wraps a file system and fails the calls that it is told to fail. Clones share the instructions.
+/// Wraps a file system and fails chosen calls. Clones share the choices.
 ///
 /// ```
 /// use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target, write_atomic};
@@ -41,7 +41,7 @@ pub struct FaultFs {
 }
 
 impl FaultFs {
-    /// Passes every call to `inner` until it is told to fail one.
+    /// Passes every call to `inner` until a method makes one fail.
     pub fn new(inner: Arc<dyn Fs>) -> FaultFs {
         FaultFs { inner, control: Arc::default() }
     }
@@ -56,8 +56,8 @@ impl FaultFs {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: true, fault });
     }
 
-    /// As [`FaultFs::fail_from`], but only for files whose names end in `name_end`. Other calls are
-    /// not counted for `nth`.
+    /// As [`FaultFs::fail_from`], but only for files whose names end in `name_end`. `nth` does not
+    /// count other calls.
     pub fn fail_files_from(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end, calls_before: nth, forever: true, fault });
     }
@@ -66,24 +66,24 @@ impl FaultFs {
         self.control.state().rules.push(rule);
     }
 
-    /// Fails no call from now on: the disk has space again, the device is back.
+    /// Fails no call from now on, as when the disk has space again or the device is back.
     pub fn heal(&self) {
         self.control.state().rules.clear();
     }
 
-    /// How many calls were made so far, failed ones included.
+    /// The number of calls so far, failed ones included.
     pub fn calls(&self, target: Target) -> u64 {
         self.control.state().calls(target)
     }
 
-    /// How many calls were made to fail so far.
+    /// The number of calls that were made to fail so far.
     pub fn faults(&self) -> u64 {
         self.control.state().faults
     }
 
-    /// Calls `hook` before every call that can change what a crash leaves. It gets the number of
-    /// such calls so far. The hook may take an image of the wrapped file system. It must not use
-    /// this one: that would call the hook again.
+    /// Calls `hook` before every call that can change what a crash leaves. The hook gets the number
+    /// of such calls so far. It may take an image of the wrapped file system. It must not use this
+    /// one, because that would call the hook again.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
         self.control.state().hook = Some(Hook(Arc::new(hook)));
     }

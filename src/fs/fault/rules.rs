@@ -37,7 +37,7 @@ pub enum Operation {
     ReadExactAt,
 }
 
-/// How many operations there are.
+/// The number of operations.
 const OPERATIONS: usize = Operation::ReadExactAt as usize + 1;
 
 impl Operation {
@@ -66,7 +66,7 @@ impl Operation {
     }
 }
 
-/// Which calls are counted and may fail.
+/// The calls that are counted and may fail.
 ///
 /// ```
 /// use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
@@ -118,8 +118,8 @@ pub enum Fault {
     Io,
     /// The call does nothing; no space is left (ENOSPC).
     NoSpace,
-    /// An append writes the first half of its bytes; then no space is left. On every other call the
-    /// same as `NoSpace`.
+    /// An append writes the first half of its bytes; then no space is left. On every other call
+    /// this is the same as `NoSpace`.
     ShortWrite,
 }
 
@@ -147,7 +147,7 @@ pub(super) struct FaultState {
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) target: Target,
-    /// Only files whose names end in this; "": all files.
+    /// Only files whose names end in this; "" for all files.
     pub(super) name_end: &'static str,
     pub(super) calls_before: u64,
     pub(super) forever: bool,
@@ -199,7 +199,7 @@ impl Control {
         lock(&self.state)
     }
 
-    /// Counts the call and decides whether it goes through.
+    /// Counts the call and decides whether it succeeds.
     pub(super) fn decide(&self, operation: Operation, path: &Path) -> Result<(), Fault> {
         let mut state = self.state();
         state.calls_of[operation as usize] += 1;
@@ -207,7 +207,7 @@ impl Control {
             let before = state.changes;
             state.changes += 1;
             if let Some(Hook(hook)) = state.hook.clone() {
-                // The hook may be slow and may ask for the counts.
+                // The hook may be slow and may read the counts.
                 drop(state);
                 hook(before, operation, path);
                 state = self.state();

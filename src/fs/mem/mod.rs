@@ -7,11 +7,12 @@
 //!   bytes of the file.
 //! * Each unsynced change to a directory survives or not, independently of the others. A rename
 //!   within one directory is one change.
-//! * Synced bytes survive if a name leads to them.
-//! * Zeros follow a log that is being written, in the image of a killed process too: the real file
-//!   system allocates logs ahead.
+//! * Synced bytes survive if the file still has a name.
+//! * Zeros follow a log that is being written, also in the image of a killed process, because the
+//!   real file system allocates logs ahead.
 //!
-//! Bytes that were appended but not flushed are in the buffer of the process, and in no image.
+//! Bytes that were appended but not flushed are in the buffer of the process, so they are in no
+//! image.
 
 mod power_loss;
 mod tree;
@@ -27,12 +28,12 @@ use crate::sync::lock;
 use power_loss::PowerLoss;
 use tree::{Change, Directory, File, FileNode, Node, Tree};
 
-/// So many zeros follow a log that is being written.
+/// The number of zeros that follow a log that is being written.
 const LOG_AHEAD_BYTES: usize = 5000;
 
 /// A file system in memory. Clones share it.
 ///
-/// Paths start at one root, with or without a `/` in front; `..` is refused. Directories can be
+/// Paths start at one root, with or without a leading `/`; `..` is rejected. Directories can be
 /// renamed only within their parent.
 ///
 /// ```
@@ -67,8 +68,8 @@ impl MemFs {
         MemFs::from_directories(directories)
     }
 
-    /// The image after the process is killed and the system lives on: everything that was flushed.
-    /// A crash of the image can still take what was not synced.
+    /// The image after the process is killed while the system continues: everything that was
+    /// flushed. A crash of the image can still lose the unsynced part.
     pub fn kill(&self) -> MemFs {
         let directories = lock(&self.tree).directories.iter().map(Directory::detached).collect();
         MemFs::from_directories(directories)

@@ -1,4 +1,4 @@
-//! Draws from a seed what a power loss leaves, by the rules of [`super`].
+//! Draws the image after a power loss from a seed, by the rules of [`super`].
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use crate::sync::lock;
 /// A block survives a power loss as a whole or not at all.
 const BLOCK_BYTES: usize = 4 << 10;
 
-/// Decides what a power loss leaves.
+/// Decides which changes a power loss leaves.
 pub struct PowerLoss {
     random: u64,
     block_survival_tenths: u64,
@@ -26,7 +26,7 @@ impl PowerLoss {
         loss
     }
 
-    /// The directory and its files as the power loss leaves them: all durable.
+    /// The directory and its files as the power loss leaves them, all durable.
     pub fn directory(&mut self, directory: &Directory) -> Directory {
         let mut entries = directory.durable.clone();
         for change in &directory.pending {

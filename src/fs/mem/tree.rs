@@ -1,4 +1,4 @@
-//! Files and directories in memory, as they are and as the disk has them.
+//! Files and directories in memory, in their current state and as the disk has them.
 //!
 //! ```text
 //! Tree (one mutex: every change happens under it, so that an image is one moment)
@@ -26,7 +26,7 @@ impl Default for Tree {
 }
 
 impl From<Vec<Directory>> for Tree {
-    /// No image holds a lock: the process that held it is gone.
+    /// The locks are left out, because the process that held them is gone.
     fn from(directories: Vec<Directory>) -> Tree {
         Tree { directories, held_locks: BTreeSet::new() }
     }
@@ -138,7 +138,8 @@ impl Node {
     }
 }
 
-/// A file, which open handles keep alive without a name. Its mutex is taken after the tree's.
+/// A file, which open handles keep alive after its name is removed. Its mutex is taken after the
+/// tree's.
 pub type FileNode = Arc<Mutex<File>>;
 
 #[derive(Debug, Clone, Default)]
@@ -146,7 +147,7 @@ pub struct File {
     /// Shared with images until the file grows.
     pub bytes: Arc<Vec<u8>>,
     pub synced_bytes: usize,
-    /// So many zeros follow the bytes in an image taken while the file is being written.
+    /// The number of zeros that follow the bytes in an image taken while the file is being written.
     pub zeros_behind: usize,
 }
 

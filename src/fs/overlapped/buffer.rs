@@ -4,8 +4,9 @@
 //!   ReadBuffer ─► ReadRequest ─► the kernel, or a thread ─► done(number, Ok(ReadBuffer))
 //! ```
 //!
-//! Whoever reads owns the memory meanwhile, so nothing can free it under the kernel. The bytes stay
-//! where they are when the value moves. So a block is read to where the cache keeps it.
+//! The reader owns the memory during the read, so nothing can free it under the kernel. The bytes
+//! stay where they are when the value moves, so a block is read directly to where the cache keeps
+//! it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -1,28 +1,28 @@
 //! Many reads in flight at one time.
 //!
-//! A device answers 64 reads in little more time than one. A caller that knows what it needs asks
-//! for all of it, and checks and decompresses each range while the others are on their way.
+//! A device completes 64 reads in little more time than one. A caller that knows what it needs
+//! requests all of it, and checks and decompresses each range while the others are in flight.
 //!
 //! ```text
 //!                            read_many
 //!                    ┌───────────┴────────────┐
-//!   files with a descriptor             all others, and what the ring could not read
-//!   a ring of the kernel                threads that call read_exact_at     (threads.rs)
+//!   files with a descriptor             all others, and reads that the ring could not finish
+//!   a kernel ring                       threads that call read_exact_at     (threads.rs)
 //!   (uring.rs: io_uring, Linux)         memory: one after the other
 //! ```
 //!
-//! * Every request is answered once, by the thread that called, before the call returns.
-//! * Errors are those of `read_exact_at`. The ring knows none of its own: a read that it cannot
-//!   finish (the device's error, the end of the file, a file system that refuses) is made again by
-//!   `read_exact_at`, which says what is wrong.
-//! * Whoever reads owns the buffer, and gives it to `done`. A ring takes requests as it has room for
-//!   them, so 64 buffers are enough for any number of them.
+//! * Every request is answered once, by the calling thread, before the call returns.
+//! * Errors are those of `read_exact_at`. The ring has no errors of its own: a read that it cannot
+//!   finish (the device's error, the end of the file, a file system that refuses) is repeated by
+//!   `read_exact_at`, which returns the error.
+//! * The reader owns the buffer, and passes it to `done`. A ring takes requests as it has room for
+//!   them, so 64 buffers are enough for any number of requests.
 //! * `read_many` neither returns nor unwinds while the kernel has a buffer.
-//! * No call waits for another call. It gets a ring that nobody uses, or none. The threads never
-//!   call `done`, and the caller reads too: a call ends even if the system refuses every thread.
+//! * No call waits for another call. It gets an idle ring, or none. The threads never call `done`,
+//!   and the caller reads too, so a call ends even if the system refuses every thread.
 //!
-//! Why threads where the ring is absent, and not one read after the other: a device needs many
-//! reads in flight to be quick, whoever makes them.
+//! Without a ring, threads read, rather than one read after the other, because a device needs many
+//! reads in flight to be fast.
 //!
 //! Absent on purpose: writes, cancelling, priorities; joining neighbouring ranges (the caller knows
 //! its blocks).
@@ -45,8 +45,8 @@ pub use buffer::ReadBuffer;
 use threads::Threads;
 pub(super) use uring::Uring;
 
-/// Reads many ranges of many files at one time. An open database owns one. It makes rings and
-/// threads when they are first needed; idle ones cost little, and are gone when it is dropped.
+/// Reads many ranges of many files at one time. An open database owns one. It creates rings and
+/// threads when they are first needed; idle ones cost little, and they end when it is dropped.
 ///
 /// ```
 /// use maypole::fs::{DescriptorPool, Fs, OverlappedReader, RealFs};
@@ -71,7 +71,7 @@ pub(super) use uring::Uring;
 /// ```
 pub struct OverlappedReader {
     pool: Arc<DescriptorPool>,
-    /// How a ring is made; `None`: by threads only.
+    /// The function that creates a ring; `None` to use threads only.
     make_uring: Option<MakeUring>,
     threads: Threads,
 }
@@ -79,18 +79,18 @@ pub struct OverlappedReader {
 /// A range of a file, and the memory for it. [`OverlappedReader`] has an example.
 #[derive(Debug)]
 pub struct ReadRequest<'a> {
-    /// What is read.
+    /// The file to read.
     pub file: &'a Arc<dyn RandomAccessFile>,
-    /// Where the range starts, in bytes.
+    /// The start of the range, in bytes.
     pub offset: u64,
-    /// Filled by the read. It is as long as the range.
+    /// The buffer that the read fills. It is as long as the range.
     pub buffer: ReadBuffer,
 }
 
 /// Receives the answers: the number of the request, and its bytes.
 type Done<'a> = dyn FnMut(usize, Result<ReadBuffer>) + 'a;
 
-/// A request on its way. `'r` is the time of one call.
+/// A request in flight. `'r` is the duration of one call.
 struct Part<'r> {
     number: usize,
     request: ReadRequest<'r>,
@@ -103,8 +103,8 @@ impl OverlappedReader {
         OverlappedReader::with(pool, Some(Uring::new))
     }
 
-    /// A reader that never asks the kernel for a ring. For sandboxes that end a process which does,
-    /// and to compare with.
+    /// A reader that never requests a ring from the kernel. For sandboxes that kill a process which
+    /// does, and for comparisons.
     pub fn by_threads(pool: &Arc<DescriptorPool>) -> OverlappedReader {
         OverlappedReader::with(pool, None)
     }
@@ -114,17 +114,18 @@ impl OverlappedReader {
         OverlappedReader { pool: Arc::clone(pool), make_uring, threads: Threads::default() }
     }
 
-    /// Reads every range, many at one time, in any order. Calls `done` for each when it is there,
-    /// with its place in `requests`. Returns when all have been answered. Reads go on while
-    /// `requests` makes the next one, from the third on.
+    /// Reads every range, many at one time, in any order. Calls `done` for each completed request,
+    /// with its index in `requests`. Returns when all have been answered. From the third request
+    /// on, reads continue while `requests` produces the next one.
     ///
-    /// `done` gets the error of one request as [`RandomAccessFile::read_exact_at`] returns it, and
-    /// the others as if nothing had happened. Other reads go on while `done` works. If it panics,
-    /// the panic goes on when no read is in flight any more; the other answers are lost.
+    /// `done` gets the error of one request as [`RandomAccessFile::read_exact_at`] returns it; this
+    /// does not affect the other requests. Other reads continue while `done` works. If it panics,
+    /// the panic continues when no read is in flight any more, and the other answers are lost.
     ///
     /// In a forked child every request gets [`Error::Forked`](crate::Error::Forked).
     ///
-    /// Any number of threads may call at one time. One request is read as by `read_exact_at`.
+    /// Any number of threads may call this at one time. A single request is read as by
+    /// `read_exact_at`.
     pub fn read_many<'r>(
         &self,
         requests: &mut dyn Iterator<Item = ReadRequest<'r>>,
@@ -166,7 +167,7 @@ impl fmt::Debug for OverlappedReader {
 }
 
 impl Part<'_> {
-    /// Reads by itself.
+    /// Reads the request without a ring.
     fn read(self, done: &mut Done<'_>) {
         let ReadRequest { file, offset, mut buffer } = self.request;
         let result = file.read_exact_at(offset, &mut buffer);
@@ -174,7 +175,7 @@ impl Part<'_> {
     }
 }
 
-/// The requests of one call, as a ring takes them and leaves them.
+/// The requests of one call, as a ring takes and returns them.
 struct Pass<'p, 'd, 'r, P> {
     pool: &'p DescriptorPool,
     parts: &'p mut P,
@@ -182,19 +183,19 @@ struct Pass<'p, 'd, 'r, P> {
     done: &'p mut Done<'d>,
 }
 
-/// Where a ring gets its reads from, and what becomes of them.
+/// The source of a ring's reads, which also receives their results.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 trait Reads<'r> {
-    /// The next read. `None` if there is no other one, or none before others have ended.
+    /// The next read. `None` if there is no further one, or none until others have ended.
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)>;
 
-    /// The ring has filled the buffer, or could not.
+    /// Receives a read that the ring has ended, with its buffer filled or not.
     fn ended(&mut self, part: Part<'r>, is_filled: bool);
 }
 
 impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
-        // The call holds descriptors: it must not take more and more beyond the capacity.
+        // The call holds descriptors, so it must not take more and more beyond the capacity.
         while !others_in_flight || self.pool.has_room() {
             let part = self.parts.next()?;
             match part.descriptor() {
@@ -216,7 +217,7 @@ impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
 impl<'r> Part<'r> {
     /// The file's descriptor, if a ring can read the range.
     fn descriptor(&self) -> Option<HeldDescriptor<'r>> {
-        // The kernel takes the offset −1 for the place where the last read of the descriptor ended.
+        // The kernel interprets the offset −1 as the end of the descriptor's last read.
         let ReadRequest { file, offset, buffer } = &self.request;
         let end = offset.checked_add(buffer.len() as u64)?;
         let is_possible = !buffer.is_empty() && i64::try_from(end).is_ok();

@@ -1,4 +1,4 @@
-//! In the place of `uring.rs` where the kernel has no such ring.
+//! Replaces `uring.rs` where the kernel has no such ring.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,5 +1,6 @@
-//! What every way of reading promises: by a ring (where the kernel has one), by threads, in memory.
-//! `read_exact_at`, one read after the other, is the oracle. What a ring adds is in `ring.rs`.
+//! The contract of every kind of reader: by a ring (where the kernel has one), by threads, in
+//! memory. `read_exact_at`, one read after the other, is the oracle. Tests of the ring alone are in
+//! `ring.rs`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ mod ring;
 
 type File = Arc<dyn RandomAccessFile>;
 
-/// Each way of reading, with its name. Where the kernel has no ring, two of them are one.
+/// Each kind of reader, with its name. Where the kernel has no ring, both are the same.
 fn readers(pool: &Arc<DescriptorPool>) -> [(&'static str, OverlappedReader); 2] {
     [("ring", OverlappedReader::new(pool)), ("threads", OverlappedReader::by_threads(pool))]
 }
@@ -34,7 +35,7 @@ fn request((file, offset, bytes): &Range) -> ReadRequest<'_> {
     ReadRequest { file, offset: *offset, buffer: ReadBuffer::new(*bytes) }
 }
 
-/// The answers of `reader`, in the order of the requests. Each must come once.
+/// The answers of `reader`, in the order of the requests. Each must arrive once.
 fn answers(reader: &OverlappedReader, ranges: &[Range]) -> Vec<Result<Vec<u8>>> {
     let mut found: Vec<Option<Result<Vec<u8>>>> = ranges.iter().map(|_| None).collect();
     let starts = RefCell::new(Vec::new());
@@ -61,7 +62,7 @@ fn one_by_one(ranges: &[Range]) -> Vec<Result<Vec<u8>>> {
     ranges.iter().map(read).collect()
 }
 
-/// With errors as their texts: they name the file, the operation, and what is wrong.
+/// The answers with errors as texts, which name the file, the operation, and the reason.
 fn comparable(answers: Vec<Result<Vec<u8>>>) -> Vec<Result<Vec<u8>, String>> {
     answers.into_iter().map(|answer| answer.map_err(|error| error.to_string())).collect()
 }
@@ -108,7 +109,7 @@ fn every_way_of_reading_answers_as_one_read_after_the_other() {
     let mut errors = 0;
     for seed in 0..40 {
         let random = &mut StdRng::seed_from_u64(seed);
-        // Of 20 files a pool of 8 closes the most. A pool of 4 has no ring.
+        // A pool of 8 closes most of 20 files. A pool of 4 has no ring.
         let pool = DescriptorPool::new([4, 8, 100][seed as usize % 3]);
         let mut files = Vec::new();
         let real = dir.path();
@@ -120,7 +121,7 @@ fn every_way_of_reading_answers_as_one_read_after_the_other() {
             files.extend(paths.iter().take(3).map(|path| fs.open(path).unwrap()));
         }
         files.push(fault.open(&dir.path().join("file 0")).unwrap());
-        // Only files with a descriptor, or of all kinds.
+        // Only files with a descriptor, or files of all kinds.
         let files = if seed % 2 == 0 { &files[23..69] } else { &files };
         for count in [0, 1, 2, random.random_range(3..64), 64, 65, random.random_range(66..500)] {
             let ranges = ranges(files, count, random);
@@ -163,7 +164,7 @@ fn many_threads_read_at_one_time_from_more_files_than_have_descriptors() {
     assert_eq!(pool.open_files(), 0);
 }
 
-/// A file that is read when somebody lets it, and knows how many read it at one time.
+/// A file whose reads wait for a permit, and which counts concurrent reads.
 #[derive(Debug)]
 struct Gate {
     path: PathBuf,
@@ -197,7 +198,7 @@ impl RandomAccessFile for Gate {
     }
 }
 
-/// Reads one after the other, these would wait for each other for ever.
+/// If they were read one after the other, these would wait for each other for ever.
 #[test]
 fn threads_read_at_one_time() {
     #[derive(Debug)]
@@ -250,7 +251,7 @@ fn a_panic_of_done_leaves_the_reader_usable() {
 fn a_panic_of_a_file_reaches_the_caller() {
     for (_, reader) in readers(&DescriptorPool::new(8)) {
         let (permit, gate) = Gate::new();
-        // For the three that are read, and for one more that may be.
+        // For the three that are read, and for a fourth that may be.
         (0..4).for_each(|_| permit.send(()).unwrap());
         let file: File = gate;
         let ranges: Vec<Range> =
@@ -289,7 +290,7 @@ fn each_read_is_counted_and_can_be_made_to_fail() {
     }
 }
 
-/// Databases come and go. Threads of theirs that stayed would add up.
+/// Databases are opened and closed. If their threads stayed, they would add up.
 #[test]
 fn threads_come_when_they_are_needed_and_end_with_the_reader() {
     let pool = DescriptorPool::new(8);
@@ -301,13 +302,13 @@ fn threads_come_when_they_are_needed_and_end_with_the_reader() {
     let ranges: Vec<Range> = (0..100).map(|_| (Arc::clone(&file), 0, 1)).collect();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| answers(&reader, &ranges).len());
-        // One of them has the gate, the others wait for it.
+        // One of them has the gate, and the others wait for it.
         eventually(|| gate.waiting.load(Ordering::SeqCst) == 17);
         assert_eq!(reader.threads.count(), 16);
         (0..100).for_each(|_| permit.send(()).unwrap());
         assert_eq!(reading.join().unwrap(), 100);
     });
-    // They wait for the next call, which takes them again.
+    // The threads wait for the next call, which uses them again.
     (0..100).for_each(|_| permit.send(()).unwrap());
     assert_eq!(answers(&reader, &ranges).len(), 100);
     assert_eq!(reader.threads.count(), 16);
@@ -338,7 +339,7 @@ fn an_error_names_the_file_and_hides_no_other_answer() {
     let paths = write_files(&RealFs, dir.path(), 30, &mut StdRng::seed_from_u64(5));
     let files: Vec<File> =
         paths.iter().map(|path| RealFs.open_pooled(path, &pool).unwrap()).collect();
-    // Nobody removes a table of an open database; but somebody did, and put another in its place.
+    // A table of an open database is never removed, but here it was removed and replaced.
     std::fs::remove_file(&paths[2]).unwrap();
     std::fs::copy(&paths[4], dir.path().join("new")).unwrap();
     std::fs::rename(dir.path().join("new"), &paths[3]).unwrap();

@@ -1,4 +1,4 @@
-//! Reads by threads: where there is no ring.
+//! Reads by threads, where there is no ring.
 //!
 //! ```text
 //!   caller ─► Batch: jobs ◄── helper threads: read into a buffer of their own, send it
@@ -6,11 +6,11 @@
 //!     └─────────┘  reads too while no answer is there, and calls `done` for all
 //! ```
 //!
-//! The caller reads too, although an answer that comes meanwhile then waits for the end of that
-//! read: where the system has the bytes in memory, it reads most of them before a thread has woken
-//! up.
+//! The caller reads too, although an answer that arrives meanwhile then waits for the end of that
+//! read: where the system has the bytes in memory, the caller reads most of them before a thread
+//! has woken up.
 //!
-//! A job owns its buffer and shares its file. A job that is done holds its file no more: when
+//! A job owns its buffer and shares its file. A finished job no longer holds its file: when
 //! `read_all` has returned, no thread has a file of it.
 
 use std::collections::VecDeque;
@@ -30,7 +30,8 @@ const MOST_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The threads of one reader. None before they are needed; all have ended when it is dropped.
+/// The threads of one reader. They start when they are needed; all have ended when the reader is
+/// dropped.
 #[derive(Default)]
 pub(super) struct Threads(pub(super) Arc<Shared>);
 
@@ -39,15 +40,15 @@ pub(super) struct Shared {
     /// A forked child has none of the threads.
     process: Process,
     state: Mutex<State>,
-    /// Signalled for each batch that a thread is to take, and at the end.
+    /// Signalled for each batch that a thread should take, and at the end.
     work: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// A batch stands here once for each thread that is to help with it.
+    /// A batch is here once for each thread that should help with it.
     batches: VecDeque<Arc<Batch>>,
-    /// Also of threads that have ended by themselves.
+    /// Includes threads that have already ended.
     handles: Vec<JoinHandle<()>>,
     threads: usize,
     /// Threads that wait for a batch.
@@ -62,7 +63,7 @@ struct Batch {
 }
 
 struct Job {
-    /// Of the request.
+    /// The number of the request.
     number: usize,
     file: Arc<dyn RandomAccessFile>,
     offset: u64,
@@ -72,7 +73,7 @@ struct Job {
 /// A job's number and its bytes, or the panic of the file.
 type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
-/// Takes the jobs out that nobody has begun, also when `done` panics.
+/// Takes out the jobs that have not begun, even when `done` panics.
 struct Closing<'a>(&'a Batch);
 
 impl Drop for Closing<'_> {
@@ -84,7 +85,7 @@ impl Drop for Closing<'_> {
 impl Threads {
     /// Reads every part and answers it. The parts in memory come first, in their order.
     pub fn read_all(&self, parts: Vec<Part<'_>>, done: &mut Done<'_>) {
-        // Mostly there are none: a ring has read them.
+        // Usually there are none, because a ring has read them.
         if parts.len() < 2 {
             parts.into_iter().for_each(|part| part.read(done));
             return;
@@ -115,7 +116,7 @@ impl Threads {
         lock(&self.0.state).threads
     }
 
-    /// Lets up to `count` threads help with `batch`. Fewer if the system refuses them.
+    /// Lets up to `count` threads help with `batch`, or fewer if the system refuses them.
     fn help(&self, batch: &Arc<Batch>, count: usize) {
         let mut state = lock(&self.0.state);
         for _ in 0..count.min(MOST_THREADS) {
@@ -134,8 +135,8 @@ impl Threads {
     }
 }
 
-/// The next answer. Those that are there come first: others read while they are worked on. Then the
-/// caller reads what nobody has begun.
+/// The next answer. Answers that have arrived come first, because other threads read while the
+/// caller works on them. Then the caller reads a part that no thread has begun.
 fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Answer {
     if let Ok(answer) = received.try_recv() {
         return answer;
@@ -143,17 +144,17 @@ fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Answer {
     let job = lock(&batch.jobs).pop_front();
     match job {
         Some(job) => (job.number, Ok(job.read())),
-        None => received.recv().expect("the batch has a sender, and lives"),
+        None => received.recv().expect("the batch is alive and has a sender"),
     }
 }
 
 impl Batch {
-    /// Reads until nothing is left to begin.
+    /// Reads until no job is left to begin.
     fn work(&self) {
         loop {
             let Some(job) = lock(&self.jobs).pop_front() else { return };
             let number = job.number;
-            // The caller goes on with the panic.
+            // The caller resumes the panic.
             let answer = catch_unwind(AssertUnwindSafe(|| job.read()));
             // The caller may have ended by a panic.
             let _ = self.answers.send((number, answer));
@@ -201,7 +202,7 @@ impl Shared {
 impl Drop for Threads {
     fn drop(&mut self) {
         if !self.0.process.is_current() {
-            // Not one of the handles, either: they would be detached.
+            // Not even one of the handles: the threads would be detached.
             return std::mem::forget(Arc::clone(&self.0));
         }
         let mut state = lock(&self.0.state);
@@ -210,7 +211,7 @@ impl Drop for Threads {
         drop(state);
         self.0.work.notify_all();
         for handle in handles {
-            // A thread of the pool does not panic: it catches what a file does.
+            // A thread of the pool does not panic, because it catches panics of a file.
             let _ = handle.join();
         }
     }

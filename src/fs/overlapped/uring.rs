@@ -1,5 +1,5 @@
-//! A ring of Linux' `io_uring`: reads go in, the kernel makes them at one time, and answers come
-//! out in any order.
+//! A ring of Linux' `io_uring`: reads are submitted, the kernel runs them concurrently, and they
+//! complete in any order.
 //!
 //! ```text
 //!   Reads::next ─► place 0 … 63 ─► submission queue ─► the kernel
@@ -9,19 +9,18 @@
 //!                   └─ a short read: its rest goes in again
 //! ```
 //!
-//! Two reads at a time are handed over, and what has ended is worked on. The kernel takes several µs
-//! for each: the device works meanwhile, and does not wait for the last one.
+//! Two reads at a time are submitted, then completed reads are processed. Submitting takes the
+//! kernel several µs for each read; the device works meanwhile, and does not wait for the last one.
 //!
-//! Why the kernel never writes to memory that is not the ring's:
+//! Why the kernel never writes to memory that the ring does not own:
 //!
-//! * A read in flight lies in its place. The place owns the buffer and keeps the file's descriptor
-//!   open. Nothing takes it out but its completion, after which the kernel does not write to the
-//!   buffer any more.
-//! * The places are a local variable of [`Uring::read_all`]. No caller can forget them. When they
-//!   are dropped, also by a panic of `ended`, they wait until the kernel has none of their reads.
-//!   If the kernel cannot be waited for, the process ends.
-//! * A read that was put into the submission queue and that the kernel has not taken is in nobody's
-//!   hands when `read_all` ends early. Then the ring is closed: only its next use would submit it.
+//! * A read in flight has a place, which owns the buffer and keeps the file's descriptor open. Only
+//!   its completion takes it out, after which the kernel does not write to the buffer any more.
+//! * The places are a local variable of [`Uring::read_all`], so no caller can forget them. When
+//!   they are dropped, also by a panic of `ended`, they wait until the kernel has none of their
+//!   reads. If the kernel cannot be waited for, the process ends.
+//! * When `read_all` ends early, a read may be in the submission queue that the kernel has not
+//!   taken. Then the ring is closed, because only its next use would submit that read.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -36,15 +35,15 @@ use super::{Part, ReadRequest, Reads};
 use crate::fs::HeldDescriptor;
 use crate::fs::block_buffer::{BlockBuffer, BlockRange};
 
-/// Reads in flight at one time. More gain nothing on a single device: it is kept full.
+/// Reads in flight at one time. More gain nothing on a single device, which is then busy.
 pub(super) const DEPTH: usize = 64;
-/// Reads that are handed over together.
+/// Reads that are submitted together.
 const TOGETHER: usize = 2;
 /// Larger block buffers are not kept for the next read.
 const MOST_KEPT_BYTES: usize = 16 << 10;
-/// A longer read is made in pieces, as a short read is: the queue has 32 bits for a length.
+/// A longer read is made in pieces, like a short read, because the queue has 32 bits for a length.
 const MOST_BYTES: usize = 1 << 30;
-/// How long the kernel is left alone when it has no memory for another read.
+/// The pause before the next attempt when the kernel has no memory for another read.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// A ring, with no read in flight and none in its queue.
@@ -56,23 +55,24 @@ pub(in crate::fs) struct Uring {
 
 impl Uring {
     /// # Errors
-    /// If the kernel has no such ring, or has one that is too old to read with (before 5.6); if a
-    /// sandbox forbids it; for want of memory or descriptors.
+    /// If the kernel has no such ring, or one that is too old for reads (before 5.6); if a sandbox
+    /// forbids it; for lack of memory or descriptors.
     pub fn new() -> io::Result<Uring> {
-        // Without an interrupt at each answer: the caller comes to the kernel anyway. Since 5.19.
+        // Without an interrupt at each completion, because the caller enters the kernel anyway.
+        // Since 5.19.
         let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,
         };
-        // This feature came with the operation that reads.
+        // This feature came with the read operation.
         match ring.params().is_feature_rw_cur_pos() {
             true => Ok(Uring { ring, spare: Vec::new() }),
             false => Err(ErrorKind::Unsupported.into()),
         }
     }
 
-    /// Reads what `reads` has, until it has no more or the ring fails. Answers the ring if it is
-    /// still good.
+    /// Makes the reads of `reads` until there are no more or the ring fails. Returns the ring if it
+    /// is reusable.
     pub(super) fn read_all<'r>(mut self, reads: &mut impl Reads<'r>) -> Option<Uring> {
         let mut flight = Flight::new(&mut self.ring);
         loop {
@@ -86,9 +86,9 @@ impl Uring {
                 drop(flight);
                 return Some(self);
             }
-            // It waits when no read can begin.
+            // Waits for a completion when no read can begin.
             if flight.hand_over(usize::from(begun < TOGETHER)).is_err() {
-                // The kernel has none of them.
+                // The kernel has none of these reads.
                 let left = flight.places.iter_mut().filter_map(Option::take);
                 left.for_each(|read| reads.ended(read.part, false));
                 return None;
@@ -106,9 +106,10 @@ struct InFlight<'r> {
     part: Part<'r>,
     descriptor: HeldDescriptor<'r>,
     range: BlockRange,
-    /// Where the bytes come to if the file is read in whole blocks. Else: the request's own buffer.
+    /// The destination if the file is read in whole blocks. Otherwise the request's own buffer is
+    /// used.
     blocks: Option<BlockBuffer>,
-    /// Bytes that are there already, from the first block's start on.
+    /// Bytes that are read already, from the first block's start on.
     filled: usize,
 }
 
@@ -135,7 +136,7 @@ impl<'r> InFlight<'r> {
     }
 }
 
-/// The reads that the ring has.
+/// The reads in flight.
 struct Flight<'u, 'r> {
     ring: &'u mut IoUring,
     places: [Option<InFlight<'r>>; DEPTH],
@@ -153,14 +154,14 @@ impl<'u, 'r> Flight<'u, 'r> {
         DEPTH - self.free.len()
     }
 
-    /// Those that the kernel has taken.
+    /// The number of reads that the kernel has taken.
     fn at_the_kernel(&mut self) -> usize {
         self.count() - self.ring.submission().len()
     }
 
-    /// Takes a read into a free place, and puts it into the submission queue.
+    /// Stores a read in a free place, and puts it into the submission queue.
     fn begin(&mut self, read: InFlight<'r>) {
-        let place = self.free.pop().expect("the caller has seen a free place");
+        let place = self.free.pop().expect("the caller checked for a free place");
         self.places[place] = Some(read);
         self.submit(place);
     }
@@ -180,20 +181,20 @@ impl<'u, 'r> Flight<'u, 'r> {
             .offset(read.range.start() + next as u64)
             .build()
             .user_data(place as u64);
-        // SAFETY: the entry leads to `bytes` bytes of a buffer that the place owns, and to a
+        // SAFETY: the entry refers to `bytes` bytes of a buffer that the place owns, and to a
         // descriptor that it keeps open. The place is emptied by the completion of this entry
         // (`land`, `drop`), or where the kernel has no entry and the ring is closed (`read_all`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the queue is as long as there are places");
     }
 
-    /// Submits what is in the queue and waits for so many answers, mostly.
+    /// Submits the queue and, with exceptions, waits for this many completions.
     ///
     /// # Errors
-    /// The kernel has none of the reads, and takes none.
+    /// If the kernel has none of the reads, and takes none.
     fn hand_over(&mut self, answers: usize) -> io::Result<()> {
         let Err(error) = self.ring.submit_and_wait(answers) else { return Ok(()) };
-        // A signal; or an answer came meanwhile.
+        // A signal, or a completion arrived meanwhile.
         if error.kind() == ErrorKind::Interrupted || !self.ring.completion().is_empty() {
             return Ok(());
         }
@@ -202,7 +203,8 @@ impl<'u, 'r> Flight<'u, 'r> {
         }
         let full = [Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
         if error.raw_os_error().is_some_and(|code| full.contains(&code)) {
-            // It works on what it has. The end of this call lets it hand over the answers.
+            // The kernel works on the reads that it has. This call returns so that completions are
+            // processed.
             thread::sleep(PAUSE);
             return Ok(());
         }
@@ -210,7 +212,7 @@ impl<'u, 'r> Flight<'u, 'r> {
         process::abort()
     }
 
-    /// The next read that has ended, with all of its bytes or because it could not go on.
+    /// The next read that has ended, either with all of its bytes or because it could not continue.
     fn land(&mut self) -> Option<InFlight<'r>> {
         loop {
             let answer = self.ring.completion().next()?;

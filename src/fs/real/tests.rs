@@ -1,11 +1,10 @@
-//! What the operating system's files promise beyond the contract that every file system keeps.
+//! Promises of the operating system's files beyond the contract of every file system.
 
 use super::*;
 
-/// A program closed a database while another of its threads started a child process. Between
-/// fork and exec the child has every descriptor, so the lock outlived the database, and opening
-/// it again found it "already open elsewhere". Now the lock is given back before its
-/// descriptor is closed.
+/// A program closed a database while another of its threads started a child process. Between fork
+/// and exec the child has every descriptor, so the lock outlived the database, and opening it again
+/// found it "already open elsewhere". Now the lock is released before its descriptor is closed.
 #[test]
 fn a_lock_is_given_back_although_a_child_still_has_its_descriptor() {
     let dir = tempfile::tempdir().unwrap();
@@ -24,7 +23,7 @@ fn reading_a_table_is_not_noted_as_access() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, [7; 100]).unwrap();
-    // So long ago that the usual mount option, `relatime`, would note the next read.
+    // Long enough ago that the usual mount option, `relatime`, would note the next read.
     let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 30);
     let times = fs::FileTimes::new().set_accessed(long_ago);
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_times(times).unwrap();
@@ -43,7 +42,7 @@ fn what_is_handed_on_ends_at_multiples_of_the_buffer() {
     let mut all = Vec::new();
     for (i, bytes) in [1000, 300_000, 7, 0, 262_144, 1 << 20, 600_000].into_iter().enumerate() {
         if i == 3 {
-            // What is flushed early does not shift what follows.
+            // An early flush does not shift the later pieces.
             file.flush().unwrap();
         }
         let piece: Vec<u8> = (0..bytes).map(|at| (at / 7 + i) as u8).collect();

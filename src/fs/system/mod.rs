@@ -12,10 +12,11 @@
 //! log by a mapping    yes (mapped.rs)  no               no            no
 //! ```
 //!
-//! What the store asks of each is in [`super`]; `windows.rs` says what Windows does not promise.
+//! [`super`] states what the store needs of each; `windows.rs` states what Windows does not
+//! promise.
 //!
-//! A *descriptor* is Unix' file descriptor or Windows' handle. Both fit into 32 bits:
-//! [`super::descriptors`] keeps them as such.
+//! A *descriptor* is Unix' file descriptor or Windows' handle. Both fit into 32 bits, and
+//! [`super::descriptors`] stores them as such.
 
 #[cfg(unix)]
 mod unix;

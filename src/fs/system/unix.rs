@@ -46,37 +46,37 @@ pub fn into_number(descriptor: Descriptor) -> u32 {
 /// It came from [`into_number`], is open and has no other owner.
 #[inline]
 pub unsafe fn own(number: u32) -> Descriptor {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { OwnedFd::from_raw_fd(number as i32) }
 }
 
-/// The descriptor of this number, which stays its owner's.
+/// The descriptor of this number, which keeps its owner.
 ///
 /// # Safety
 ///
-/// It came from [`number_of`] and stays open as long as the answer is used.
+/// It came from [`number_of`] and stays open while the returned value is used.
 #[inline]
 pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { BorrowedFd::borrow_raw(number as i32) }
 }
 
-/// Reads what stands at `offset`, perhaps less than the buffer holds. 0 at the end of the file.
-/// `InvalidInput` for an offset that no file can have.
+/// Reads the bytes at `offset`, perhaps fewer than the buffer holds. 0 at the end of the file.
+/// `InvalidInput` for an offset that is impossible for a file.
 #[inline]
 pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(descriptor, buffer, offset)?)
 }
 
-/// Goes on after short writes and interruptions.
+/// Continues after short writes and interruptions.
 #[inline]
 pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
-/// A directory that is held open, and the path that it was opened by. With an anchor, a path whose
+/// A directory that is held open, and the path by which it was opened. With an anchor, a path whose
 /// parent is that path means a file of the open directory, whatever has the name now, and that path
-/// itself means the open directory. Every other path is as it would be without.
+/// itself means the open directory. Every other path has its usual meaning.
 #[derive(Debug)]
 pub struct Anchor {
     dir: PathBuf,
@@ -110,7 +110,7 @@ impl Anchor {
     }
 }
 
-/// What to hand to `openat` and its like.
+/// The arguments for `openat` and similar calls.
 fn locate<'a>(anchor: Option<&'a Anchor>, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
     let Some(anchor) = anchor else { return (CWD, path) };
     match path.file_name() {
@@ -126,7 +126,7 @@ fn open_at(anchor: Option<&Anchor>, path: &Path, flags: OFlags) -> io::Result<Fi
     Ok(File::from(retry_on_intr(|| rustix::fs::openat(dir, name, flags, mode))?))
 }
 
-/// Creates a file for writing, and for reading: a mapping needs that.
+/// Creates a file for writing, and for reading, which a mapping needs.
 pub fn create_new(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open_at(anchor, path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
 }
@@ -160,10 +160,10 @@ pub fn exists(anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Which file a lock is on: device and inode, as a directory may have several names.
+/// The identity of a locked file: device and inode, because a directory may have several names.
 pub type LockKey = (u64, u64);
 
-/// Of the lock file that has the name; `None` if no file has it.
+/// The key of the lock file that has the name; `None` if no file has it.
 pub fn lock_key(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
     file_at(anchor, path)
 }
@@ -174,11 +174,11 @@ pub fn is_at(file: &File, anchor: Option<&Anchor>, path: &Path) -> io::Result<bo
     Ok(file_at(anchor, path)? == Some((metadata.dev(), metadata.ino())))
 }
 
-/// Device and inode of what has the name.
+/// Device and inode of the file that has the name.
 fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)>> {
     let (dir, name) = locate(anchor, path);
     match rustix::fs::statat(dir, name, AtFlags::empty()) {
-        // Their types differ from system to system.
+        // Their types differ between systems.
         #[allow(clippy::unnecessary_cast)]
         Ok(stat) => Ok(Some((stat.st_dev as u64, stat.st_ino as u64))),
         Err(Errno::NOENT) => Ok(None),
@@ -186,14 +186,15 @@ fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)
     }
 }
 
-/// Whether any directory still has the file. A file without a name ends with its last descriptor.
+/// Whether the file still has a name in any directory. Without one it ends with its last
+/// descriptor.
 pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
 
 /// Opens a file for reading, on Linux without noting the time of last access if the process owns
 /// the file: noting it takes a tenth of each read of 4 KiB. Does not wait for a pipe of this name.
-/// A directory is opened too.
+/// Also opens a directory.
 pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| open_at(anchor, path, OFlags::RDONLY | flags);
     #[cfg(target_os = "linux")]
@@ -204,8 +205,9 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open(OFlags::NONBLOCK).inspect(|file| wait_for_reads(file, OFlags::empty()))
 }
 
-/// As [`open_unnoted`], for reads past the system's cache: from and to places that are multiples of
-/// the device's block size. Through the cache where the file system has nothing else.
+/// As [`open_unnoted`], for reads past the system's cache, whose offset, length and address are
+/// multiples of the device's block size. Reads go through the cache if the file system has no
+/// others.
 #[cfg(target_os = "linux")]
 pub fn open_directly(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let file = open_unnoted(anchor, path)?;
@@ -222,8 +224,8 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
 }
 
-/// Takes back the flag that the opening should not wait, and leaves `flags`. `pread` of a regular
-/// file ignores it. `io_uring` does not on all file systems: it answers "try again" instead of
+/// Clears the flag that the opening should not wait, and leaves `flags`. `pread` of a regular file
+/// ignores the flag. `io_uring` does not on all file systems: it returns "try again" instead of
 /// waiting for the device.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
@@ -234,7 +236,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A hint to forget the cached pages of a file. Only Linux is told.
+/// A hint to drop the cached pages of a file. Only Linux gets it.
 pub fn drop_page_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed)?;
@@ -243,7 +245,7 @@ pub fn drop_page_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells a file from another one of the same name.
+/// Distinguishes a file from another one of the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -263,7 +265,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// How many descriptors the process may have: now, and at most. `u64::MAX` without a limit.
+/// The number of descriptors that the process may have: now, and at most. `u64::MAX` without a
+/// limit.
 pub fn open_files_limits() -> (u64, u64) {
     let limit = getrlimit(Resource::Nofile);
     let or_none = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
@@ -276,8 +279,8 @@ pub fn raise_open_files_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// How many bytes a file may have; `None` without a limit. Asked each time: the limit may change,
-/// and the call takes less than a tenth of a `write`.
+/// The greatest length of a file in bytes; `None` without a limit. It is read each time, because
+/// the limit may change, and the call takes less than a tenth of a `write`.
 pub fn longest_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }

@@ -1,15 +1,15 @@
-//! Windows, and what it promises less of.
+//! Windows, and the promises that it does not make.
 //!
 //! * **Names.** Microsoft documents no call that makes the names of a directory durable.
 //!   `FlushFileBuffers` takes a directory's handle on NTFS and ReFS; other file systems refuse it,
-//!   and then [`sync_dir`] has done nothing. NTFS logs its changes of names in their order, so a
-//!   power loss leaves a state that was there once. Whether the newest name survives is not known.
+//!   and then [`sync_dir`] has done nothing. NTFS logs its changes of names in order, so a power
+//!   loss leaves an earlier state. Whether the newest name survives is not known.
 //! * **Open files.** Everything is opened so that others may rename and remove it. Windows 10 since
-//!   version 1809 takes a removed name away at once on NTFS. Before that, and on FAT, the name
-//!   stays until the last handle is closed, and cannot be created again until then.
-//! * **Limits.** A process may have sixteen million handles, and no limit on a file's length. So
-//!   there is nothing to ask.
-//! * **Logs** are not mapped: a mapped file can be neither truncated nor replaced.
+//!   version 1809 removes the name at once on NTFS. Before that, and on FAT, the name stays until
+//!   the last handle is closed, and cannot be created again until then.
+//! * **Limits.** A process may have sixteen million handles, and files of any length, so there is
+//!   no limit to read.
+//! * **Logs** are not mapped, because a mapped file can be neither truncated nor replaced.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -38,7 +38,7 @@ pub const NO_SPACE: i32 = 112;
 /// The codes that say that the process has no handle left.
 pub const EXHAUSTED: &[i32] = &[4];
 
-/// `FILE_FLAG_BACKUP_SEMANTICS`: without it no directory is opened.
+/// `FILE_FLAG_BACKUP_SEMANTICS`: without it no directory can be opened.
 const OPEN_DIRECTORIES: u32 = 0x0200_0000;
 
 pub fn borrow(descriptor: &Descriptor) -> Borrowed<'_> {
@@ -67,33 +67,33 @@ fn handle(number: u32) -> RawHandle {
 ///
 /// It came from [`into_number`], is open and has no other owner.
 pub unsafe fn own(number: u32) -> Descriptor {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { OwnedHandle::from_raw_handle(handle(number)) }
 }
 
-/// The descriptor of this number, which stays its owner's.
+/// The descriptor of this number, which keeps its owner.
 ///
 /// # Safety
 ///
-/// It came from [`number_of`] and stays open as long as the answer is used.
+/// It came from [`number_of`] and stays open while the returned value is used.
 pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
-    // SAFETY: the caller's promise.
+    // SAFETY: by the caller's promise.
     unsafe { BorrowedHandle::borrow_raw(handle(number)) }
 }
 
-/// Reads what stands at `offset`, perhaps less than the buffer holds. 0 at the end of the file.
-/// `InvalidInput` for an offset that no file can have.
+/// Reads the bytes at `offset`, perhaps fewer than the buffer holds. 0 at the end of the file.
+/// `InvalidInput` for an offset that is impossible for a file.
 pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    // The system takes negative offsets for orders: −2 is "where the last read ended".
+    // The system interprets negative offsets as commands: −2 means "where the last read ended".
     if i64::try_from(offset).is_err() {
         return Err(ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the handle is open as long as it is borrowed, and is not closed here.
+    // SAFETY: the handle is open while it is borrowed, and is not closed here.
     let file = unsafe { File::from_raw_handle(descriptor.as_raw_handle()) };
     ManuallyDrop::new(file).seek_read(buffer, offset)
 }
 
-/// Goes on after short writes.
+/// Continues after short writes.
 pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.seek_write(bytes, offset)? {
@@ -107,7 +107,7 @@ pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
-/// There is none: files are reached by their names.
+/// Not available on Windows: files are reached by their names.
 #[derive(Debug)]
 pub enum Anchor {}
 
@@ -125,7 +125,7 @@ pub fn remove(_: Option<&Anchor>, path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Which file a lock is on: its canonical path. An open file keeps its name.
+/// The identity of a locked file: its canonical path. An open file keeps its name.
 pub type LockKey = PathBuf;
 
 pub fn lock_key(_: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
@@ -146,19 +146,19 @@ pub fn has_name(_: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Opens a file for reading. Whether that is noted as an access is a setting of the system.
+/// Opens a file for reading. Whether this is noted as an access is a setting of the system.
 pub fn open_unnoted(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     File::open(path).map_err(|error| match error.kind() {
-        // Windows opens no directory, and does not say that it is one.
+        // Windows does not open a directory, and does not report that it is one.
         ErrorKind::PermissionDenied if path.is_dir() => ErrorKind::IsADirectory.into(),
         _ => error,
     })
 }
 
-/// Asks for the names in `dir` to be made durable. File systems that cannot be asked have done
-/// nothing: see the head of this file.
+/// Asks for the names in `dir` to be made durable. Does nothing on file systems that do not support
+/// this: see the module.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    // Flushing needs the right to write.
+    // Flushing requires the right to write.
     let open = OpenOptions::new().write(true).custom_flags(OPEN_DIRECTORIES).open(dir);
     match open.and_then(|dir| dir.sync_all()) {
         Err(error) if dir.is_dir() && cannot_be_asked(&error) => Ok(()),
@@ -173,16 +173,16 @@ fn cannot_be_asked(error: &io::Error) -> bool {
     )
 }
 
-/// Windows cannot be asked for it.
+/// Windows has no such request.
 pub fn drop_page_cache(_descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells a file from another one of the same name. The times are Windows' own numbers. The number
-/// that NTFS gives a file cannot be had from the standard library; and the time of creation alone
-/// would not do, since a name that is created again within seconds keeps it.
+/// Distinguishes a file from another one of the same name. The times are Windows' own numbers. The
+/// standard library does not provide the number that NTFS gives a file; and the time of creation
+/// alone is not enough, because a name that is created again within seconds keeps it.
 ///
-/// A file that is pooled was closed by its writer, so both times are settled.
+/// A pooled file was closed by its writer, so both times are final.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     created: u64,
@@ -206,14 +206,14 @@ impl fmt::Display for Identity {
     }
 }
 
-/// How many handles the process may have: now, and at most. `u64::MAX` without a limit.
+/// The number of handles that the process may have: now, and at most. `u64::MAX` without a limit.
 pub fn open_files_limits() -> (u64, u64) {
     (u64::MAX, u64::MAX)
 }
 
 pub fn raise_open_files_limit() {}
 
-/// How many bytes a file may have; `None` without a limit.
+/// The greatest length of a file in bytes; `None` without a limit.
 pub fn longest_file_bytes() -> Option<u64> {
     None
 }

@@ -10,27 +10,28 @@ use crate::encoding::key;
 use crate::error::Result;
 use crate::sync::atomic::Ordering;
 
-/// Walks a list both ways while it grows. A move sees every insert that happened before it.
+/// Iterates over a list in both directions while it grows. A move sees every insert that happened
+/// before it.
 pub(crate) struct SkipListCursor {
     list: Arc<SkipList>,
-    /// Never the head.
+    /// The current entry, never the head.
     node: Option<NonNull<Node>>,
 }
 
-// SAFETY: the pointer leads into the arena of `list`, which any thread may use.
+// SAFETY: the pointer points into the arena of `list`, which any thread may use.
 unsafe impl Send for SkipListCursor {}
 // SAFETY: as above; a shared cursor only reads.
 unsafe impl Sync for SkipListCursor {}
 
 impl SkipListCursor {
-    /// A cursor on no entry.
+    /// A cursor that is not on an entry.
     pub(in crate::memtable) fn new(list: Arc<SkipList>) -> SkipListCursor {
         SkipListCursor { list, node: None }
     }
 
-    /// Panics when the cursor stands on no entry.
+    /// Panics when the cursor is not on an entry.
     fn node(&self) -> NodeRef<'_> {
-        let node = self.node.expect("the cursor stands on an entry");
+        let node = self.node.expect("the cursor is on an entry");
         // SAFETY: the cursor got the node from `list`, which it holds.
         unsafe { NodeRef::new(node) }
     }
@@ -72,8 +73,9 @@ impl Cursor for SkipListCursor {
         // SAFETY: every node has level 0.
         let next = unsafe { self.node().next(0) };
         if let Some(next) = next {
-            // Neighbours are far apart in memory. The next one travels while this one is used: a
-            // third less time for a walk that spends 250 ns on each entry, as a flush does.
+            // Neighbours are far apart in memory, so the next node is fetched while this one is
+            // used. This saves a third of the time of a walk that spends 250 ns on each entry, as a
+            // flush does.
             // SAFETY: as above.
             unsafe { next.prefetch_next(0) };
         }
@@ -99,7 +101,7 @@ impl Cursor for SkipListCursor {
 
     fn prev(&mut self) -> Result<()> {
         let before = self.node().previous().load(Ordering::Acquire);
-        // Every node but the head has one before it.
+        // Every node but the head has a predecessor.
         self.stand_on(NonNull::new(before).unwrap_or(self.list.head));
         Ok(())
     }

@@ -11,27 +11,27 @@
 //!
 //! # Why readers need no lock
 //!
-//! 1. A node is written completely before the first link to it is stored (Release). A reader has
-//!    every node from such a link (Acquire), so it sees all of its bytes.
+//! 1. A node is written completely before the first link to it is stored (Release). A reader
+//!    reaches every node through such a link (Acquire), so it sees all of its bytes.
 //! 2. Afterwards only links and the back pointer change, which are atomics. No node is removed or
 //!    moved while the list lives.
 //! 3. Links are stored from level 0 up. A reader that finds a node at some level finds it at all
 //!    levels below, so it never descends past an entry that it has passed.
-//! 4. An insert that *happened before* a search is found by it: each link on the way is at least as
-//!    new as that insert left it. An insert that runs beside it is found or not; the store hides it
-//!    anyway, since its sequence number is not visible yet.
+//! 4. A search finds an insert that *happened before* it, because each link on its path is at least
+//!    as new as that insert left it. It may or may not find a concurrent insert; the store hides
+//!    that insert anyway, because its sequence number is not visible yet.
 //!
 //! # What was measured
 //!
-//! 100,000 entries of 20 + 100 bytes in random order (16 MiB), prototypes, medians of 9 runs, AMD
-//! Zen 4, nanoseconds an insert and a get:
+//! Nanoseconds for an insert and a get, measured on prototypes with 100,000 entries of 20 + 100
+//! bytes in random order (16 MiB); medians of 9 runs on an AMD Zen 4:
 //!
 //! ```text
 //! 470  590   1/4 of the nodes rise, keys compared by memcmp
-//! 390  430   3/8 rise, keys compared by words, the next nodes prefetched: what is here
-//! 440  440   with a key prefix beside each link; 610 and 640 when the keys start alike
-//! 470  380   upper levels and their prefixes in memory of their own; then 650 and 720
-//! 610  340   what is here, all of it on huge pages
+//! 390  430   3/8 rise, keys compared by words, the next nodes prefetched: this version
+//! 440  440   with a key prefix next to each link; 610 and 640 when the keys start alike
+//! 470  380   upper levels and their prefixes in separate memory; then 650 and 720
+//! 610  340   this version, all of it on huge pages
 //! ```
 //!
 //! Since then the arena of a large memtable takes huge pages for its largest chunks
@@ -58,17 +58,17 @@ const MAX_HEIGHT: usize = 16;
 const MAX_HEIGHT: usize = 2;
 
 /// Of eight nodes, how many reach the next level. A search compares about `log(n) / (p log(1/p))`
-/// keys, which is least at p = 1/e; 3/8 is near it.
+/// keys, which is least at p = 1/e; 3/8 is close to that.
 const RISE_EIGHTHS: u64 = 3;
 
-/// What readers share. Only its [`SkipListWriter`] inserts.
+/// The part that readers share. Only its [`SkipListWriter`] inserts.
 pub(super) struct SkipList {
-    /// Of full height, with no key. Built before the list is shared.
+    /// A node of full height without a key. It is built before the list is shared.
     head: NonNull<Node>,
     arena: Arena,
 }
 
-// SAFETY: what `head` reaches is in `arena`, which may be dropped by any thread.
+// SAFETY: all nodes that `head` reaches are in `arena`, which any thread may drop.
 unsafe impl Send for SkipList {}
 // SAFETY: "Why readers need no lock" above; a second writer is excluded by `SkipListWriter`.
 unsafe impl Sync for SkipList {}
@@ -79,7 +79,7 @@ impl SkipList {
         self.arena.allocated_bytes()
     }
 
-    /// Whether the byte at this address is one of a key or a value in the list.
+    /// Whether the byte at this address is part of a key or a value in the list.
     pub fn holds(&self, address: usize) -> bool {
         self.arena.holds(address)
     }
@@ -125,7 +125,7 @@ impl SkipList {
         mut passed: impl FnMut(usize, NodeRef<'a>),
     ) -> (NodeRef<'a>, Option<NodeRef<'a>>) {
         let mut before = self.head();
-        // Known not to be before the key: levels often share their next node.
+        // A node that is known not to be before the key: levels often share their next node.
         let mut after = None;
         let mut level = MAX_HEIGHT - 1;
         loop {
@@ -135,9 +135,9 @@ impl SkipList {
                 && next != after
             {
                 if level > 0 {
-                    // The search needs one of the two next, whatever the comparison says: the next
-                    // node one level below, or the links of `node`. Hides about a sixth of a
-                    // search.
+                    // The search next needs one of these two, whatever the comparison says: the
+                    // next node one level below, or the links of `node`. Fetching both saves about
+                    // a sixth of a search.
                     // SAFETY: as above; `node` was reached at this level.
                     unsafe {
                         before.prefetch_next(level - 1);
@@ -159,18 +159,18 @@ impl SkipList {
     }
 }
 
-/// The right to insert into one list: there is one of it, and it is not `Clone`.
+/// The right to insert into one list. There is one per list, and it is not `Clone`.
 pub(super) struct SkipListWriter {
     list: Arc<SkipList>,
     bump: Bump,
     /// For each level its last node at or before the latest insert; all heads at first. `splice[0]`
-    /// is the latest insert itself. If keys come in order, each insert follows the latest one and
+    /// is the latest insert itself. If keys arrive in order, each insert follows the latest one and
     /// needs no search.
     splice: [NonNull<Node>; MAX_HEIGHT],
     random: u64,
 }
 
-// SAFETY: the pointers lead into the arena of `list`, which any thread may use.
+// SAFETY: the pointers point into the arena of `list`, which any thread may use.
 unsafe impl Send for SkipListWriter {}
 
 impl SkipListWriter {
@@ -231,10 +231,11 @@ impl SkipListWriter {
         let node = unsafe { NodeRef::new(node) };
         node.previous().store(before.as_ptr(), Ordering::Relaxed);
         for (level, left) in self.splice[..height].iter_mut().enumerate() {
-            // SAFETY: of `left`: it is the head or was reached at `level`; of `node`: its height.
+            // SAFETY: `left` is the head or was reached at `level`, and `node` is higher than
+            // `level`.
             let (left_link, link) = unsafe { (NodeRef::new(*left).link(level), node.link(level)) };
             // A reader follows a link of the node only after it reached the node on that level, so
-            // each link is set in time. The key is there before the first link to the node.
+            // each link is set in time. The key is written before the first link to the node.
             link.store(left_link.load(Ordering::Relaxed), Ordering::Relaxed);
             left_link.store(node.as_ptr(), Ordering::Release);
             *left = node.node;

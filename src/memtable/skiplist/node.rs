@@ -1,6 +1,6 @@
 //! The nodes of a skip list: their layout in the arena, and how readers follow their links.
 //!
-//! A node of height h is one piece of the arena. Its links lie *before* its address, so that the
+//! A node of height h is one piece of the arena. Its links are *before* its address, so that the
 //! key is at the same offset in all nodes, on the cache line of link 0:
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! 8 (h-1)   links h-1 … 1, the highest first: the next node of at least that level
 //! 8         link 0: the next node
 //! ◄─────────────────────────────────────────────────── address of the node
-//! 8         the node before
+//! 8         the previous node
 //! 4         bytes of the internal key: n
 //! 4         bytes of the value: m
 //! n         internal key: user key | trailer
@@ -32,8 +32,8 @@ pub(super) struct Node {
     previous: Link,
     key_bytes: u32,
     value_bytes: u32,
-    /// Stands for the bytes of the node: loom reports an access that is not ordered after the
-    /// writing of them.
+    /// Represents the bytes of the node, so that loom reports an access that is not ordered after
+    /// the writing of them.
     #[cfg(loom)]
     bytes: loom::cell::UnsafeCell<()>,
 }
@@ -43,8 +43,8 @@ const _: () = assert!(size_of::<Link>().is_multiple_of(align_of::<Node>()));
 
 /// A node of a list that outlives `'a`.
 ///
-/// Invariants: the node is built, and this thread is ordered after that (it came over a link, or
-/// this thread built it); the arena of the list lives for `'a`.
+/// Invariants: the node is built, and this thread is ordered after that (it followed a link, or
+/// built the node itself); the arena of the list lives for `'a`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRef<'a> {
     pub node: NonNull<Node>,
@@ -62,10 +62,10 @@ impl<'a> NodeRef<'a> {
 
     /// # Safety
     ///
-    /// The node is higher than `level`. It is if the node was reached at `level` or above.
+    /// The node is higher than `level`, which is the case if it was reached at `level` or above.
     #[inline(always)]
     pub unsafe fn link(self, level: usize) -> &'a Link {
-        // SAFETY: the links of the node lie before it, as drawn above; they are in its piece, whose
+        // SAFETY: the links of the node are before it, as drawn above; they are in its piece, whose
         // provenance the pointer has, and are only ever accessed as atomics.
         unsafe { self.node.cast::<Link>().sub(level + 1).as_ref() }
     }
@@ -77,13 +77,13 @@ impl<'a> NodeRef<'a> {
     /// As [`NodeRef::link`].
     #[inline(always)]
     pub unsafe fn next(self, level: usize) -> Option<NodeRef<'a>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller's promise.
         let next = NonNull::new(unsafe { self.link(level) }.load(Ordering::Acquire))?;
-        // SAFETY: Acquire meets the Release of the store that published the node.
+        // SAFETY: Acquire pairs with the Release of the store that published the node.
         Some(unsafe { NodeRef::new(next) })
     }
 
-    /// The link to the node before. For the first entry that is the head.
+    /// The link to the previous node, which is the head for the first entry.
     #[inline]
     pub fn previous(self) -> &'a Link {
         // SAFETY: the node is built; the field is only ever accessed as an atomic.
@@ -103,7 +103,7 @@ impl<'a> NodeRef<'a> {
         // SAFETY: the node is built.
         unsafe { &(*node).bytes }.with(|_| ());
         // SAFETY: the node is built: its lengths and bytes are written, the bytes follow the fixed
-        // part in the same piece, and nobody writes either again.
+        // part in the same piece, and neither is written again.
         unsafe {
             let key = node.add(1).cast::<u8>();
             let (key_bytes, value_bytes) = ((*node).key_bytes, (*node).value_bytes);
@@ -114,7 +114,8 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Whether the node's key comes before the internal key `user_key | trailer`. Not for the head.
+    /// Whether the node's key comes before the internal key `user_key | trailer`. Not valid for the
+    /// head.
     #[inline(always)]
     pub fn is_before(self, user_key: &[u8], trailer: u64) -> bool {
         let (key, _) = self.entry();
@@ -125,24 +126,24 @@ impl<'a> NodeRef<'a> {
         }
     }
 
-    /// Starts to fetch the node that the link of `level` leads to.
+    /// Starts to fetch the node that the link of `level` points to.
     ///
     /// # Safety
     ///
     /// As [`NodeRef::link`].
     #[inline(always)]
     pub unsafe fn prefetch_next(self, level: usize) {
-        // Not in models: it would be one more load to interleave, without effect.
+        // Not in models, where it would be one more load to interleave, without effect.
         #[cfg(not(loom))]
-        // SAFETY: the caller's promise.
+        // SAFETY: by the caller's promise.
         crate::memory::prefetch(unsafe { self.link(level) }.load(Ordering::Relaxed));
         #[cfg(loom)]
         let _ = level;
     }
 }
 
-/// A new node with the internal key `user_key | trailer`. No link leads to it yet, and its own
-/// links lead nowhere.
+/// A new node with the internal key `user_key | trailer`. No link points to it yet, and its own
+/// links are empty.
 #[inline(always)]
 pub(super) fn build_node(
     arena: &Arena,
@@ -163,8 +164,8 @@ pub(super) fn build_node(
     };
     let links_bytes = height * size_of::<Link>();
     let piece = bump.allocate(arena, links_bytes + size_of::<Node>() + key_bytes + value.len());
-    // SAFETY: the piece is as large as all that is written, in the order drawn above, and belongs
-    // to nobody else; its alignment suffices for links and node (asserted above).
+    // SAFETY: the piece is as large as everything that is written, in the order drawn above, and
+    // has no other user; its alignment suffices for links and node (asserted above).
     unsafe {
         let node = piece.add(links_bytes).cast::<Node>();
         for level in 0..height {

@@ -1,30 +1,31 @@
-//! Lending: user code reads bytes that a lookup found under its guard, and the guard is gone.
+//! Lending: user code reads bytes that a lookup found under its guard, after the guard is gone.
 //!
-//! User code may stand still for hours. A guard held meanwhile would keep all garbage of the
-//! process. So the thread announces one address instead, and a collector that is about to drop the
-//! memory at this address counts the part that holds it: one block, or one memtable.
+//! User code may block for hours. A guard held meanwhile would keep all garbage of the process. So
+//! the thread announces one address instead, and a collector that is about to drop the memory at
+//! this address takes a count of the part that holds it: one block, or one memtable.
 //!
 //! ```text
 //! reader       [ finds v, lent = v ]  user code reads v ...................  lent = 0
 //! writer           x retires the block of v, and much else
-//! collector                           drops it all, counts the block           drops the block
+//! collector                         drops the rest, takes a count of the block    drops the block
 //! ```
 //!
-//! Why that is enough. The memory at `v` is freed in two places only: by a collection that drops the
-//! last owner or its container ([`Retired::part_at`] finds the part), or by whoever takes it apart
-//! after all readers have left the container ([`drop_at_once`]). Both read `lent` after they have
-//! seen the guard gone: the collector loads the thread's announcement with acquire, and the thread
-//! has stored `lent` before it withdrew the guard, with release. A guard that began later cannot
-//! reach the memory any more. So they read `v`, or what the thread has stored there after it had
-//! read `v`, with release too.
+//! Why that is enough. The memory at `v` is freed in two places only: by a collection that drops
+//! the last owner or its container ([`Retired::part_at`] finds the part), or by a thread that
+//! destroys the container after all readers have left it ([`drop_at_once`]). Both read `lent` after
+//! they have seen the guard gone: the collector loads the thread's announcement with acquire, and
+//! the thread stored `lent` before it withdrew the guard, with release. A guard that began later
+//! cannot reach the memory any more. So they read either `v`, or a value that the thread stored
+//! there after it had read `v`, with release too.
 //!
-//! Kept is what `lent` shows. While it shows `v`, no other memory can have this address.
+//! The part of the address in `lent` is kept. While `lent` shows `v`, no other memory can have this
+//! address.
 //!
-//! Cost for the reader: two plain stores. Alternatives: a count of the part is written by all its
-//! readers, so its line travels between the processors for each lookup in a memtable. A copy is
-//! cheap for small values only. Ours costs the collector a look at one more word of each thread.
+//! The reader pays two plain stores, and the collector reads one more word of each thread.
+//! Alternatives: all readers of a part would write its count, so the count's line would move
+//! between processors at each lookup in a memtable. A copy is cheap for small values only.
 //!
-//! One loan a thread: user code that looks up again is lent a copy.
+//! Each thread has one loan: user code that looks up again gets a copy.
 
 use std::sync::Arc;
 
@@ -32,9 +33,9 @@ use super::super::atomic::Ordering;
 use super::super::lock;
 use super::{Guard, Record, Registry, collector};
 
-/// What can be retired.
+/// An object that can be retired.
 pub(crate) trait Retired: Send + Sync + 'static {
-    /// The part that holds the byte at this address. Of what holds no bytes that are lent: none.
+    /// The part that holds the byte at this address. `None` from objects that hold no lent bytes.
     fn part_at(&self, _address: usize) -> Option<Part> {
         None
     }
@@ -42,19 +43,19 @@ pub(crate) trait Retired: Send + Sync + 'static {
 
 impl Retired for () {}
 
-/// Memory that keeps its bytes in place as long as anybody holds it.
+/// Memory whose bytes stay in place while it has an owner.
 pub(crate) struct Part {
     pub owner: Arc<dyn Send + Sync>,
     pub heap_bytes: usize,
 }
 
-/// A part that outlives its container, since user code reads it.
+/// A part that outlives its container because user code reads it.
 pub(super) struct Kept {
     loan: Loan,
     part: Part,
 }
 
-/// A thread whose user code reads what lies at the address.
+/// A thread whose user code reads the bytes at the address.
 pub(super) struct Loan {
     record: &'static Record,
     address: usize,
@@ -68,18 +69,18 @@ impl Loan {
 
 impl Record {
     fn lent(&self) -> usize {
-        // Acquire: what the thread has read before it stored this comes before a drop.
+        // Acquire: the thread's reads before it stored this come before a drop.
         self.lent.load(Ordering::Acquire)
     }
 }
 
 impl Guard {
-    /// Calls `read` with bytes that were found under the guard, without the guard.
+    /// Drops the guard, and calls `read` with bytes that were found under it.
     ///
     /// # Safety
     ///
-    /// The guard is the only one of its thread. What was reached under it, except `bytes`, is not
-    /// used any more from here on. The memory of `bytes` is freed only through [`super::retire`] or
+    /// The guard is the thread's only one. From here on the caller uses nothing that was reached
+    /// under it, except `bytes`. The memory of `bytes` is freed only through [`super::retire`] or
     /// [`drop_at_once`], and [`Retired::part_at`] finds it there.
     #[inline(always)]
     pub unsafe fn lend<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
@@ -92,7 +93,7 @@ impl Guard {
         read(bytes)
     }
 
-    /// For user code in user code.
+    /// For user code that runs inside other user code.
     #[cold]
     #[inline(never)]
     fn lend_copy<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
@@ -102,10 +103,10 @@ impl Guard {
     }
 }
 
-/// While it lives, its thread's guard is suspended.
+/// While this value lives, its thread's guard is suspended.
 struct Suspended {
     record: &'static Record,
-    /// What is lent further out.
+    /// The loan of the enclosing user code.
     outer: usize,
 }
 
@@ -120,7 +121,7 @@ impl Suspended {
 }
 
 impl Drop for Suspended {
-    /// The guard that is dropped next protects nothing.
+    /// The guard that is dropped next protects nothing any more.
     #[inline(always)]
     fn drop(&mut self) {
         self.record.lent.store(self.outer, Ordering::Release);
@@ -128,14 +129,14 @@ impl Drop for Suspended {
     }
 }
 
-/// What is lent at the moment.
+/// The current loans.
 pub(super) fn loans(registry: &Registry) -> Vec<Loan> {
     let loans = registry.records.iter().map(|&record| Loan { record, address: record.lent() });
     loans.filter(|loan| loan.address != 0).collect()
 }
 
-/// Keeps what is lent of some garbage. It is unlinked, and no guard that could have reached it was
-/// held when the loans were read. Hold no lock.
+/// Keeps the lent parts of `garbage`, which is unlinked. When the loans were read, no guard was
+/// held that could have reached it. Hold no lock.
 pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn Retired> + Clone) {
     let parts = loans.into_iter().filter_map(|loan| {
         let part = garbage.clone().find_map(|item| item.part_at(loan.address))?;
@@ -145,7 +146,7 @@ pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn R
     lock(&collector().garbage).kept.extend(parts);
 }
 
-/// Takes out what nobody reads any more, to be dropped under no lock.
+/// Takes out the parts that are not read any more. The caller drops them under no lock.
 pub(super) fn take_ended(kept: &mut Vec<Kept>) -> Vec<Kept> {
     if kept.is_empty() {
         return Vec::new();
@@ -162,8 +163,8 @@ pub(crate) fn drop_at_once(object: impl Retired) {
     }
 }
 
-/// Heap bytes that user code of the process reads, though nothing but this code needs them any more.
-/// Drops what is not read any longer. Hold no lock that a destructor could take.
+/// Heap bytes that live only because user code of the process reads them. Drops the parts that are
+/// not read any more. Hold no lock that a destructor could take.
 pub(crate) fn held_by_readers() -> usize {
     let mut bags = lock(&collector().garbage);
     let ended = take_ended(&mut bags.kept);

@@ -6,7 +6,7 @@ use super::super::canary::Canary;
 use super::super::{ArcCell, check_model};
 use super::*;
 
-/// A cell of one canary, with the process-wide state made before the threads start.
+/// A cell with one canary. The process-wide state is created before the threads start.
 fn canary_cell() -> Arc<ArcCell<Canary>> {
     collect();
     Arc::new(ArcCell::new(Arc::new(Canary::new(0))))
@@ -76,7 +76,7 @@ fn loom_a_thread_that_takes_over_a_record_is_seen_by_collectors() {
     });
 }
 
-/// A reader that was idle, beside a writer that retires and collects twice.
+/// A reader that was idle, while a writer retires and collects twice.
 fn idle_reader_beside_a_collector(cell: &Arc<ArcCell<Canary>>) {
     let writer = thread::spawn({
         let cell = cell.clone();
@@ -86,7 +86,7 @@ fn idle_reader_beside_a_collector(cell: &Arc<ArcCell<Canary>>) {
             collect();
         }
     });
-    // The first clears a mark.
+    // The first read clears a mark.
     read(cell);
     read(cell);
     writer.join().unwrap();
@@ -98,7 +98,7 @@ fn loom_a_marked_thread_needs_no_barrier_and_may_clear_its_mark() {
     check_model(|| {
         let cell = canary_cell();
         read(&cell);
-        // This thread is idle, and so in the way of this garbage: it gets a mark.
+        // This thread is idle and so in the way of this garbage: it gets a mark.
         retire(Arc::new(()), 0, usize::MAX);
         assert_eq!(collect(), 0);
         assert!(this_thread().is_marked());
@@ -126,7 +126,7 @@ struct Lent {
     byte: [u8; 1],
 }
 
-/// As a read state holds a memtable: garbage that finds its part.
+/// Like a read state that holds a memtable: garbage that finds its part.
 struct Holder(Arc<Lent>);
 
 impl Holder {
@@ -142,7 +142,7 @@ impl Retired for Holder {
     }
 }
 
-/// As a table holds its blocks: what it holds is dropped with it, and not by a collection.
+/// Like a table that holds its blocks: its content is dropped with it, and not by a collection.
 struct Container(Option<Holder>);
 
 impl Retired for Container {}
@@ -161,11 +161,11 @@ fn read_lent<T: Retired>(cell: &ArcCell<T>, lent: fn(&T) -> &Lent) {
         lent.canary.touch();
         assert_eq!(byte, [7]);
     };
-    // SAFETY: what is used lies with the byte, and both containers find that.
+    // SAFETY: only what is next to the byte is used, and both containers find it.
     unsafe { guard.lend(&lent.byte, read) }
 }
 
-/// A reader, beside a writer that replaces and collects.
+/// A reader, while a writer replaces and collects.
 fn lend_beside_a_collector<T: Retired>(new: fn() -> T, lent: fn(&T) -> &Lent) {
     check_model(move || {
         collect();

@@ -17,7 +17,7 @@ impl Drop for Dropped {
     }
 }
 
-/// Other tests of the process hold guards too, each for a moment.
+/// Other tests of the process also hold guards, each for a moment.
 fn collect_until(done: impl Fn() -> bool) {
     while !done() {
         collect();
@@ -59,8 +59,8 @@ fn a_guard_keeps_only_what_was_retired_while_it_was_held() {
     drop(guard);
 }
 
-/// Four threads missed the cache on two processors, and were slower than two: the system stopped
-/// one under its guard, and each miss of the others interrupted both processors for nothing.
+/// Four threads that missed the cache on two processors were slower than two threads: the system
+/// stopped one under its guard, and each miss of the others interrupted both processors in vain.
 #[test]
 fn while_a_reader_stands_still_collecting_costs_no_barrier() {
     const COLLECTIONS: usize = 1000;
@@ -75,8 +75,8 @@ fn while_a_reader_stands_still_collecting_costs_no_barrier() {
     drop(guard);
 }
 
-/// Two threads missed a small cache, and gained 1.4 where two that only read files gained 1.9: for
-/// each portion of garbage both processors were interrupted.
+/// Two threads that missed a small cache gained a factor of 1.4 where two threads that only read
+/// files gained 1.9, because each portion of garbage interrupted both processors.
 #[test]
 fn readers_that_come_again_cost_no_barrier() {
     const COLLECTIONS: usize = 1000;
@@ -93,7 +93,7 @@ fn readers_that_come_again_cost_no_barrier() {
         for _ in 0..COLLECTIONS {
             retire(Arc::new(()), 1, 0);
             let seen = lookups.load(Ordering::Acquire);
-            // The one after the next began later.
+            // The second lookup after this one began later.
             while lookups.load(Ordering::Acquire) < seen + 2 {
                 thread::yield_now();
             }
@@ -117,7 +117,7 @@ fn an_idle_thread_costs_one_barrier_until_it_comes_again() {
         idle.send(()).unwrap();
         wait_wake.recv().unwrap();
         let was_marked = this_thread().is_marked();
-        // Collections of other tests may mark it anew.
+        // Collections of other tests may mark it again.
         let cleared = (0..100_000).any(|_| {
             drop(pin());
             !this_thread().is_marked()
@@ -155,7 +155,7 @@ fn draining_waits_for_guards_but_not_for_ever() {
     unpin.send(()).unwrap();
     assert!(drain(Duration::from_secs(60)));
     reader.join().unwrap();
-    // Another test's collection may have taken it out, and be about to drop it.
+    // The collection of another test may have taken it out and be about to drop it.
     collect_until(|| drops.load(Ordering::SeqCst) == 1);
 }
 
@@ -189,6 +189,6 @@ fn live_threads_have_distinct_indexes_and_ended_threads_give_theirs_back() {
         *indexes.iter().max().unwrap()
     };
     let highest = (0..100).map(|_| round()).max().unwrap();
-    // The other tests' threads take some; a hundred rounds would take 800.
+    // Other tests' threads take some indexes; a hundred rounds would take 800.
     assert!(highest < 400, "{highest}");
 }

@@ -1,7 +1,7 @@
-//! Adding keys to a Bloom filter with vectors: the lines come out as `plain` leaves them.
+//! Adding keys to a Bloom filter with vectors. The resulting lines equal those of `plain`.
 //!
-//! AVX-512: the 512 bits of a line are the product of two matrices of bits. The bit number of a probe
-//! is three numbers of three bits each: word, byte in the word, bit in the byte.
+//! AVX-512: the 512 bits of a line are the product of two matrices of bits. The bit number of a
+//! probe consists of three numbers of three bits each: word, byte in the word, bit in the byte.
 //!
 //! ```text
 //!            8 probes        8 bits                      line[byte][bit] = sum over the probes of
@@ -10,18 +10,19 @@
 //!          +----------+    +--------+    +--------+      hit[8 word + byte] = words[word] & bytes[byte]
 //! ```
 //!
-//! A row of `hit` is the set of the probes that hit a byte: the probes of its word, and those of
-//! its byte in the word. So a key is three words of 64 bits ([`Sets`]), made for eight keys at a
-//! time, and one instruction multiplies (GFNI). Its sums are without carry: two probes of the same
-//! bit would cancel, and the key would be lost. So before the product, of all probes of one bit
-//! only the first is kept.
+//! A row of `hit` is the set of the probes that hit a byte: the intersection of the probes of its
+//! word and those of its byte in the word. So a key is three words of 64 bits ([`Sets`]), computed
+//! for eight keys at a time, and one instruction multiplies (GFNI). Its sums are without carry: two
+//! probes of the same bit would cancel, and the key would be lost. So before the product only the
+//! first of all probes of one bit is kept.
 //!
-//! AVX2: the multiplications take eight keys side by side. Then each key gets the mask of its line, one
-//! probe after the other: 1 shifted left by `bit - 32 * lane` in every lane. That is zero in every lane
-//! but one, because shifts by 32 and more give 0, and negative numbers count as large ones.
+//! AVX2: the multiplications process eight keys at a time. Then each key gets the mask of its line,
+//! one probe after the other: 1 shifted left by `bit - 32 * lane` in every lane. That is zero in
+//! every lane but one, because shifts by 32 and more give 0, and negative numbers count as large
+//! ones.
 //!
-//! What bounds them (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle. The
-//! same in registers of 512 bits gains little, since these execute an operation in two turns. The
+//! The limits (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle. The
+//! same in registers of 512 bits gains little, because these execute an operation in two turns. The
 //! product takes a handful of operations for up to eight probes.
 
 use std::arch::x86_64::*;
@@ -38,15 +39,15 @@ const KEYS: usize = 8;
 /// Probes that are added together: the columns of a matrix of bits.
 const GROUP: usize = 8;
 
-/// Which of a group's eight probes hit what: for each key, byte i of a word is the set of the probes
+/// The sets of a group's eight probes: for each key, byte i of a word is the set of the probes
 /// whose number is i. (A set starts at its high bit, as the instruction orders rows.)
 #[derive(Clone, Copy)]
 struct Sets {
-    /// By the word of the line.
+    /// Sets by the word of the line.
     words: [u64; KEYS],
-    /// By the byte in the word.
+    /// Sets by the byte in the word.
     bytes: [u64; KEYS],
-    /// By the bit in the byte, the last one first.
+    /// Sets by the bit in the byte, the last one first.
     bits: [u64; KEYS],
 }
 
@@ -63,7 +64,7 @@ impl<const GROUPS: usize> Batch<GROUPS> {
         groups: [Sets { words: [0; KEYS], bytes: [0; KEYS], bits: [0; KEYS] }; GROUPS],
     };
 
-    /// Takes the keys in, and starts to fetch their lines.
+    /// Stores the keys, and starts to fetch their lines.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
     fn fill(&mut self, lines: &[Line], hashes: &[KeyHash; KEYS], probes: u8) {
@@ -82,7 +83,7 @@ impl<const GROUPS: usize> Batch<GROUPS> {
 }
 
 impl Sets {
-    /// The sets of eight probes but those in `unused`.
+    /// The sets of eight probes, without those in `unused`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
     fn fill(&mut self, hashes: __m512i, powers: &[u32; GROUP], unused: u8) {
@@ -94,7 +95,7 @@ impl Sets {
             let seeds = _mm512_permutexvar_epi32(of_key, hashes);
             _mm512_srli_epi32::<23>(_mm512_mullo_epi32(seeds, powers))
         };
-        // Of two keys: the probes that no earlier one of the same key equals.
+        // For two keys, the probes that equal no earlier one of the same key.
         let first_ones = |numbers| {
             let second_key = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
             let apart = _mm512_or_si512(numbers, _mm512_slli_epi32::<9>(second_key));
@@ -105,7 +106,7 @@ impl Sets {
         let used = first_ones(a) | first_ones(b) << 16 | first_ones(c) << 32 | first_ones(d) << 48;
         let used = used & !(u64::from(unused) * 0x0101_0101_0101_0101);
 
-        // From here on a byte a probe, a word of 64 bits a key.
+        // From here on each probe is a byte, and each key a word of 64 bits.
         let (even_words, even_bytes) = (load_512(&EVEN_WORDS), load_512(&EVEN_BYTES));
         let front = _mm512_permutex2var_epi16(a, even_words, b);
         let back = _mm512_permutex2var_epi16(c, even_words, d);
@@ -120,8 +121,8 @@ impl Sets {
         let bit = _mm512_and_si512(byte_and_bit, seven);
 
         let one_bit = _mm512_set1_epi64(DIAGONAL);
-        // Multiplying by a matrix from the left, of which this is one, transposes: from a byte a
-        // probe to a byte a set.
+        // Multiplying by a matrix from the left, such as this one, transposes it: from a byte per
+        // probe to a byte per set.
         let sets = |of_probes| _mm512_gf2p8affine_epi64_epi8::<0>(one_bit, of_probes);
         let last_first = _mm512_set1_epi64(DIAGONAL.swap_bytes());
         let bit = _mm512_maskz_shuffle_epi8(used, one_bit, bit);
@@ -154,7 +155,7 @@ const EVEN_BYTES: [u8; 64] = {
     numbers
 };
 
-/// For each byte of a line, the 64-bit word it is in.
+/// For each byte of a line, the number of its 64-bit word.
 const WORD_OF_BYTE: [u8; LINE_BYTES] = {
     let mut words = [0; LINE_BYTES];
     let mut i = 0;
@@ -165,7 +166,7 @@ const WORD_OF_BYTE: [u8; LINE_BYTES] = {
     words
 };
 
-/// Adds the keys, whose probes are at most eight times `GROUPS`.
+/// Adds the keys, whose probes are at most `8 * GROUPS`.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
 pub(super) fn add_avx512<const GROUPS: usize>(
     lines: &mut [Line],
@@ -173,8 +174,8 @@ pub(super) fn add_avx512<const GROUPS: usize>(
     probes: u8,
 ) {
     let Some(first) = batches.first() else { return };
-    // Two in turn: what is read was written a batch ago, and is in the cache by now. Read at once, it
-    // would have to come from the queue of stores.
+    // Two batches in turn: the batch that is read was written one batch ago, and is in the cache by
+    // now. If it were read at once, it would come from the store queue.
     let (mut batch, mut ahead) = (&mut { Batch::<GROUPS>::EMPTY }, &mut { Batch::EMPTY });
     batch.fill(lines, first, probes);
     for i in 0..batches.len() {
@@ -200,14 +201,14 @@ pub(super) fn add_avx512<const GROUPS: usize>(
 #[derive(Clone, Copy)]
 struct Numbers<const PROBES: usize> {
     line_numbers: [u64; KEYS],
-    /// Bit numbers: probe, key.
+    /// Bit numbers, by probe and key.
     bits: [[u32; KEYS]; PROBES],
 }
 
 impl<const PROBES: usize> Numbers<PROBES> {
     const EMPTY: Self = Numbers { line_numbers: [0; KEYS], bits: [[0; KEYS]; PROBES] };
 
-    /// Takes the keys in, and starts to fetch their lines.
+    /// Stores the keys, and starts to fetch their lines.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn fill(&mut self, lines: &[Line], hashes: &[KeyHash; KEYS]) {
@@ -222,7 +223,7 @@ impl<const PROBES: usize> Numbers<PROBES> {
         for &number in &self.line_numbers {
             prefetch(&lines[number as usize]);
         }
-        // The high halves; shuffles keep to the halves of a register.
+        // The high halves; shuffles stay within the halves of a register.
         let high = _mm256_shuffle_ps::<0b11_01_11_01>(
             _mm256_castsi256_ps(front),
             _mm256_castsi256_ps(back),

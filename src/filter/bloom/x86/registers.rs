@@ -1,11 +1,11 @@
-//! Whole registers to and from memory, through references: no pointer leaves this file.
+//! Transfers whole registers to and from memory, through references: no pointer leaves this file.
 
 use std::arch::x86_64::*;
 
 use crate::filter::bloom::layout::MAX_PROBES;
 use crate::filter::bloom::probes::GOLDEN_POWERS;
 
-/// [`GOLDEN_POWERS`], filled up with zeros to whole registers.
+/// [`GOLDEN_POWERS`], padded with zeros to whole registers.
 pub const POWERS: [u32; 32] = {
     let mut powers = [0; 32];
     let mut i = 0;
@@ -21,7 +21,7 @@ pub const POWERS: [u32; 32] = {
 pub fn load_512<T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
     const { assert!(size_of::<[T; N]>() == 64) };
     // SAFETY: `from` has 64 initialised bytes (integers without padding, everywhere here), and the
-    // load asks for no alignment.
+    // load requires no alignment.
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
 
@@ -30,7 +30,7 @@ pub fn load_512<T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
 pub fn store_512<T: Copy, const N: usize>(to: &mut [T; N], value: __m512i) {
     const { assert!(size_of::<[T; N]>() == 64) };
     // SAFETY: `to` has 64 bytes that may hold any bits (integers, everywhere here), and the store
-    // asks for no alignment.
+    // requires no alignment.
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
 }
 
@@ -39,7 +39,7 @@ pub fn store_512<T: Copy, const N: usize>(to: &mut [T; N], value: __m512i) {
 pub fn load_256<T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
     const { assert!(size_of::<[T; N]>() == 32) };
     // SAFETY: `from` has 32 initialised bytes (integers without padding, everywhere here), and the
-    // load asks for no alignment.
+    // load requires no alignment.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
@@ -48,6 +48,6 @@ pub fn load_256<T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
 pub fn store_256<T: Copy, const N: usize>(to: &mut [T; N], value: __m256i) {
     const { assert!(size_of::<[T; N]>() == 32) };
     // SAFETY: `to` has 32 bytes that may hold any bits (integers, everywhere here), and the store
-    // asks for no alignment.
+    // requires no alignment.
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
 }

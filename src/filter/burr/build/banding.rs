@@ -13,16 +13,17 @@
 //! ```
 //!
 //! **Bumping.** Buckets are filled from left to right, each class after class. Class 0 is the right
-//! end of the bucket. Class 2 is the left end, which meets the overflow of the bucket before. The
-//! first class with a key that cannot hold is rolled back. It and the classes after it are *bumped*:
-//! their keys go to the next layer. The bucket's threshold says how many classes stayed. A class
-//! stays or goes as a whole, so the result does not depend on the order of its keys.
+//! end of the bucket. Class 2 is the left end, which meets the overflow of the previous bucket. The
+//! first class with a key whose equation cannot hold is rolled back. It and the classes after it
+//! are *bumped*: their keys go to the next layer. The bucket's threshold records how many classes
+//! stayed. A class stays or goes as a whole, so the result does not depend on the order of its
+//! keys.
 //!
-//! **Two streams.** A step waits for the one before (load, XOR, count zeros, load …), so one chain
-//! leaves the processor idle. Two chains, one in each half of the window's buckets, run interleaved
-//! and without branches on the data: 17 ns a key against 26 (AMD EPYC, Zen 4). A third gains nothing.
-//! A row never reaches further than w - 1 slots behind the bucket of its key, whatever was XORed into
-//! it. So the streams share no slot as long as the left one stays out of its last bucket.
+//! **Two streams.** A step waits for the previous one (load, XOR, count zeros, load …), so one
+//! chain leaves the processor idle. Two chains, one in each half of the window's buckets, run
+//! interleaved and without branches on the data: 17 ns a key against 26 (AMD EPYC, Zen 4). A third
+//! gains nothing. A row never extends more than w - 1 slots past the bucket of its key, whatever
+//! was XORed into it. So the streams share no slot while the left one stays out of its last bucket.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -32,13 +33,13 @@
 //! ```
 //!
 //! Bucket `seam - 1` is filled second, when both streams have finished. If it were filled earlier,
-//! its rows would travel through the right stream's slots. They would land in the part that is
+//! its rows would move through the right stream's slots. They would end up in the part that is
 //! rolled back when a class there fails, and keys would be lost (see the tests). To find room, it
 //! needs the left end of bucket `seam`. So the right stream takes only class 0 of that bucket, and
 //! the rest comes third. Otherwise a whole bucket would be bumped in every window: 1.7 % of the
 //! size at 10 thousand keys.
 //!
-//! A [`Window`] is a run of buckets whose keys fit the cache.
+//! A [`Window`] is a run of buckets whose keys fit into the cache.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -47,17 +48,17 @@ use super::partition::{Grouping, Window};
 use crate::filter::burr::row::{Row, Word, equation, start};
 use crate::filter::burr::shape::CLASSES;
 
-/// What elimination makes of one layer.
+/// The result of elimination for one layer.
 pub(super) struct Banded<R> {
-    /// One row a slot; all zero where the slot is free.
+    /// One row per slot; all zero if the slot is free.
     pub rows: Vec<R>,
-    /// For each bucket how many classes stayed: 0 to 3.
+    /// For each bucket the number of classes that stayed: 0 to 3.
     pub thresholds: Vec<u8>,
     /// The hashes of bumped keys.
     pub bumped: Vec<u64>,
 }
 
-/// Bands the keys of `chunks`, in any order, into `slots` slots.
+/// Bands the keys of `chunks`, which may be in any order, into `slots` slots.
 pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
     let starts = slots - R::Word::BITS;
     let grouping = Grouping::new(starts, R::Word::SHAPE);
@@ -67,8 +68,8 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
         thresholds: vec![CLASSES as u8; grouping.buckets() as usize],
         bumped: Vec::new(),
     };
-    // The slot behind the last one takes no key. The row that ends a bucket goes there, meets its
-    // equal and is left empty, like a row that cannot stay: one test finds both.
+    // The slot after the last one takes no key. The row that ends a bucket goes there, meets an
+    // equal row and becomes empty, like a row that cannot stay, so that one test finds both.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
     grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
@@ -83,30 +84,30 @@ struct Banding<R> {
     bumped: Vec<u64>,
 }
 
-/// A key on its way into the band.
+/// A key that is being inserted into the band.
 #[derive(Clone, Copy)]
 struct Key<R> {
     row: R,
-    /// Where the row starts; once it has a slot of its own, that slot.
+    /// The start of the row; once the row has a slot, that slot.
     slot: u32,
 }
 
-/// `slot` of a key that needed none.
+/// The `slot` of a key that needed none.
 const NOWHERE: u32 = u32::MAX;
 
-/// A chain of elimination: some classes of one bucket after the other.
+/// A chain of elimination over some classes of successive buckets.
 struct Stream<R> {
-    /// The bucket, counted from the first of the window, and the one to stop before.
+    /// The bucket, counted from the first of the window, and the bucket to stop before.
     bucket: u32,
     end: u32,
-    /// The classes taken, and where each class of the bucket starts among its keys.
+    /// The classes taken, and the start of each class of the bucket among its keys.
     classes: Range<usize>,
     class_starts: [usize; CLASSES],
     /// The keys of the classes taken, then two end records.
     keys: Vec<Key<R>>,
 }
 
-/// The row that a stream moves.
+/// The row that a stream is moving.
 #[derive(Clone, Copy)]
 struct Cursor<R> {
     row: R,
@@ -117,7 +118,7 @@ struct Cursor<R> {
 
 impl<R: Row> Banding<R> {
     fn add_window(&mut self, window: &Window, rows: &mut [R]) {
-        // The first bucket of the right stream; too few buckets are one stream.
+        // The first bucket of the right stream. If there are too few buckets, one stream takes all.
         let seam = if window.buckets < 4 { 0 } else { window.buckets / 2 };
         let mut left = Stream::new(seam.saturating_sub(1));
         let mut right = Stream::new(window.buckets);
@@ -147,7 +148,7 @@ impl<R: Row> Banding<R> {
         }
     }
 
-    /// Runs a stream alone to its end.
+    /// Runs one stream to its end.
     fn finish(
         &mut self,
         window: &Window,
@@ -161,7 +162,7 @@ impl<R: Row> Banding<R> {
         }
     }
 
-    /// Lays out the rows of some classes of a bucket and takes up the first.
+    /// Prepares the rows of some classes of a bucket and starts with the first.
     fn open(
         &self,
         window: &Window,
@@ -188,8 +189,9 @@ impl<R: Row> Banding<R> {
         stream.cursor(0)
     }
 
-    /// A row was left without coefficients, for one of three reasons: the stream is at the end of its
-    /// bucket; the key needs no row of its own; the key cannot hold, and its class is bumped.
+    /// Handles a row without coefficients, for one of three reasons: the stream is at the end of
+    /// its bucket; the key needs no row of its own; or the equation cannot hold, and its class is
+    /// bumped.
     fn stuck(
         &mut self,
         window: &Window,
@@ -207,7 +209,7 @@ impl<R: Row> Banding<R> {
             while stream.class_starts[class] > at.key {
                 class -= 1;
             }
-            // No row came after these, so none was reduced by them, and they can simply go.
+            // No row came after these, so none was reduced by them, and they can be removed.
             for key in &stream.keys[stream.class_starts[class]..at.key] {
                 if key.slot != NOWHERE {
                     rows[key.slot as usize] = R::default();
@@ -231,10 +233,10 @@ impl<R: Row> Stream<R> {
     }
 }
 
-/// Steps every stream until a row is left without coefficients.
+/// Steps every stream until one row has no coefficients left.
 ///
-/// A step: the row stays at an empty slot and the next key is taken up, or the row at its slot is
-/// added to it and it moves on.
+/// In a step, either the row stays at an empty slot and the next key starts, or the row at its slot
+/// is added to it and it moves on.
 #[inline(never)]
 fn run<R: Row, const N: usize>(
     keys: [&mut [Key<R>]; N],

@@ -22,8 +22,8 @@ use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 use banding::Banded;
 
-/// The filter of `hashes`. `None` when they are so few that a Bloom filter serves them better, or too
-/// many for the format (some 3 billion).
+/// The filter of `hashes`. `None` when they are so few that a Bloom filter is better, or too many
+/// for the format (some 3 billion).
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let chunks: Vec<&[u64]> = hashes.chunks().collect();
     build_with(Isa::detect(), Plan::for_keys(hashes.len())?, &chunks, target)
@@ -56,13 +56,14 @@ fn build_rows<R: Row<Word: Lanes>>(
         }
         bumped = band_layer(&mut layers, plan.slots(bumped.len())?, &[&bumped]);
     }
-    // The columns are chosen last, when the sizes of all layers are known: so the target is met.
+    // The columns are chosen last, when the sizes of all layers are known, so that the target is
+    // met.
     let slots: Vec<u32> = layers.iter().map(|layer| layer.rows.len() as u32).collect();
     let layout = sizing::fit(R::Word::SHAPE, &slots, bumped.len(), keys, target)?;
     Some(store(isa, &layout, &layers, &bumped))
 }
 
-/// Adds a layer; returns the keys it bumped, by the hashes they have in the next one.
+/// Adds a layer; returns the keys that it bumped, by their hashes in the next layer.
 fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]) -> Vec<u64> {
     let mut layer = banding::band(chunks, slots);
     let mut bumped = std::mem::take(&mut layer.bumped);

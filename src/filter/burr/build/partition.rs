@@ -1,8 +1,8 @@
 //! Grouping the hashes of a layer by bucket and class: step 1 of building.
 //!
 //! Banding needs the keys of a bucket together and its classes in order. It needs no more, because
-//! whether a set of rows can be solved does not depend on their order. So two counting passes do,
-//! and nothing is sorted.
+//! whether a set of rows can be solved does not depend on their order. So two counting passes are
+//! enough, and nothing is sorted.
 //!
 //! ```text
 //!  hashes as added         windows of 512 buckets          groups (bucket, class)
@@ -22,10 +22,10 @@ use crate::filter::burr::shape::{CLASSES, Shape};
 /// 256 KiB with w = 32 and 512 KiB with w = 64: they stay in the second-level cache.
 const WINDOW_BUCKETS: u32 = 512;
 
-/// More windows than this would be more open cache lines than the first pass can keep.
+/// With more windows than this the first pass would write more cache lines than the cache can keep.
 const MAX_WINDOWS: u32 = 1024;
 
-/// Buckets of a window, in a layer of so many.
+/// Buckets of a window in a layer with `buckets` buckets.
 pub fn window_buckets(buckets: u32) -> u32 {
     WINDOW_BUCKETS.max(buckets.div_ceil(MAX_WINDOWS)).next_power_of_two()
 }
@@ -42,11 +42,11 @@ pub(super) struct Grouping {
 /// The groups of one window.
 #[derive(Default)]
 pub(super) struct Window {
-    /// The first bucket, and how many.
+    /// The first bucket, and the number of buckets.
     pub first_bucket: u32,
     pub buckets: u32,
     hashes: Vec<u64>,
-    /// Where each group ends in `hashes`; group = bucket × CLASSES + class.
+    /// The end of each group in `hashes`; group = bucket × CLASSES + class.
     ends: Vec<u32>,
 }
 
@@ -118,8 +118,8 @@ impl Window {
         }
     }
 
-    /// The hashes of a bucket, counted from the first of the window, class after class; and where
-    /// each class starts among them.
+    /// The hashes of a bucket, counted from the first of the window, class after class, and the
+    /// start of each class among them.
     pub fn bucket(&self, bucket: u32) -> (&[u64], [usize; CLASSES]) {
         let group = bucket as usize * CLASSES;
         let first = if group == 0 { 0 } else { self.ends[group - 1] as usize };
@@ -128,7 +128,7 @@ impl Window {
     }
 }
 
-/// Replaces every count by the sum of those before it.
+/// Replaces every count by the sum of the counts before it.
 fn counts_to_starts(counts: &mut [u32]) {
     let mut sum = 0;
     for count in counts {
@@ -136,7 +136,7 @@ fn counts_to_starts(counts: &mut [u32]) {
     }
 }
 
-/// Puts `hash` at `*at` and moves `*at` on, so that a start becomes an end.
+/// Stores `hash` at `*at` and advances `*at`, so that a start becomes an end.
 #[inline(always)]
 fn put(hashes: &mut [u64], at: &mut u32, hash: u64) {
     hashes[*at as usize] = hash;

@@ -2,7 +2,7 @@
 //! processor; the tests compare the vector versions in `x86` with it.
 //!
 //! The band is triangular, so the slots are solved from the last to the first: a row determines its
-//! own slot from the w - 1 slots behind it. Columns are independent. Each keeps the *known* bits of
+//! own slot from the w - 1 slots after it. Columns are independent. Each keeps the *known* bits of
 //! the last w slots, the newest in bit 0. At the start of a block they are its segment.
 //!
 //! ```text

@@ -10,13 +10,13 @@ use crate::filter::burr::shape::{CLASSES, Shape};
 use crate::filter::burr::sizing::{Plan, fit};
 use crate::filter::family::Target;
 
-/// What became of a row.
+/// The result of inserting a row.
 pub enum Inserted {
-    /// It has this slot.
+    /// The row has this slot.
     At(usize),
-    /// It follows from the rows that are there.
+    /// The row follows from the existing rows.
     Redundant,
-    /// It contradicts them.
+    /// The row contradicts the existing rows.
     Contradiction,
 }
 
@@ -44,13 +44,13 @@ pub fn insert(slots: &mut [Option<Row>], mut row: Row) -> Inserted {
 /// One layer after elimination.
 pub struct Banded {
     slots: Vec<Option<Row>>,
-    /// How many classes each bucket kept.
+    /// The number of classes that each bucket kept.
     thresholds: Vec<usize>,
     /// The hashes of the keys that go to the next layer.
     bumped: Vec<u64>,
 }
 
-/// Bands the keys of one layer: class after class, and a class that contradicts is bumped.
+/// Bands the keys of one layer, class after class. A class with a contradiction is bumped.
 pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
     let starts = slots - shape.width;
     let buckets = starts.div_ceil(shape.bucket()) as usize;
@@ -86,8 +86,8 @@ pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
     banded
 }
 
-/// The order in which classes are banded. Any order makes a right filter. This one makes the bytes of
-/// the fast version, which fills both halves of a window side by side: see
+/// The order in which classes are banded. Any order makes a correct filter. This one makes the
+/// bytes of the fast version, which fills both halves of a window concurrently: see
 /// [`banding`](crate::filter::burr::build::banding).
 fn order(buckets: usize) -> Vec<(usize, usize)> {
     let all = 0..CLASSES;
@@ -111,7 +111,7 @@ fn order(buckets: usize) -> Vec<(usize, usize)> {
     order
 }
 
-/// Back substitution: what each slot holds, bit j for column j.
+/// Back substitution: the content of each slot, bit j for column j.
 pub fn solve(slots: &[Option<Row>]) -> Vec<u32> {
     let mut solution = vec![0; slots.len()];
     for (slot, row) in slots.iter().enumerate().rev() {
@@ -123,7 +123,7 @@ pub fn solve(slots: &[Option<Row>]) -> Vec<u32> {
     solution
 }
 
-/// The whole filter. `None` where the fast version makes none either.
+/// The whole filter. `None` if the fast version makes none either.
 pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
     let shape = Shape::of_width(plan.width);
     let mut layers = vec![band(keys, shape, plan.slots(keys.len())?)];
@@ -162,7 +162,7 @@ pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
     Some(filter)
 }
 
-/// The keys that the last layer bumped, by the hashes they have in the next one.
+/// The keys that the last layer bumped, by their hashes in the next layer.
 fn bumped_to_next(layers: &[Banded]) -> Vec<u64> {
     layers.last().map_or(Vec::new(), |layer| layer.bumped.iter().copied().map(next_hash).collect())
 }

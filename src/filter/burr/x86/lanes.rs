@@ -1,4 +1,4 @@
-//! [`Register`] and [`Lanes`]: the columns of a filter side by side.
+//! [`Register`] and [`Lanes`]: the columns of a filter next to each other.
 //!
 //! ```text
 //! 256 bits    | column 0 | column 1 | ...             8 words of 32 bits, or 4 of 64
@@ -33,7 +33,7 @@ impl Register {
     ///
     /// # Safety
     ///
-    /// They may be read.
+    /// The bytes may be read.
     #[inline(always)]
     pub unsafe fn load(_: Avx2, from: *const u8) -> Register {
         // SAFETY: the caller promises the bytes, the argument proves the instruction.
@@ -47,7 +47,7 @@ impl Register {
         unsafe { _mm256_testz_si256(self.0, other.0) != 0 }
     }
 
-    /// The same through a mask register: a cycle faster.
+    /// The same through a mask register, which is a cycle faster.
     #[inline(always)]
     pub fn is_disjoint_avx512(self, _: Avx512, other: Register) -> bool {
         // SAFETY: the argument proves the instruction.
@@ -82,7 +82,7 @@ impl BitXor for Register {
     }
 }
 
-/// A word, and what is done with a register of such words.
+/// A word, and the operations on a register of such words.
 pub trait Lanes: Word + Shr<u32, Output = Self> {
     /// Words in a register.
     const LANES: u32 = (REGISTER_BYTES / Self::BYTES) as u32;
@@ -100,9 +100,9 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
     fn add(x: Register, y: Register) -> Register;
     /// All bits of the lanes where `x` is greater than `y`, both as signed numbers.
     fn greater(x: Register, y: Register) -> Register;
-    /// The parity of every lane in its bit 0, and anything above it.
+    /// The parity of every lane in its bit 0, with arbitrary bits above it.
     fn parity_avx2(x: Register) -> Register;
-    /// The same: AVX-512 counts bits.
+    /// The same with AVX-512, which counts bits.
     fn parity_avx512(proof: Avx512, x: Register) -> Register;
     /// Writes the first `count` lanes, at most all, to the start of `to`.
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]);
@@ -167,7 +167,7 @@ impl Lanes for u32 {
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]) {
         let to = &mut to[..count as usize * Self::BYTES];
         let mask = Self::greater(Self::splat_number(proof, count), Self::numbers(proof));
-        // SAFETY: as above. The mask lets `count` lanes through, and `to` has as many words.
+        // SAFETY: as above. The mask selects `count` lanes, and `to` has as many words.
         unsafe { _mm256_maskstore_epi32(to.as_mut_ptr().cast(), mask.0, x.0) }
     }
 }
@@ -228,7 +228,7 @@ impl Lanes for u64 {
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]) {
         let to = &mut to[..count as usize * Self::BYTES];
         let mask = Self::greater(Self::splat_number(proof, count), Self::numbers(proof));
-        // SAFETY: as above. The mask lets `count` lanes through, and `to` has as many words.
+        // SAFETY: as above. The mask selects `count` lanes, and `to` has as many words.
         unsafe { _mm256_maskstore_epi64(to.as_mut_ptr().cast(), mask.0, x.0) }
     }
 }

@@ -7,22 +7,23 @@
 //! row in slot 3         1 1 0 1
 //! ```
 //!
-//! A key travels. It starts in its first slot. Where that is taken, the row there is added to it. That
-//! clears its leading 1, and it moves on to its next 1. It stays in the first free slot. A key that
-//! becomes all zero said nothing new. If its fingerprint did not become zero as well, it contradicts
-//! the others, and the whole seed is given up.
+//! A key travels. It starts in its first slot. If that is taken, the row there is added to it,
+//! which clears its leading 1, and it moves on to its next 1. It stays in the first free slot. The
+//! equation of a key that becomes all zero follows from the others. If its fingerprint did not
+//! become zero as well, it contradicts the others, and the whole seed is given up.
 //!
 //! The slots taken in the end, a contradiction, and the solution do not depend on the order of the
-//! keys: they are properties of the space that the equations span. That freedom is used three times.
+//! keys: they are properties of the space that the equations span. This freedom is used three
+//! times.
 //!
-//! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that elimination
-//!    stays inside the first-level cache. A million keys take 124 ns each in the order they came, 45
-//!    in windows, and 27 with the next two (AMD Zen 4).
-//! 2. Two keys travel at once, one from either end of the window's keys. The way of one key is a chain
-//!    of dependent loads; two chains overlap. They may meet in a slot: each step is still one row
-//!    operation, so the space stays the same.
-//! 3. The traveller always stays, and the sum of it and the row that was there moves on. So the store
-//!    waits for nothing, and the step has no branch to mispredict.
+//! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that
+//!    elimination stays inside the first-level cache. A million keys take 124 ns each in the order
+//!    of arrival, 45 in windows, and 27 with the next two (AMD Zen 4).
+//! 2. Two keys travel at once, one from either end of the window's keys. The steps of one key are a
+//!    chain of dependent loads; two chains overlap. They may meet in a slot: each step is still one
+//!    row operation, so the space stays the same.
+//! 3. The traveller always stays, and the sum of it and the row that was there moves on. So the
+//!    store waits for nothing, and the step has no branch to mispredict.
 //!
 //! A *window* is a run of slots. The textbook version of elimination is in `burr::plain`.
 
@@ -30,12 +31,12 @@ use crate::filter::hashes::HashList;
 use crate::filter::ribbon::layout::{BLOCK_SLOTS, Layout};
 use crate::filter::ribbon::row::{Equation, Row, rehash, start_of};
 
-/// Slots of a window: with their keys they fill the first-level cache.
+/// Slots of a window, which with their keys fill the first-level cache.
 const WINDOW_SLOTS: usize = 1024;
-/// More windows than this are too many addresses to write to at once; they get bigger instead.
+/// The limit on addresses that are written at the same time. With more slots, windows get larger.
 const MAX_WINDOWS: usize = 2048;
 
-/// A row on its way, and the slot where it is.
+/// A moving row, and the slot where it is.
 #[derive(Clone, Copy, Default)]
 struct Traveller {
     row: Row,
@@ -52,7 +53,7 @@ pub fn band(hashes: &HashList, layout: &Layout, raw_seed: u32) -> Option<Vec<Row
     let mut travellers = Vec::with_capacity(2 * WINDOW_SLOTS);
     let mut from = 0;
     for (window, &to) in ends.iter().enumerate() {
-        // Written just before they are used, the rows are in the cache when they are.
+        // The rows are written just before they are used, so they are in the cache then.
         let reach = (window + 1) * window_slots + BLOCK_SLOTS as usize;
         rows.resize(reach.min(slots), Row::EMPTY);
         for part in rehashed[from..to as usize].chunks(2 * WINDOW_SLOTS) {
@@ -68,7 +69,7 @@ pub fn band(hashes: &HashList, layout: &Layout, raw_seed: u32) -> Option<Vec<Row
     Some(rows)
 }
 
-/// The seeded hashes ordered by window, and where each window ends.
+/// The seeded hashes ordered by window, and the end of each window.
 fn partition(
     hashes: &HashList,
     starts: u32,
@@ -81,7 +82,7 @@ fn partition(
     for hash in hashes.iter() {
         ends[window(rehash(hash, raw_seed))] += 1;
     }
-    // First where each window starts; writing moves that to where it ends.
+    // First the start of each window; writing advances it to the window's end.
     let mut start = 0;
     for end in &mut ends {
         start += std::mem::replace(end, start);
@@ -102,7 +103,7 @@ fn settle_all(rows: &mut [Row], travellers: &[Traveller]) -> bool {
         return travellers.iter().all(|&traveller| settle(rows, traveller));
     };
     let (mut a, mut b) = (*first, *last);
-    // Those not yet on their way are front..back.
+    // The keys that have not started are front..back.
     let (mut front, mut back) = (1, travellers.len() - 1);
     while front + 1 < back {
         let (Some(a_done), Some(b_done)) =
@@ -118,7 +119,7 @@ fn settle_all(rows: &mut [Row], travellers: &[Traveller]) -> bool {
         && travellers[front..back].iter().all(|&traveller| settle(rows, traveller))
 }
 
-/// One traveller alone.
+/// Moves a single traveller until it settles.
 fn settle(rows: &mut [Row], mut traveller: Traveller) -> bool {
     let end = Traveller::default();
     loop {
@@ -130,7 +131,7 @@ fn settle(rows: &mut [Row], mut traveller: Traveller) -> bool {
     }
 }
 
-/// One step. `Some(true)` when the traveller is settled: it has become `next`. `None` on a
+/// One step. `Some(true)` when the traveller is settled, and `next` replaces it. `None` on a
 /// contradiction.
 #[inline(always)]
 fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option<bool> {
@@ -146,8 +147,8 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     }
     let was_empty = there.coefficients_low == 0;
     let zeros = low.trailing_zeros();
-    // (high, low) >> zeros, without the slow double-word shift: rotating brings the bits that
-    // leave `high` to the top, and the bits that stay in it cancel.
+    // (high, low) >> zeros, without the slow double-word shift: rotating moves the bits that leave
+    // `high` to the top, and the bits that stay in it cancel.
     let shifted_low = ((low ^ high) >> zeros) ^ high.rotate_right(zeros);
     traveller.row.coefficients_low = select(was_empty, next.row.coefficients_low, shifted_low);
     traveller.row.coefficients_high = select(was_empty, next.row.coefficients_high, high >> zeros);
@@ -156,7 +157,7 @@ fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option
     Some(was_empty)
 }
 
-/// The step when the lower 64 coefficients cancelled: rare but for keys that say nothing new.
+/// The step when the lower 64 coefficients cancelled, which is rare except for redundant keys.
 #[cold]
 fn step_far(
     traveller: &mut Traveller,
@@ -236,13 +237,13 @@ mod tests {
 
     #[test]
     fn a_sum_is_found_far_away_too() {
-        // Equal lower halves cancel; what remains starts 65 slots further up.
+        // Equal lower halves cancel; the rest starts 65 slots further up.
         let mut rows = vec![Row::EMPTY; 256];
         let (a, b) = (1 | 1 << 67, 1 | 1 << 65);
         assert!(settle_all(&mut rows, &[traveller(0, a, 1), traveller(0, b, 2)]));
         assert_eq!(rows[65], traveller(0, 0b101, 3).row);
         assert_eq!(rows.iter().filter(|&&row| row != Row::EMPTY).count(), 2);
-        // The sum of both says nothing new, unless its fingerprint is another.
+        // The sum of both is redundant, unless its fingerprint is different.
         assert!(settle_all(&mut rows, &[traveller(65, 0b101, 3)]));
         assert!(!settle_all(&mut rows, &[traveller(65, 0b101, 1)]));
     }

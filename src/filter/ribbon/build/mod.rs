@@ -1,4 +1,4 @@
-//! Building a Ribbon: a seed is tried after the other until the equations of all keys hold.
+//! Building a Ribbon: one seed after the other is tried until the equations of all keys hold.
 //!
 //! ```text
 //! hashes, seed ─► banding   1. eliminated, or a contradiction: the next seed
@@ -15,11 +15,11 @@ use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 
-/// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be the smaller
-/// or the better one, there are more keys than the format holds, or all seeds failed.
+/// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be smaller or
+/// better, there are more keys than the format holds, or all seeds failed.
 ///
-/// Equal hashes in equal order make RocksDB's bytes. Of the order only the first hash matters: it
-/// picks the first seed and the rounding of the size.
+/// Equal hashes in equal order make RocksDB's bytes. Of the order only the first hash matters,
+/// because it picks the first seed and the rounding of the size.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let first_hash = hashes.first()?;
     let layout = sizing::fit(target, hashes.len(), first_hash)?;

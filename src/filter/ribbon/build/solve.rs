@@ -10,8 +10,8 @@
 //!                         after            bits of slots i   … i+127  shifted by one, new bit in bit 0
 //! ```
 //!
-//! These 128 bits a column are all the state. At the bottom of a block they *are* the
-//! block's segment. An empty row leaves its slot 0: any value would do, and RocksDB's is 0.
+//! These 128 bits per column are all the state. At the bottom of a block they *are* the block's
+//! segment. An empty row leaves its slot 0: any value would be correct, and RocksDB's is 0.
 //!
 //! This version serves every processor. The tests compare the vector versions with it.
 
@@ -23,7 +23,7 @@ use crate::filter::ribbon::row::Row;
 pub fn solve(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     let mut known = [0u128; MAX_COLUMNS as usize];
     for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
-        // Narrow blocks come last here: the column they lack is not needed again.
+        // Narrow blocks come last here, and the column that they lack is not needed again.
         let columns = layout.columns_of(block as u32) as usize;
         for row in rows.iter().rev() {
             let coefficients = row.coefficients();

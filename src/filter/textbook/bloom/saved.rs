@@ -1,8 +1,8 @@
-//! A [`BloomFilter`] as bytes. Stored bytes are input: they are checked, never believed.
+//! A [`BloomFilter`] as bytes. Stored bytes are input: they are checked, never trusted.
 //!
 //! ```text
 //! offset  size      meaning
-//! 0       4         "BLM2"; "BLM1" where the positions come from two hashes
+//! 0       4         "BLM2"; "BLM1" if the positions come from two hashes
 //! 4       1         0 shared, 1 split
 //! 5       1         k, 1 to 64
 //! 6       2         0
@@ -44,7 +44,7 @@ impl BloomFilter {
         Ok(())
     }
 
-    /// The filter as bytes: see the head of this file.
+    /// The filter as bytes, in the format of this module.
     pub fn save(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + 8 * self.words.len() + 8);
         bytes.extend(self.probes.magic());
@@ -55,11 +55,12 @@ impl BloomFilter {
         bytes
     }
 
-    /// The filter that was saved. Any bytes may be given: it allocates no more than they take.
+    /// Loads a saved filter. `bytes` may be any bytes: the filter allocates no more than their
+    /// size.
     ///
     /// # Errors
     ///
-    /// [`Damaged`] where the bytes are not those of a saved filter.
+    /// [`Damaged`] if the bytes are not those of a saved filter.
     pub fn load(bytes: &[u8]) -> Result<BloomFilter, Damaged> {
         let (header, rest) = bytes.split_first_chunk().ok_or(Damaged("shorter than a header"))?;
         let [b'B', b'L', b'M', version, layout, hashes, 0, 0, array_bits @ ..]: &[u8;

@@ -1,4 +1,4 @@
-//! The standard Bloom filter: no key is lost, rates are those of the formulas, saved bytes come back.
+//! The standard Bloom filter: no key is lost, rates match the formulas, saved bytes can be loaded.
 
 use super::super::shared::{keys, measured, share};
 use super::*;
@@ -33,8 +33,9 @@ fn no_key_is_lost_and_absent_keys_are_wrong_as_often_as_the_formulas_say() {
 }
 
 /// `for_rate` sized filters by the usual formula, and made `k` positions from two hashes. Both are
-/// approximations for many keys: a filter of 10 keys at one in a million was wrong 600 times too often.
-/// Now the exact rate decides and positions are independent, so the bound holds for any number of keys.
+/// approximations for many keys: a filter of 10 keys at one in a million was wrong 600 times too
+/// often. Now the exact rate decides and positions are independent, so the bound holds for any
+/// number of keys.
 #[test]
 fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_100_000() {
     for layout in LAYOUTS {
@@ -47,7 +48,7 @@ fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_10
                     Layout::Split => formulas::rate_of_split(bits, keys_each as usize, hashes),
                 };
                 assert!(exact <= wanted, "{layout:?} {keys_each} {wanted}: {exact}");
-                // 300 hits or more, of many filters where each has few keys.
+                // 300 hits or more, from many filters if each has few keys.
                 let filters = (3000 / keys_each).clamp(2, 1500);
                 let asked = ((300.0 / wanted) as u64).div_ceil(filters).max(50);
                 let (found, deviation) = measured([filters, keys_each, asked], |keys| {
@@ -63,7 +64,7 @@ fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_10
     }
 }
 
-/// What saved filters of the first version still do, and the reason to do otherwise now.
+/// The behaviour of saved filters of the first version, and the reason for the change.
 #[test]
 fn two_hashes_are_worse_than_independent_ones_in_tiny_filters() {
     let (bits, keys_each, hashes) = (100, 10, 7);
@@ -79,7 +80,7 @@ fn two_hashes_are_worse_than_independent_ones_in_tiny_filters() {
         rate
     });
     let exact = formulas::exact_rate(bits, keys_each as usize, hashes);
-    // 1,800 hits, but not independent ones: those of a filter rise and fall with its fill.
+    // 1,800 hits, which are not independent, because those of a filter rise and fall with its fill.
     assert!((independent / exact - 1.0).abs() < 0.15, "{independent} {exact}");
     assert!((1.2..2.5).contains(&(double / exact)), "{double} {exact}");
     assert!(exact > 1.05 * formulas::rate(10.0, hashes));
@@ -100,7 +101,7 @@ fn the_bits_tell_how_many_keys_there_are() {
     }
 }
 
-/// The estimate of a full array of one bit was 0, of others infinite as it is documented: the
+/// The estimate of a full array of one bit was 0, and that of others infinite as documented: the
 /// logarithm of no zeros was divided by that of one bit, which is the same.
 #[test]
 fn a_full_array_of_any_size_may_hold_any_number_of_keys() {
@@ -116,7 +117,7 @@ fn a_full_array_of_any_size_may_hold_any_number_of_keys() {
     }
 }
 
-/// A size that cannot be had ended the process. It is an error now.
+/// An impossible size ended the process. Now it is an error.
 #[test]
 fn what_does_not_fit_into_memory_is_an_error() {
     for layout in LAYOUTS {
@@ -175,7 +176,7 @@ fn a_saved_filter_comes_back_and_anything_else_is_refused() {
             assert!(BloomFilter::load(&saved[..length]).is_err(), "{length} bytes");
         }
     }
-    // A filter of the version before: five keys of seed 9 at 1 %.
+    // Filters of the first version: five keys of seed 9 at 1 %.
     for (hex, layout) in [
         ("424c4d3100070000300000000000000070dda0268dfd0000c9dfe25099fb541c", Layout::Shared),
         ("424c4d31010700000700000000000000736b526d6cb30100b667286a8aced70e", Layout::Split),
@@ -186,7 +187,7 @@ fn a_saved_filter_comes_back_and_anything_else_is_refused() {
         assert!(keys(9, 0..5).iter().all(|&key| old.contains(key)));
         assert!(old.save() == saved);
         let new = BloomFilter::new(layout, old.bits(), old.hashes());
-        assert_eq!(old.union(&new), Err(OtherShape), "their bits do not mean the same");
+        assert_eq!(old.union(&new), Err(OtherShape), "their bits have different meanings");
     }
     // A forged shape that no memory could hold.
     let mut forged = filled(Layout::Split, 64, 8, &[]).save();

@@ -1,5 +1,5 @@
-//! What the order of a [`QuotientFilter`] is good for: it is listed from front to back, and a list
-//! becomes a larger filter, or one of two.
+//! Operations that use the order of a [`QuotientFilter`]: it is listed from front to back, and a
+//! list becomes a larger filter, or two lists become one.
 //!
 //! ```text
 //! doubled    quotient 101, remainder 0110    the same bits,
@@ -19,7 +19,7 @@ impl QuotientFilter {
             let entry = self.slots.get(slot);
             if slot != start {
                 if entry & SHIFTED == 0 {
-                    // Empty, or the next cluster.
+                    // An empty slot, or the next cluster.
                     return None;
                 }
                 if entry & CONTINUATION == 0 {
@@ -34,8 +34,8 @@ impl QuotientFilter {
         })
     }
 
-    /// All quotients and remainders, in order. A cluster may reach around the end of the slots:
-    /// what it has there belongs to the first slots, and comes first.
+    /// All quotients and remainders, in order. A cluster may extend around the end of the slots.
+    /// Then its part there belongs to the first slots, and comes first.
     pub(super) fn fingerprints(&self) -> impl Iterator<Item = (usize, u32)> {
         let around = self.cluster_start(0);
         let first = self.cluster(around).filter(move |&(quotient, _)| quotient < around);
@@ -46,7 +46,7 @@ impl QuotientFilter {
     }
 
     /// A filter of fingerprints that come in order: each goes to its own slot, or to the first free
-    /// one behind. `None` when they are too many.
+    /// one after it. `None` when there are too many.
     pub(super) fn from_sorted(
         slots: usize,
         remainder_bits: u32,
@@ -57,7 +57,7 @@ impl QuotientFilter {
         for (quotient, remainder) in sorted {
             let slot = quotient.max(free);
             if slot >= filter.slots.len() {
-                // Around the end, where the first ones may stand already.
+                // Around the end, where the first ones may already be.
                 filter.insert_fingerprint(quotient, remainder).ok()?;
                 continue;
             }
@@ -85,7 +85,7 @@ impl QuotientFilter {
         QuotientFilter::from_sorted(2 * self.slots.len(), remainder_bits, sorted)
     }
 
-    /// A filter of what is in either, from two of the same shape, made in one pass over both. They
+    /// A filter of the keys in either, made in one pass over two filters of the same shape. They
     /// are doubled first if it would be too full. `None` when the shapes differ or no bit is left.
     pub fn merged(&self, other: &QuotientFilter) -> Option<QuotientFilter> {
         let shape = |filter: &QuotientFilter| (filter.slots.len(), filter.remainder_bits);

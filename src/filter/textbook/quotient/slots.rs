@@ -1,4 +1,4 @@
-//! The slots of a [`QuotientFilter`]: how runs and clusters are found by the three bits of a slot.
+//! The slots of a [`QuotientFilter`]: how the three bits of a slot lead to runs and clusters.
 
 use super::{CONTINUATION, MARKS, OCCUPIED, QuotientFilter, SHIFTED};
 
@@ -19,7 +19,7 @@ impl QuotientFilter {
         self.slots.get(slot) >> 3
     }
 
-    /// The first slot of the cluster that `slot` is in.
+    /// The first slot of the cluster that contains `slot`.
     pub(super) fn cluster_start(&self, mut slot: usize) -> usize {
         while self.has(slot, SHIFTED) {
             slot = self.previous(slot);
@@ -31,7 +31,7 @@ impl QuotientFilter {
     pub(super) fn run_start(&self, quotient: usize) -> usize {
         let mut belongs = self.cluster_start(quotient);
         let mut slot = belongs;
-        // Runs stand in the order of the slots they belong to: skip one for each occupied mark.
+        // Runs are in the order of the slots to which they belong: skip one for each occupied mark.
         while belongs != quotient {
             slot = self.next(slot);
             while self.has(slot, CONTINUATION) {
@@ -45,7 +45,7 @@ impl QuotientFilter {
         slot
     }
 
-    /// Puts an entry into a slot and moves what is there to the right, up to the next empty slot.
+    /// Puts an entry into a slot and moves the old entries to the right, up to the next empty slot.
     /// The occupied mark belongs to the slot and does not move.
     pub(super) fn shift_in(&mut self, mut slot: usize, mut entry: u32) {
         loop {

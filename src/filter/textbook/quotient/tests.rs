@@ -1,11 +1,11 @@
-//! The quotient filter, held against a plain list of its fingerprints.
+//! The quotient filter, compared with a plain list of its fingerprints.
 
 use std::collections::BTreeMap;
 
 use super::super::shared::{keys, share};
 use super::*;
 
-/// The marks are what the list of fingerprints makes them, and nothing else.
+/// Checks that the marks are those of the list of fingerprints.
 fn check(filter: &QuotientFilter, expected: &BTreeMap<(usize, u32), usize>) {
     let listed: Vec<_> = filter.fingerprints().collect();
     let all = expected.iter().flat_map(|(&entry, &times)| std::iter::repeat_n(entry, times));
@@ -24,13 +24,13 @@ fn it_is_a_sorted_list_through_any_sequence_of_insertions_and_removals() {
     for (slots, remainder_bits) in [(2, 4), (7, 3), (16, 1), (50, 2), (97, 8)] {
         let mut filter = QuotientFilter::new(slots, remainder_bits);
         let mut expected: BTreeMap<_, usize> = BTreeMap::new();
-        // Few distinct keys, so that many are the same.
+        // Few distinct keys, so that many are repeated.
         let pool = keys(1, 0..slots as u64);
         for step in 0..40 * slots as u64 {
             let draw = mix(step, slots as u64);
             let key = pool[reduce(draw, pool.len())];
             let fingerprint = filter.fingerprint(key);
-            // Phases of growth and of shrinking.
+            // The steps alternate between growing and shrinking.
             let share = if (step / (10 * slots as u64)).is_multiple_of(2) { 75 } else { 30 };
             if draw % 100 < share {
                 let before = filter.len();
@@ -110,7 +110,7 @@ fn doubled_and_merged_filters_hold_the_same_fingerprints_and_lose_bits_of_them()
     let (first, second) = (filled(&a), filled(&b));
     let merged = first.merged(&second).unwrap();
     assert!(a.iter().chain(&b).all(|&key| merged.contains(key)));
-    // What is in both counts twice: nobody can tell a key from its double.
+    // Keys in both count twice, because equal fingerprints cannot be told apart.
     assert_eq!((merged.len(), merged.slots.len(), merged.remainder_bits), (6000, 8000, 8));
     let rates = [&first, &merged].map(|filter| share(&absent, |key| filter.contains(key)));
     // Distinct keys a slot: 0.75 before and 0.625 after, with one bit less.

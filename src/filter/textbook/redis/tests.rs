@@ -1,4 +1,4 @@
-//! Each command against what Redis' documentation says of it.
+//! Each command, compared with Redis' documentation.
 
 use super::super::shared::keys;
 use super::*;
@@ -152,8 +152,8 @@ fn a_dump_loads_under_another_name() {
     assert_eq!(space.scandump("missing", 0), Err(CommandError::NotFound));
 }
 
-/// An iterator that no reply had given got an empty or a shifted piece, and an empty piece was taken,
-/// both without an error.
+/// An iterator that no reply had returned got an empty or a shifted piece, and an empty piece was
+/// accepted, both without an error.
 #[test]
 fn iterators_of_another_dump_are_refused() {
     let mut space = space();
@@ -176,7 +176,7 @@ fn iterators_of_another_dump_are_refused() {
     assert_eq!(space.loadchunk("copy", last, b""), Err(CommandError::Exists));
 }
 
-/// `reserve` of legal sizes ended the process.
+/// `reserve` with legal sizes ended the process.
 #[test]
 fn what_does_not_fit_into_memory_is_refused() {
     let mut space = space();

@@ -1,4 +1,4 @@
-//! What the commands take and answer.
+//! The arguments and replies of the commands.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ pub enum CommandError {
     Exists,
     /// There is no filter of this name.
     NotFound,
-    /// The filter may not grow, and is full.
+    /// The filter does not grow, and is full.
     Full,
     /// Pieces of the filter are missing: load them first.
     Loading,
-    /// The arguments do not go together, or are out of range.
+    /// The arguments are incompatible, or out of range.
     Invalid(&'static str),
-    /// A piece is not what was saved, or not the next one.
+    /// A piece differs from the saved one, or is not the next one.
     Damaged(Damaged),
 }
 
@@ -66,7 +66,7 @@ impl From<Damaged> for CommandError {
 /// ```
 pub type Reply<T> = Result<T, CommandError>;
 
-/// How a new filter grows. A type, so that EXPANSION and NONSCALING cannot both be said.
+/// How a new filter grows. A type, so that EXPANSION and NONSCALING exclude each other.
 ///
 /// ```
 /// use maypole::filter::textbook::redis::{Growth, Keyspace};
@@ -80,14 +80,14 @@ pub type Reply<T> = Result<T, CommandError>;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// EXPANSION: each layer is so many times as large as the one before. There are at most 64
+    /// EXPANSION: the factor between the sizes of a layer and the one before. There are at most 64
     /// layers: with 1, the filter is full at 64 times its capacity.
     Expansion(u32),
-    /// NONSCALING: a full filter refuses keys.
+    /// NONSCALING: a full filter rejects keys.
     NonScaling,
 }
 
-/// The options of BF.INSERT. They matter where the filter has to be made.
+/// The options of BF.INSERT, which matter if the filter must be made.
 ///
 /// ```
 /// use maypole::filter::textbook::redis::{CommandError, InsertOptions, Keyspace};
@@ -109,11 +109,11 @@ pub struct InsertOptions {
     pub rate: Option<f64>,
     /// EXPANSION or NONSCALING.
     pub growth: Option<Growth>,
-    /// NOCREATE: fail if there is no filter. It does not go with a capacity or a rate.
+    /// NOCREATE: fail if there is no filter. It excludes a capacity or a rate.
     pub no_create: bool,
 }
 
-/// What BF.INFO tells.
+/// The reply of BF.INFO.
 ///
 /// ```
 /// use maypole::filter::textbook::redis::Keyspace;
@@ -126,7 +126,7 @@ pub struct InsertOptions {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
-    /// Keys that there is room for before the filter grows.
+    /// The number of keys for which there is room before the filter grows.
     pub capacity: u64,
     /// Bytes of memory.
     pub size: usize,

@@ -1,12 +1,12 @@
-//! A saved [`ScalableBloom`] on its way back, piece by piece.
+//! Loads a saved [`ScalableBloom`], piece by piece.
 //!
-//! The pieces are input: any bytes may come. The header says how long the payload must be, and
-//! nothing is allocated for it before it is there.
+//! The pieces are input: they may be any bytes. The header contains the length of the payload, and
+//! nothing is allocated for the payload before it arrives.
 
 use super::super::shared::{Damaged, Full, as_words, checksum};
 use super::{HEADER_BYTES, MOST_LAYERS, Options, ScalableBloom, Version};
 
-/// A saved filter on its way back. It takes no more memory than the pieces it was given.
+/// A saved filter that is being loaded. It takes no more memory than the pieces that it was given.
 ///
 /// ```
 /// use maypole::filter::textbook::scalable::loading::Loading;
@@ -23,7 +23,7 @@ pub struct Loading {
     options: Options,
     version: Version,
     items: Vec<u64>,
-    /// The header's words but for the checksum.
+    /// The header's words, except the checksum.
     header: Vec<u64>,
     checksum: u64,
     pub(super) payload_bytes: u64,
@@ -31,11 +31,11 @@ pub struct Loading {
 }
 
 impl Loading {
-    /// Starts with the header. It may be any bytes.
+    /// Starts with the header, which may be any bytes.
     ///
     /// # Errors
     ///
-    /// [`Damaged`] where the bytes are no header.
+    /// [`Damaged`] if the bytes are not a header.
     pub fn new(header: &[u8]) -> Result<Loading, Damaged> {
         let (head, items) = header.split_at_checked(HEADER_BYTES).ok_or(Damaged("too short"))?;
         let version = [Version::One, Version::Two];
@@ -68,11 +68,11 @@ impl Loading {
         Ok(Loading { options, version, items, header, checksum, payload_bytes, payload })
     }
 
-    /// Takes the piece that starts at `offset` of the payload. Pieces come in their order.
+    /// Takes the piece that starts at `offset` of the payload. Pieces must come in order.
     ///
     /// # Errors
     ///
-    /// [`Damaged`] where the piece is not the next one, empty, or too long.
+    /// [`Damaged`] if the piece is not the next one, empty, or too long.
     pub fn push(&mut self, offset: u64, piece: &[u8]) -> Result<(), Damaged> {
         let loaded = self.payload.len() as u64;
         if offset != loaded || piece.is_empty() || piece.len() as u64 > self.payload_bytes - loaded
@@ -94,7 +94,7 @@ impl Loading {
     ///
     /// # Errors
     ///
-    /// [`Damaged`] where pieces are missing.
+    /// [`Damaged`] if pieces are missing.
     pub fn finish(&self) -> Result<ScalableBloom, Damaged> {
         let mut words = self.header.clone();
         words.extend(as_words(&self.payload));

@@ -16,12 +16,13 @@ fn filled(options: Options, present: &[u64]) -> ScalableBloom {
 fn it_grows_twentyfold_and_keeps_its_rate() {
     let (present, absent) = (keys(1, 0..20_000), keys(2, 0..200_000));
     for expansion in [1, 2, 4] {
-        // Layers of equal size are many: they start larger.
+        // With layers of equal size there are many, so they start larger.
         let capacity = if expansion == 1 { 2000 } else { 1000 };
         let filter = filled(Options { capacity, rate: 0.02, expansion: Some(expansion) }, &present);
         assert!(present.iter().all(|&key| filter.contains(key)));
         let rate = share(&absent, |key| filter.contains(key));
-        // The sum of the layers' rates may come near the bound: 4,000 hits tell it to a tenth.
+        // The sum of the layers' rates may come close to the bound: 4,000 hits measure it to a
+        // tenth.
         assert!(rate < 0.022 && rate > 0.005, "{expansion}: {rate}");
         // A key that looks present is not counted.
         let missing = 20_000 - filter.items();
@@ -30,9 +31,10 @@ fn it_grows_twentyfold_and_keeps_its_rate() {
     }
 }
 
-/// Documented as "at most", the rate of a filter made for 1 % was 7.4 % with a capacity of 1, 4.4 % with
-/// 2 and 1.5 % with 10. The first layers are small arrays: the usual formula was too low for them, two
-/// hashes too few, and the keys that a layer takes in are those that set new bits.
+/// Although documented as "at most", the rate of a filter made for 1 % was 7.4 % with a capacity of
+/// 1, 4.4 % with 2 and 1.5 % with 10. The first layers are small arrays: the usual formula was too
+/// low for them, two hashes are too few, and the keys that a layer counts are those that set new
+/// bits.
 #[test]
 fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
     for (capacity, expansion, keys_each, filters) in [
@@ -54,7 +56,7 @@ fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
             let (found, deviation) = measured([filters, keys_each, asked], |keys| {
                 let options = Options { capacity, rate, expansion };
                 let mut filter = ScalableBloom::new(options).unwrap();
-                // The last layer full: that is where the bound is nearest.
+                // With a full last layer the rate is closest to the bound.
                 let more = (0..20 * keys_each + 1000).map(|i| mix(i, keys[0]));
                 for key in keys.iter().copied().chain(more) {
                     if filter.items() == keys_each {
@@ -68,14 +70,14 @@ fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
             let what =
                 format!("{capacity} {expansion:?} {keys_each} {rate}: {found} ({deviation})");
             assert!(found < rate + 4.0 * deviation, "{what}");
-            // Nor is it far from it where one layer has the whole rate.
+            // Nor is it far from the bound if one layer has the whole rate.
             assert!(expansion.is_some() || capacity < 10 || found > 0.5 * rate, "{what}");
         }
     }
 }
 
-/// The same, computed. A key that is taken in sets at least one new bit: the chain of how many bits
-/// are set, conditioned on that, gives the mean rate of a full layer exactly.
+/// The same, computed. A key that is counted sets at least one new bit: the Markov chain of the
+/// number of set bits, conditioned on that, gives the mean rate of a full layer exactly.
 #[test]
 fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     for capacity in [1u64, 2, 3, 5, 10, 30, 60] {
@@ -114,8 +116,8 @@ fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     }
 }
 
-/// Sizes in the range of the options ended the process. They are errors now, and what the filter
-/// held stays.
+/// Legal sizes in the options ended the process. Now they are errors, and the filter keeps its
+/// content.
 #[test]
 fn a_layer_that_does_not_fit_into_memory_is_an_error() {
     let huge = Options { capacity: 1 << 30, rate: 1e-300, expansion: Some(2) };
@@ -128,7 +130,7 @@ fn a_layer_that_does_not_fit_into_memory_is_an_error() {
     assert_eq!((filter.add(7), filter.layers(), filter.contains(7)), (Err(Full), 2, false));
 }
 
-/// It was documented nowhere that a filter whose layers do not grow is full after 64 of them.
+/// It was not documented that a filter whose layers do not grow is full after 64 of them.
 #[test]
 fn layers_that_do_not_grow_are_full_after_64() {
     let options = Options { capacity: 1, rate: 0.5, expansion: Some(1) };
@@ -152,7 +154,7 @@ fn a_dump_of_the_first_version_keeps_its_shapes() {
     assert!(keys(9, 0..10).iter().all(|&key| filter.contains(key)));
     assert_eq!((filter.items(), filter.layers()), (10, 2));
     assert_eq!([filter.save_header(), filter.save_piece(0, 1 << 20)].concat(), dump);
-    // It grows as it began, and its next dump can be read by programs that know the first version alone.
+    // It keeps its version, so programs that know only the first version can read its next dump.
     let more = keys(9, 10..40);
     more.iter().for_each(|&key| assert!(filter.add(key).is_ok()));
     let header = filter.save_header();
@@ -169,7 +171,7 @@ fn it_is_full_at_its_capacity_if_it_may_not_grow() {
     let full = present.iter().position(|&key| filter.add(key) == Err(Full)).unwrap();
     assert!((1000..1010).contains(&full), "{full}");
     assert_eq!((filter.items(), filter.capacity(), filter.layers()), (1000, 1000, 1));
-    assert_eq!(filter.add(present[0]), Ok(false), "what is there needs no room");
+    assert_eq!(filter.add(present[0]), Ok(false), "a present key needs no room");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What only a ring of the kernel does. Where the kernel has none, or a sandbox forbids it, these
-//! tests say so and prove nothing; the others of [`super`] run as everywhere.
+//! Behaviour that only a kernel ring has. Where the kernel has none, or a sandbox forbids it, these
+//! tests print that and prove nothing; the others of [`super`] run everywhere.
 
 use std::cell::Cell;
 use std::io::{self, PipeReader, Write};
@@ -22,7 +22,7 @@ fn has_rings() -> bool {
     made.is_ok()
 }
 
-/// A file of another kind, which the ring is given by its descriptor.
+/// A file of another kind, whose descriptor the ring gets.
 #[derive(Debug)]
 struct Other(OwnedFd, PathBuf);
 
@@ -49,7 +49,7 @@ impl RandomAccessFile for Other {
     }
 }
 
-/// A file whose reads end when somebody writes to the other end.
+/// A file whose reads end when the test writes to the other end.
 fn pipe() -> (File, io::PipeWriter) {
     let (reader, writer): (PipeReader, _) = io::pipe().unwrap();
     (other(reader), writer)
@@ -64,7 +64,7 @@ fn an_answer_of_the_ring_comes_while_other_reads_still_wait() {
     let pipes: Vec<(File, io::PipeWriter)> = (0..64).map(|_| pipe()).collect();
     let request = |(file, _)| ReadRequest { file, offset: 0, buffer: ReadBuffer::new(1) };
     let mut requests = pipes.iter().map(|(file, end)| request((file, end)));
-    // Each answer lets the one before it through: all 64 are in flight at one time.
+    // Each answer triggers the next one, so all 64 are in flight at one time.
     (&pipes[63].1).write_all(&[63]).unwrap();
     let mut order = Vec::new();
     reader.read_many(&mut requests, &mut |n, answer| {
@@ -97,7 +97,7 @@ fn a_short_read_is_continued() {
     writing.join().unwrap();
 }
 
-/// The kernel would write into memory that is free again.
+/// Otherwise the kernel would write into freed memory.
 #[test]
 fn a_panic_of_done_waits_for_what_is_in_flight() {
     if !has_rings() {
@@ -112,7 +112,7 @@ fn a_panic_of_done_waits_for_what_is_in_flight() {
     let writing = thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));
         is_written.store(true, Ordering::SeqCst);
-        // A part, as the rest will never come: the panic does not wait for that.
+        // Only a part, because the rest will never arrive: the panic does not wait for it.
         slow_end.write_all(b"sl").unwrap();
         slow_end
     });
@@ -122,12 +122,12 @@ fn a_panic_of_done_waits_for_what_is_in_flight() {
         reader.read_many(&mut requests, &mut |n, _| panic!("meant to, at {n}"));
     }));
     assert!(panic.is_err());
-    assert!(written.load(Ordering::SeqCst), "it went on while the read was in flight");
+    assert!(written.load(Ordering::SeqCst), "it continued while the read was in flight");
     assert_eq!(pool.urings(), 0, "the ring that it left is closed");
     drop(writing.join().unwrap());
 }
 
-/// A batch of a million keys would have as many buffers.
+/// Otherwise a batch of a million keys would need as many buffers.
 #[test]
 fn a_ring_takes_requests_as_it_has_room_for_them() {
     if !has_rings() {
@@ -148,7 +148,7 @@ fn a_ring_takes_requests_as_it_has_room_for_them() {
         most = most.max(made.get() - answered);
         answered += 1;
     });
-    // One more was looked at to see whether it waits for a device.
+    // One more was examined to see whether it waits for a device.
     assert!(answered == 1000 && most <= 65, "{answered} {most}");
 }
 
@@ -169,10 +169,11 @@ fn what_the_ring_cannot_read_is_read_without_it() {
     let found = comparable(answers(&reader, &ranges));
     let refused = "other: cannot read: not by the ring".to_string();
     assert_eq!(found, [Err(refused.clone()), Ok(b"bytes".to_vec()), Err(refused)]);
-    assert_eq!(pool.urings(), 1, "the ring is as good as before");
+    assert_eq!(pool.urings(), 1, "the ring is still usable");
 }
 
-/// In whole blocks, to memory that the device accepts: else the kernel refuses, and threads read.
+/// Reads must use whole blocks and memory that the device accepts: otherwise the kernel refuses,
+/// and threads read.
 #[test]
 fn files_past_the_systems_cache_are_read_by_the_ring_too() {
     if !has_rings() {
@@ -210,7 +211,7 @@ fn whole(files: &[File]) -> Vec<Range> {
     files.iter().map(|file| (Arc::clone(file), 0, 64)).collect()
 }
 
-/// The refusal for want of descriptors passes: `child_counts_descriptors`.
+/// A refusal for lack of descriptors is temporary: `child_counts_descriptors`.
 #[test]
 fn a_kernel_that_refuses_is_asked_once() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -249,13 +250,13 @@ fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
         answers(reader, &whole(&files[..3]));
     }
     assert_eq!((pool.urings(), pool.open_files()), (1, 15));
-    // A third finds the bound: an eighth of 16.
+    // A third call meets the bound: an eighth of 16.
     let uses = [(); 2].map(|()| pool.lend_uring(Uring::new).unwrap());
     assert!(pool.lend_uring(Uring::new).is_none());
     answers(&databases[0], &whole(&files[..3]));
     assert_eq!((pool.urings(), pool.open_files()), (2, 14));
     drop(uses);
-    // A process without descriptors takes back those of idle rings first.
+    // A process without descriptors first takes back those of idle rings.
     assert_eq!((pool.close_idle(1), pool.urings()), (1, 1));
     drop(databases);
     assert_eq!((pool.urings(), pool.open_files()), (0, 14));
@@ -264,8 +265,8 @@ fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
     assert_eq!(small.urings(), 0);
 }
 
-/// Each read in flight holds its file's descriptor. Held without a bound, those of many threads
-/// together would be more than the process may have.
+/// Each read in flight holds its file's descriptor. Without a bound, those of many threads together
+/// would exceed the process's limit.
 #[test]
 fn reads_in_flight_keep_to_the_capacity() {
     if !has_rings() {
@@ -278,14 +279,14 @@ fn reads_in_flight_keep_to_the_capacity() {
     let mut answered = 0;
     reader.read_many(&mut whole(&files).iter().map(request), &mut |n, answer| {
         assert_eq!(*answer.unwrap(), [n as u8; 64]);
-        // One more for the reading thread, as ever.
+        // One more for the reading thread, as always.
         assert!(pool.open_files() + pool.urings() <= 9, "{pool:?}");
         answered += 1;
     });
     assert_eq!(answered, 200);
 }
 
-/// The descriptors are those of the whole process, so it is one of its own.
+/// The descriptors are those of the whole process, so this needs a process of its own.
 #[test]
 fn nothing_is_left_in_the_process() {
     let output = Command::new(std::env::current_exe().unwrap())
@@ -312,7 +313,8 @@ fn child_counts_descriptors() {
         assert!(answers(reader, &whole(&files)).iter().all(|answer| answer.is_ok()));
     }
     assert_eq!(descriptors(), before.0 + 70 + 1);
-    // All that the process may have is taken: the next ring cannot be made, the reads go on.
+    // All descriptors of the process are taken: the next ring cannot be created, but the reads
+    // continue.
     drop(readers);
     let mut taken = Vec::new();
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -331,11 +333,11 @@ fn child_counts_descriptors() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
     drop((reader, held, taken));
     drop(files);
-    // The thread of a test ends when it likes; ours have ended.
+    // The thread of another test may end at any time, but all threads of this one have ended.
     assert_eq!((descriptors(), threads()), before);
 }
 
-/// The flag that spares the opening a wait would make the kernel answer "try again".
+/// With the flag that avoids a wait in the opening, the kernel would return "try again".
 #[test]
 fn open_files_wait_for_their_reads() {
     let dir = tempfile::tempdir().unwrap();
