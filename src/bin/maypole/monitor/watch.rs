@@ -22,7 +22,7 @@ use crate::output::table;
 use crate::show::sheet::{Screen, is_dumb};
 use crate::show::text::{count, percent};
 
-/// Continues until standard output is closed, or the published counters are gone.
+/// Goes on until standard output is closed, or what it reads is gone.
 pub fn watch(
     source: &Source,
     every: Duration,
@@ -134,7 +134,7 @@ fn saved(recent: Option<&(Figures, f64)>, whole: &Figures) -> Vec<String> {
     ]
 }
 
-/// Overwrites the previous screen line by line, because clearing it would flicker.
+/// Draws over the screen before, line by line: a cleared screen would flicker.
 fn redraw(block: &[u8], is_first: bool, out: &mut dyn Write) -> Result {
     out.write_all(if is_first { b"\x1b[2J\x1b[H" } else { b"\x1b[H" })?;
     for line in block.split_inclusive(|&byte| byte == b'\n') {

@@ -25,7 +25,7 @@ pub struct Screen {
     pub is_ascii: bool,
 }
 
-/// The color of a text on screens with color.
+/// The colour of a text, where there is colour.
 #[derive(Debug, Clone, Copy)]
 pub enum Paint {
     None,
@@ -95,7 +95,7 @@ impl Screen {
         if self.has_color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// A text with its lines broken between words. The lines after the first are indented.
+    /// A text with its lines broken between words. The lines after the first are set in.
     pub fn wrap(&self, text: &str) -> String {
         self.wrapped("", text, 1)
     }
@@ -224,7 +224,7 @@ impl Sheet {
         table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
     }
 
-    /// Whether all rows have the same value. Names of rows always differ.
+    /// Whether all rows say the same. Names of rows always differ.
     fn is_shared(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().map(|row| &row[column]);
         let first = cells.next();
@@ -353,7 +353,7 @@ mod tests {
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
     }
 
-    /// Regression: `LANG=C` and `LC_ALL=C` got the characters of Unicode.
+    /// `LANG=C` and `LC_ALL=C` got the characters of Unicode.
     #[test]
     fn a_locale_without_unicode_gets_ascii() {
         let is_ascii = |set: &[(&str, &str)]| {
