@@ -9,12 +9,12 @@
 //! | `miss` | all of it: claim, memory, `pread`, checksum, room made, the block taken in |
 //! | `held` | what of it is spent under the cache's mutex, one reading of the clock for each time included |
 //!
-//! The number is that of the threads. Each misses as often, and a figure is one thread's. The file
-//! is in the system's cache, the block cache has a tenth of it, and blocks are asked in no order. A
-//! lookup's other work (filter, index, decoding, search) is left out: of a whole lookup, the mutex
-//! takes a smaller share.
+//! The number in a name is the number of threads. Each thread misses equally often, and a figure is
+//! that of one thread. The file is in the system's cache, the block cache has a tenth of its size,
+//! and blocks are read in random order. The other work of a lookup (filter, index, decoding,
+//! search) is left out, so the mutex takes a smaller share of a whole lookup.
 //!
-//! The cache is not public, so this file compiles it, with a mutex that keeps the time.
+//! The cache is not public, so this file compiles it, with a mutex that measures the time.
 
 #![allow(missing_docs, dead_code, unused_imports)]
 
@@ -38,7 +38,7 @@ mod error;
 mod memory;
 #[path = "../src/slice.rs"]
 mod slice;
-/// What the cache takes for the crate's module of this name.
+/// Replaces the crate's module of this name for the cache.
 mod sync {
     pub(crate) use crate::timed::{Condvar, Mutex, lock, try_lock};
     pub(crate) use crate::untimed_sync::{
@@ -57,7 +57,7 @@ const BLOCK_BYTES: usize = 4096 + 5;
 const BLOCKS: usize = 96 << 10;
 const CACHE_BYTES: usize = 36 << 20;
 
-/// Mutexes that add up how long the cache's own is held.
+/// Mutexes that add up how long that of the cache is held.
 mod timed {
     use std::any::type_name;
     use std::cell::Cell;
@@ -77,9 +77,9 @@ mod timed {
     pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 
     pub(crate) struct Held<'m, T> {
-        /// `None` while a condition is waited for, and at the end.
+        /// `None` while the thread waits for a condition, and at the end.
         guard: Option<MutexGuard<'m, T>>,
-        /// `None`: not a cache's.
+        /// `None`: the mutex is not a cache's.
         since: Option<Instant>,
     }
 
@@ -154,11 +154,11 @@ impl Cached for Block {
     }
 }
 
-/// What a run of misses took.
+/// The times of a run of misses.
 #[derive(Default)]
 struct Times {
     all: Duration,
-    /// Under the cache's mutex.
+    /// The time under the cache's mutex.
     held: Duration,
 }
 
@@ -180,7 +180,7 @@ impl Table {
         let cache = BlockCache::new(CACHE_BYTES);
         let blocks = Slots::new(&cache, BLOCKS, BlockKind::Data, false);
         let table = Table { _dir: dir, file, cache, blocks };
-        // The cache is full before anything is measured.
+        // Fills the cache before the measurement.
         table.miss(2 * BLOCKS as u64, 1);
         table
     }
@@ -193,7 +193,7 @@ impl Table {
         Ok((Block(bytes), heap_bytes))
     }
 
-    /// So many misses.
+    /// Runs `count` misses.
     fn miss(&self, count: u64, seed: u64) -> Times {
         let (start, held_before) = (Instant::now(), timed::held());
         let (mut random, mut misses) = (seed, 0);
@@ -209,7 +209,8 @@ impl Table {
         Times { all: start.elapsed(), held: timed::held() - held_before }
     }
 
-    /// So many misses by each of `threads` threads at one time: the mean of what each took.
+    /// Runs `count` misses in each of `threads` threads at one time, and returns the mean of their
+    /// times.
     fn miss_by_threads(&self, count: u64, threads: u32) -> Times {
         static SEED: AtomicU64 = AtomicU64::new(1);
         let mut sum = Times::default();

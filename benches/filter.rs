@@ -1,4 +1,4 @@
-//! Filters side by side: Maypole's families and three crates that a Rust program might use instead.
+//! Compares filters: Maypole's families and three crates that a Rust program might use instead.
 //!
 //! ```sh
 //! cargo bench --bench filter                    # everything (a few minutes)
@@ -16,8 +16,8 @@
 //! memory-batched/KEYS   the same, 32 queries at a time
 //! ```
 //!
-//! Sizes and rates differ between the peers: a query of a larger filter with more false positives is
-//! not the same thing done faster.
+//! Sizes and rates differ between the peers, so times alone do not compare filters of different
+//! sizes and rates.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const QUERIES: usize = 1 << 18;
 const BATCH: usize = 32;
 const FILTERS_BYTES: usize = 100 << 20;
 
-/// What a filter under test can do, each with the best means of its crate.
+/// The operations of a filter under test, each with the fastest call of its crate.
 trait Subject: Sized {
     fn ask(&self, hash: u64) -> bool;
     /// Many queries of one filter.
@@ -43,7 +43,7 @@ trait Subject: Sized {
             *answer = self.ask(hash);
         }
     }
-    /// A query of each of several filters; how many answered "maybe".
+    /// Queries each of several filters once; returns how many answered "maybe".
     fn ask_each(filters: &[&Self; BATCH], hashes: &[u64; BATCH]) -> usize {
         filters.iter().zip(hashes).filter(|(filter, hash)| filter.ask(**hash)).count()
     }
@@ -129,7 +129,7 @@ fn random(seed: u64, count: usize) -> Vec<u64> {
     (0..count).map(|_| rng.random()).collect()
 }
 
-/// Each query waits for the answers before it, through a zero that the compiler cannot see.
+/// Each query waits for the results before it, through a zero that the compiler cannot see.
 fn in_a_chain(hashes: &[u64], mut ask: impl FnMut(u64) -> bool) -> u64 {
     let zero = black_box(0);
     hashes
@@ -144,7 +144,7 @@ fn bench<S: Subject>(c: &mut Criterion, name: &str, build: impl Fn(&[u64]) -> S)
         group.throughput(Throughput::Elements(keys as u64));
         let mut run = 0;
         group.bench_function(BenchmarkId::from_parameter(name), |b| {
-            // Fresh keys every time: a repeated set trains the branch predictor.
+            // New keys every time, because a repeated set trains the branch predictor.
             let fresh = || {
                 run += 1;
                 random(run, keys)
@@ -172,7 +172,7 @@ fn bench<S: Subject>(c: &mut Criterion, name: &str, build: impl Fn(&[u64]) -> S)
         });
         let filters: Vec<S> =
             (0..FILTERS_BYTES.div_ceil(filter.bytes())).map(|_| filter.copy()).collect();
-        // Any bits that the filters themselves do not look at much.
+        // Bits that the filters themselves hardly use.
         let pick = |hash: u64| {
             let mixed = u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93));
             &filters[((mixed * filters.len() as u128) >> 64) as usize]

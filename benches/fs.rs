@@ -1,6 +1,5 @@
-//! What the seam to the operating system costs: appends to a log, reads of a file that has its
-//! descriptor and of one that has lost it, many reads at one time. `TMPDIR` chooses the file
-//! system:
+//! The cost of the file system layer: appends to a log, reads of a file with an open descriptor and
+//! of one without, many reads at one time. `TMPDIR` chooses the file system:
 //!
 //! ```text
 //! TMPDIR=/mnt/xfs cargo bench --bench fs
@@ -27,14 +26,14 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const RECORD: [u8; 150] = [7; 150];
-/// A log is as long as one that belongs to a memtable.
+/// The size of a log: that of a memtable.
 const LOG_BYTES: u64 = 16 << 20;
 const FILE_BYTES: usize = 16 << 20;
 /// Blocks of a batch, and of the file that they are read from.
 const BATCH: usize = 64;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_FILE_BYTES: u64 = 4 << 30;
-/// As much of it is in memory for the batches that need no device.
+/// This much of it is in memory for the batches that need no device.
 const WARM_BYTES: u64 = 1 << 30;
 
 /// `log`: what [`Fs::create_log`] makes of the file system. `plain`: a `write` a record.
@@ -96,13 +95,13 @@ fn large_file(dir: &std::path::Path, pool: &Arc<DescriptorPool>) -> Arc<dyn Rand
     while file.len() < LARGE_FILE_BYTES {
         file.append(&piece).unwrap();
     }
-    // Only synced pages can be forgotten.
+    // Only synced pages can be evicted.
     file.sync().unwrap();
     RealFs.open_pooled(&path, pool).unwrap()
 }
 
-/// Batches of 64 random blocks, by each way of reading: the time of a batch. `device`: the system
-/// has none of them in memory. `memory`: it has all.
+/// Batches of 64 random blocks, by each method of reading: the time of a batch. `device`: the
+/// system has none of them in memory. `memory`: it has all.
 fn many(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let pool = DescriptorPool::new(100);

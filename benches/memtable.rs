@@ -1,15 +1,15 @@
-//! What a memtable costs: inserts in random and in ascending order, lookups, walks.
+//! The cost of a memtable: inserts in random and in ascending order, lookups, walks.
 //!
 //! ```sh
 //! cargo bench --bench memtable                  # everything
 //! cargo bench --bench memtable -- /100000       # what has this in its name
 //! ```
 //!
-//! Entries have 20 + 100 bytes; 100,000 of them are the default memtable of 16 MiB. "text" keys
-//! are decimal numbers, whose first bytes are alike; "hashed" keys differ in their first bytes.
-//! Fills, walks and lookups report nanoseconds an entry.
+//! Entries have 20 + 100 bytes; 100,000 of them are the default memtable of 16 MiB. "text" keys are
+//! decimal numbers, whose first bytes are equal; "hashed" keys differ in their first bytes. Fills,
+//! walks and lookups report nanoseconds an entry.
 //!
-//! The memtable is not public: this file compiles the modules it stands on.
+//! The memtable is not public, so this file compiles the modules that it needs.
 
 #![allow(missing_docs, dead_code, unused_imports)]
 

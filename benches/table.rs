@@ -1,4 +1,4 @@
-//! What building a table costs, whole and by its parts, in bytes of keys and values a second.
+//! The cost of building a table, as a whole and by its parts, in bytes of keys and values a second.
 //!
 //! ```sh
 //! cargo bench --bench table                     # everything (a minute)
@@ -13,10 +13,10 @@
 //! | `filter` | hashing every key and building the filter, asking each key once included |
 //! | `table` | all of it: a table into memory, and into a file that is synced |
 //!
-//! Entries have 20 + 100 bytes; half of a value repeats what stands before it. Throughput is that of
-//! the same keys and values in every group, so the groups' times add up to the table's.
+//! Entries have 20 + 100 bytes; half of a value repeats the other half. Throughput is of the same
+//! keys and values in every group, so the times of the groups add up to that of the table.
 //!
-//! What is not public, this file compiles itself.
+//! This file compiles the modules that are not public.
 
 #![allow(missing_docs, dead_code, unused_imports)]
 
@@ -47,7 +47,7 @@ use block_builder::BlockBuilder;
 use checksum::ChecksumKind;
 use compression::{Compression, Compressor};
 
-/// About 24 MB: a table as a flush writes it.
+/// About 24 MB, like a table that a flush writes.
 const ENTRIES: u64 = 200_000;
 const ENTRY_BYTES: u64 = 20 + 100;
 const BLOCK_BYTES: usize = 4096;
@@ -58,7 +58,7 @@ struct Entry {
     value: [u8; 100],
 }
 
-/// Sorted; neighbours share a few bytes, as keys of a large set do.
+/// Sorted; adjacent keys share a few bytes, as in a large set.
 fn entries() -> Vec<Entry> {
     let mut rng = StdRng::seed_from_u64(1);
     let mut entries: Vec<Entry> = (0..ENTRIES)
@@ -75,7 +75,7 @@ fn entries() -> Vec<Entry> {
     entries
 }
 
-/// Builds all data blocks, in the table's way; `take` gets each when it is finished.
+/// Builds all data blocks as the table builder does; `take` gets each when it is finished.
 fn build_blocks(entries: &[Entry], mut take: impl FnMut(&[u8])) {
     let mut builder = BlockBuilder::new(RESTART_INTERVAL);
     let mut internal_key = Vec::new();
@@ -141,7 +141,7 @@ fn parts(criterion: &mut Criterion) {
     }
     group.finish();
 
-    // The time is criterion's; ns a key is time / 200,000.
+    // Criterion prints the time; divided by 200,000 it is that of a key.
     let mut group = criterion.benchmark_group("filter");
     group.throughput(bytes);
     for text in ["bloom(10)", "ribbon(7)", "burr(7)"] {

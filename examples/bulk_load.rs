@@ -1,5 +1,6 @@
-//! Bulk load: data that is there whole is sorted, cut into ranges, and written as one table a range, by
-//! as many threads. The database takes the tables in as they are. Beside it, the same data by `put`.
+//! Bulk load: a complete data set is sorted, divided into ranges, and written as one table for each
+//! range, each by its own thread. The database ingests the tables as they are. For comparison, the
+//! same data is written by `put`.
 //!
 //! ```text
 //! cargo run --release --example bulk_load
@@ -23,7 +24,7 @@ fn entries() -> Vec<(u64, [u8; VALUE_BYTES])> {
     (0..ENTRIES).map(|i| (hash64(&i.to_le_bytes()), value(i))).collect()
 }
 
-/// One range of the keys, by itself: it could be another machine.
+/// Writes one range of the keys, independently of the others. Another machine could do it.
 fn write_part(path: &Path, entries: &[(u64, [u8; VALUE_BYTES])]) -> maypole::Result<u64> {
     let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let mut writer = SstWriter::create(path, options)?;
@@ -38,7 +39,7 @@ fn builder(dir: &Path) -> maypole::Builder {
     small_levels.compression(Compression::None).compaction_threads(1)
 }
 
-/// Writes the data as a program does that gets it in pieces.
+/// Writes the data as a program would that receives it in pieces.
 fn put_all(dir: &Path, entries: &[(u64, [u8; VALUE_BYTES])]) -> maypole::Result<Db> {
     let db = builder(dir).open()?;
     for part in entries.chunks(ENTRIES_A_FLUSH) {
@@ -60,7 +61,7 @@ fn report(name: &str, db: &Db, user_bytes: u64, out: &mut dyn Write) -> std::io:
         [Ticker::WalFileBytes, Ticker::FlushWriteBytes, Ticker::CompactWriteBytes]
             .map(|ticker| stats.tickers.get(ticker));
     let tables: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
-    // A table that is taken in was written once by its writer, and once more as it was copied.
+    // An ingested table was written once by its writer, and once more when it was copied.
     let written = if flushed == 0 { 2 * tables } else { log + flushed + compacted };
     writeln!(
         out,
@@ -72,7 +73,7 @@ fn report(name: &str, db: &Db, user_bytes: u64, out: &mut dyn Write) -> std::io:
     )
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let mut entries = entries();
@@ -80,7 +81,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let by_put = put_all(&dir.path().join("put"), &entries)?;
     report("put", &by_put, user_bytes, out)?;
 
-    // Sorted once: so the parts are ranges that share no key, and each is in order.
+    // Sorted once, so that the parts are ranges that share no key, and each is in order.
     entries.sort_unstable();
     let files: Vec<PathBuf> =
         (0..PARTS).map(|part| dir.path().join(format!("part{part}.sst"))).collect();

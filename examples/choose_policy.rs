@@ -1,6 +1,6 @@
-//! Choosing a filter policy from what a running database has counted. Three services run with
-//! `bloom(10)`. The counters say which of them wastes memory, and on what; the same day is then
-//! measured again with the policy that they point to.
+//! Choosing a filter policy from the counters of a running database. Three services run with
+//! `bloom(10)`. The counters show which of them wastes memory, and on what. The same day is then
+//! measured again with the policy that the counters suggest.
 //!
 //! ```text
 //! cargo run --release --example choose_policy
@@ -13,7 +13,8 @@ use std::path::Path;
 use maypole::{Builder, Compression, Db, FilterPolicy, Stats, Ticker, hash64};
 
 const KEYS: u64 = 40_000;
-/// The last flushes leave tables in level 0, which four of them would have emptied.
+/// Keys of a flush, chosen so that the last flushes leave tables in level 0, which a fourth one
+/// would have emptied.
 const KEYS_A_FLUSH: u64 = 1_300;
 const LOOKUPS: u64 = 20_000;
 
@@ -73,12 +74,12 @@ fn bottom_share(stats: &Stats) -> f64 {
 /// The rule. `memory` bytes may be spent on filters.
 fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
     if absent_share(stats) < 0.05 {
-        // Whoever comes to the deepest level finds the key there: its filter has nothing to deny.
+        // Lookups that reach the deepest level find the key there, so its filter denies nothing.
         return ("bottommost_none(bloom(10))".into(), "hardly any lookup is for an absent key");
     }
     if stats.filter_bytes() > memory {
         let keys: u64 = stats.levels.iter().map(|level| level.entries).sum();
-        // Rounded down. This family makes the most of few bits.
+        // Rounded down. This family has the lowest rate for few bits.
         let bits = (80 * memory / keys) as f64 / 10.0;
         return (format!("burr({bits})"), "the filters take more than their share");
     }
@@ -87,7 +88,7 @@ fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
 
 fn line(policy: &str, stats: &Stats, out: &mut dyn Write) -> std::io::Result<()> {
     let wasted = stats.counts().filter.false_positive() as f64;
-    // Tables without a filter are looked into without being asked.
+    // Tables without a filter are read without a filter query.
     let examined = stats.counts().data_blocks_examined as f64;
     writeln!(
         out,
@@ -97,14 +98,14 @@ fn line(policy: &str, stats: &Stats, out: &mut dyn Write) -> std::io::Result<()>
     )
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let filled = fill(&dir.path().join("filled"), "bloom(10)".parse()?)?;
     let services =
         [("a cache's index", 1, 1 << 20), ("a crawler", 60, 1 << 20), ("a phone", 60, 32 << 10)];
     for (n, (service, absent, memory)) in services.into_iter().enumerate() {
-        // A copy of the same database for each service: its counters start at zero.
+        // A copy of the same database for each service, whose counters start at zero.
         let before = dir.path().join(format!("{n} before"));
         filled.checkpoint(&before)?;
         let stats = day(&builder(&before, "bloom(10)".parse()?).open()?, absent)?;

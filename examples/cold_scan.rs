@@ -1,4 +1,4 @@
-//! Measures scans of tables that no cache holds: the figures of
+//! Measures scans of tables that are in no cache: the figures of
 //! `docs/measurements/2026-11-24-cold-scan.md`.
 //!
 //! ```text
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! The tree has keys of 20 bytes and values of 100, nothing compressed, filters of 10 bits a key.
-//! `--dir` keeps it, so that the next run need not build it. Before each measurement the database is
-//! opened anew, and the system is asked to forget its pages of all files; with `--warm yes` it reads
-//! them all instead. Printed are medians of `--rounds` rounds in turn, and the reads and megabytes
-//! that one operation asked of the files.
+//! `--dir` keeps it, so that the next run need not build it. Before each measurement the database
+//! is opened again, and the pages of all files are evicted from the system's cache; with
+//! `--warm yes` they are loaded instead. The program prints medians of `--rounds` rounds in turn,
+//! and the file reads and megabytes of one operation.
 //!
-//! `files`: all files front to back by reads of 1 MiB, through the system's cache, as the floor.
-//! `scan`: everything by a cursor. `verify`: `Db::verify`. `seek 10`, `range 1000`: from a random key
-//! on 10 entries by a cursor without an end, 1000 by an iterator over a range; microseconds each.
-//! `compact`: the whole tree is merged into itself, in a copy of the directory.
+//! `files`: all files front to back by reads of 1 MiB, through the system's cache, as a lower
+//! bound. `scan`: all entries by a cursor. `verify`: `Db::verify`. `seek 10`, `range 1000`: from a
+//! random key on 10 entries by a cursor without an end, 1000 by an iterator over a range;
+//! microseconds each. `compact`: the whole tree is merged into itself, in a copy of the directory.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -78,7 +78,7 @@ fn open(dir: &Path, options: &Options) -> Answer<Db> {
         .open()?)
 }
 
-/// Writes the entries in an order that is not theirs, so that the tree is merged as others are.
+/// Writes the entries out of order, so that the tree is merged as other trees are.
 fn build(dir: &Path, options: &Options) -> Answer<()> {
     let db = open(dir, options)?;
     if db.get(key(options.entries - 1))?.is_some() {
@@ -105,7 +105,7 @@ fn tables(dir: &Path) -> Answer<Vec<PathBuf>> {
     Ok(names.iter().filter(|name| name.ends_with(".sst")).map(|name| dir.join(name)).collect())
 }
 
-/// Reads all tables front to back. Answers their bytes.
+/// Reads all tables front to back. Returns their bytes.
 fn read_files(dir: &Path) -> Answer<u64> {
     let mut buffer = vec![0; READ_BYTES];
     let mut total = 0;
@@ -199,7 +199,7 @@ fn copy(from: &Path, to: &Path) -> Answer<()> {
         let entry = entry?;
         std::fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
-    // Pages that are not written yet cannot be forgotten.
+    // Pages that are not written yet cannot be evicted.
     for path in tables(to)? {
         std::fs::File::open(path)?.sync_all()?;
     }

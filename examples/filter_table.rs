@@ -4,23 +4,24 @@
 //! cargo run --release --example filter_table -- [--keys N,N,…] [--quick] [--avx2] [--large-pages] [SPEC …]
 //! ```
 //!
-//! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux): the random
-//! filters lie in pages of 2 MiB, as in the block cache of a database; otherwise where the allocator
-//! puts them.
+//! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux): the
+//! random filters are in pages of 2 MiB, as in the block cache of a database; otherwise where the
+//! allocator puts them.
 //!
 //! What the columns mean, and how each is measured, on one thread:
 //!
 //! * stored bits a key; ÷ bound: that over `log2(1/ε)` of the predicted rate ε.
-//! * predicted and observed ε: absent keys are asked until 10,000 false positives were seen (1,000
-//!   with `--quick`), or 10^9 keys (10^8).
-//! * build: 24-byte keys are made, hashed and added, and the filter is finished, without the asking
-//!   of every key after the build, which is the next column. Fresh keys at every repetition, since a
-//!   repeated set trains the branch predictor; ÷: without making and hashing keys.
-//! * hot: one filter, each query waits for the answer of the one before (latency), half of the keys
-//!   present; batched: 32 at a time. Hashes are ready. floor: the same chain, where a query is one
-//!   load from as much memory.
-//! * mixed: one filter, asked as RocksDB's `filter_bench` does it (see [`mixed`]): keys are made and
-//!   hashed between queries, which is then taken off, and nothing waits for an answer.
+//! * predicted and observed ε: absent keys are queried until there were 10,000 false positives
+//!   (1,000 with `--quick`), or 10^9 queries (10^8).
+//! * build: 24-byte keys are made, hashed and added, and the filter is finished. The query of every
+//!   key after the build is not included; it is the next column. The keys are new at every
+//!   repetition, because a repeated set trains the branch predictor. ÷: without making and hashing
+//!   keys.
+//! * hot: one filter, each query waits for the result of the one before (latency), half of the keys
+//!   present; batched: 32 at a time. The hashes are computed before. floor: the same chain, where a
+//!   query is one load from as much memory.
+//! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): keys are made and
+//!   hashed between queries, whose time is then subtracted, and nothing waits for a result.
 //! * random: a random one of 100 MB of filters, one by one (each waits for the last), and batched by
 //!   32 through `prepare` and `finish`. For filters of 100 MB and more: one filter.
 
@@ -63,7 +64,7 @@ const SPECS: &[&str] = &[
 const KEYS: &[usize] = &[1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 const BATCH: usize = 32;
 
-/// Gives out memory of large pages, from front to back, while it is switched on.
+/// Allocates from memory of large pages, from front to back, while it is switched on.
 struct LargePages {
     start: AtomicPtr<u8>,
     used: AtomicUsize,
@@ -103,7 +104,7 @@ impl LargePages {
         !start.is_null() && pointer.addr().wrapping_sub(start.addr()) < Self::BYTES
     }
 
-    /// Runs `make`, after everything that an earlier call has made is gone.
+    /// Runs `make`, after everything that an earlier call has made was dropped.
     fn during<T>(&self, make: impl FnOnce() -> T) -> T {
         self.used.store(0, Relaxed);
         self.on.store(!self.start.load(Relaxed).is_null(), Relaxed);
@@ -185,7 +186,7 @@ fn build(spec: FilterSpec, run: u64, keys: usize, verify: bool) -> FilterBlock {
     builder.finish().expect("keys were added")
 }
 
-/// The lower quartile: whatever else the machine does only adds to a time.
+/// The lower quartile, because other work of the machine only adds to a time.
 fn typical(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 4]
@@ -198,10 +199,12 @@ fn nanoseconds(count: usize, work: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// Queries timed together: some ten microseconds, so that most slices are not interrupted.
+/// Queries timed together, which take some ten microseconds, so that most slices are not
+/// interrupted.
 const SLICE: usize = 4096;
 
-/// Nanoseconds for each of `asked`, which `work` is given slice by slice: the lowest decile.
+/// Nanoseconds for each hash of `asked`, which are passed to `work` slice by slice: the lowest
+/// decile.
 fn by_slices(rounds: usize, asked: &[KeyHash], mut work: impl FnMut(&[KeyHash])) -> f64 {
     let slices = (0..rounds).flat_map(|_| asked.chunks(SLICE));
     let mut times: Vec<f64> = slices.map(|part| nanoseconds(part.len(), || work(part))).collect();
@@ -252,7 +255,7 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
         })
         .collect();
     let copies = (FILTERS_BYTES / stored.len()).max(1);
-    // Copies of one filter: to memory, different filters.
+    // Copies of one filter, which are different memory.
     let filters: Vec<FilterReader> = LARGE_PAGES
         .during(|| (0..copies).map(|_| FilterReader::from_bytes(&stored, encoding)).collect());
 
@@ -299,8 +302,9 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
     }
 }
 
-/// Asks one query after the other: each hash depends on the answers before it, through a zero that
-/// the compiler cannot see. (The answers are summed first: a single one would become a branch.)
+/// Makes one query after the other. Each hash depends on the results before it, through a zero that
+/// the compiler cannot see. (The results are summed first, because a single one would become a
+/// branch.)
 fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
     let zero = black_box(0);
     let mut found = 0u64;
@@ -310,11 +314,11 @@ fn in_a_chain(asked: &[KeyHash], mut ask: impl FnMut(KeyHash) -> bool) {
     black_box(found);
 }
 
-/// Asks as RocksDB's `filter_bench` does: a coin decides whether the key was added, it is made in a
-/// buffer that all keys share, hashed and asked; that added keys are found is asserted, other
-/// answers are counted. There is no chain through the answers, and yet queries hardly overlap: the
-/// hash reads in wide words what was just written in narrow ones, which waits until all before is
-/// done. Returns how many keys that were not added were found.
+/// Queries as RocksDB's `filter_bench` does. A random bit decides whether the key was added. The
+/// key is made in a buffer that all keys share, hashed and queried. Added keys must be found; other
+/// positive results are counted. There is no chain through the results, and yet queries hardly
+/// overlap, because the hash reads in wide words what was just written in narrow ones, and that
+/// load waits for all stores before it. Returns how many keys that were not added were found.
 fn mixed(
     rng: &mut SmallRng,
     run: u64,
@@ -328,7 +332,7 @@ fn mixed(
         let added = rng.random_bool(0.5);
         let i = rng.random_range(0..keys as u64) | u64::from(!added) << 40;
         let parts = key(run, i);
-        // In words of 4 bytes, and not to be seen through.
+        // In words of 4 bytes, hidden from the optimizer.
         for (to, from) in buffer.chunks_exact_mut(4).zip(parts.chunks_exact(4)) {
             to.copy_from_slice(from);
             black_box(&mut *to);
@@ -340,7 +344,7 @@ fn mixed(
     false_positives
 }
 
-/// Which of `filters` a query goes to: any bits that the filter itself does not look at much.
+/// The one of `filters` for a query, chosen by bits that the filter itself hardly uses.
 fn pick(hash: KeyHash, filters: usize) -> usize {
     let mixed = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
     ((u128::from(mixed) * filters as u128) >> 64) as usize
@@ -359,7 +363,7 @@ fn random_in_batches(filters: &[FilterReader], asked: &[KeyHash]) {
     black_box(found);
 }
 
-/// `None` when hardly any false positive was seen.
+/// `None` if there was hardly any false positive.
 fn observed_fpr(filter: &FilterReader, quick: bool) -> Option<f64> {
     let (enough, most) = if quick { (1_000, 100_000_000) } else { (10_000, 1_000_000_000) };
     let mut rng = StdRng::seed_from_u64(2);

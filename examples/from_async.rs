@@ -1,5 +1,5 @@
-//! A database used from async code, with no runtime but the standard library. A few threads do the
-//! blocking calls; the tasks wait for their answers.
+//! A database used from async code, without a runtime other than the standard library. A few
+//! threads make the blocking calls, and the tasks await the results.
 //!
 //! ```text
 //!   task ── call(|db| …) ──► queue ──► threads with the Db
@@ -24,7 +24,8 @@ use maypole::Db;
 
 type Job = Box<dyn FnOnce(&Db) + Send>;
 
-/// A database whose calls are awaited. A clone shares its threads, which end with the last clone.
+/// A database whose calls can be awaited. A clone shares its threads, which end with the last
+/// clone.
 #[derive(Clone)]
 struct AsyncDb {
     jobs: Sender<Job>,
@@ -45,8 +46,8 @@ impl AsyncDb {
         AsyncDb { jobs }
     }
 
-    /// Runs `work` on one of the threads. It runs even if the future is dropped: a write that was
-    /// begun is not cancelled.
+    /// Runs `work` on one of the threads. It runs even if the future is dropped, because a write
+    /// that has started cannot be cancelled.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Db) -> T + Send + 'static,
@@ -61,7 +62,7 @@ impl AsyncDb {
                 waker.wake();
             }
         };
-        // The threads live as long as a sender does.
+        // The threads live as long as a sender.
         self.jobs.send(Box::new(job)).expect("a thread that takes jobs");
         promise
     }
@@ -71,7 +72,7 @@ fn next_job(queue: &Mutex<Receiver<Job>>) -> Option<Job> {
     queue.lock().unwrap().recv().ok()
 }
 
-/// The answer of a call that runs.
+/// The future result of a running call.
 struct Answer<T>(Arc<Mutex<State<T>>>);
 
 struct State<T> {
@@ -124,7 +125,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 async fn visit(db: &AsyncDb, user: &str) -> maypole::Result<u64> {
     let key = format!("visits/{user}");
     db.call(move |db| {
-        // Both in one call: one way to the threads and back.
+        // Both in one call, which takes one round trip to the threads.
         let visits = db.get_with(&key, |count| count.try_into().map_or(0, u64::from_be_bytes))?;
         let visits = visits.unwrap_or(0) + 1;
         db.put(&key, visits.to_be_bytes())?;
@@ -133,7 +134,7 @@ async fn visit(db: &AsyncDb, user: &str) -> maypole::Result<u64> {
     .await
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let db = AsyncDb::new(Db::open(dir.path())?, 2);
@@ -141,7 +142,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         for user in ["Ada", "Mary", "Ada"] {
             writeln!(out, "{user}: visit {}", visit(&db, user).await?)?;
         }
-        // Both calls run now; nobody waits yet.
+        // Both calls run now, and no task waits yet.
         let (count, last) = (db.call(|db| db.len()), db.call(|db| db.last_key_value()));
         let (count, last) = (count.await?, last.await?);
         writeln!(out, "{count} users, the last is {:?}", last.map(|(key, _)| key))?;

@@ -1,12 +1,13 @@
-//! Measures what entries cost that are not shown any more: queues, and keys that are overwritten.
+//! Measures the cost of hidden entries: in queues, and of keys that are overwritten.
 //!
 //! ```text
 //! cargo run --release --example hidden_entries -- [--entries N] [--turns N] [--versions N]
 //! ```
 //!
-//! `--entries` are popped from the front until none is left. `--turns`: of a queue of 1,000, pushed
-//! at its end and popped at its front. `--versions` of one key lie between two others, and a scan
-//! goes over the three, in both directions, in the memtable and flushed. A snapshot keeps them.
+//! `--entries`: entries that are popped from the front until none is left. `--turns`: turns of a
+//! queue of 1,000 entries, each a push at its end and a pop at its front. `--versions`: versions of
+//! one key between two other keys. A scan passes the three keys in both directions, in the memtable
+//! and after a flush. A snapshot keeps the versions.
 
 use std::time::{Duration, Instant};
 

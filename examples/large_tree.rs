@@ -1,18 +1,19 @@
-//! Measures a large tree: filling, merging, opening, and the memory of what is not data. The figures of
-//! `docs/scaling.md`.
+//! Measures a large tree: filling, merging, opening, and the memory of filters and indexes. The
+//! figures of `docs/scaling.md`.
 //!
 //! ```text
 //! cargo run --release --example large_tree -- [--keys N] [--value-bytes N] [--operations N]
 //!     [--cache-mb N] [--filter POLICY] [--dir DIR]
 //! ```
 //!
-//! Keys have 20 bytes and are written in an order that is not theirs, by batches of 100; values do not
-//! compress, and nothing is compressed. `--dir` keeps the tree: a directory that has one is not filled
-//! again. Without `--cache-mb` the cache takes what filters and indexes need, and 256 MiB for data.
+//! Keys have 20 bytes and are written out of order, in batches of 100; values do not compress, and
+//! nothing is compressed. `--dir` keeps the tree, and a directory that has one is not filled again.
+//! Without `--cache-mb` the cache has room for filters and indexes, and 256 MiB for data.
 //!
-//! `open`: from the call to the handle. `cold`: the system was asked to forget its pages of all tables
-//! before. `first get`: of a present key, right after a cold opening. `warm_up`: filters and indexes of
-//! all tables are loaded. `absent`, `present`: lookups after that, of random keys, one thread.
+//! `open`: from the call to the handle. `cold`: the pages of all tables were evicted from the
+//! system's cache before. `first get`: of a present key, right after a cold opening. `warm_up`:
+//! filters and indexes of all tables are loaded. `absent`, `present`: lookups after that, of random
+//! keys, one thread.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -22,7 +23,7 @@ use maypole::{BlockKind, Compression, Db, FilterPolicy, Stats, Ticker, WriteBatc
 
 const KEY_BYTES: usize = 20;
 const BATCH: u64 = 100;
-/// More than a filter and an index take of any key: for the cache that is made before they exist.
+/// More than the bytes of filter and index for each key, to size the cache before they exist.
 const METADATA_BYTES_PER_KEY: u64 = 6;
 
 type Answer<T> = Result<T, Box<dyn std::error::Error>>;
@@ -68,7 +69,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`: those below the number of keys are present, those above lie between them.
+/// Key number `n`. Keys of numbers below the number of keys are present; the others sort between
+/// them.
 fn key(n: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"user0000000000000000";
     let mixed = mix(n + 1);
@@ -154,14 +156,14 @@ fn tables(dir: &Path) -> Answer<Vec<PathBuf>> {
     Ok(names.iter().filter(|name| name.ends_with(".sst")).map(|name| dir.join(name)).collect())
 }
 
-/// Peak resident memory of this process, where the system tells it.
+/// Peak resident memory of this process, if the system reports it.
 fn peak_memory_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? * 1024.0 / 1e6)
 }
 
-/// Asks for random keys; `first` is the number of the first that may be asked. Answers seconds.
+/// Looks up random keys; `first` is the lowest number of a key. Returns seconds.
 fn look_up(db: &Db, options: &Options, first: u64, is_present: bool) -> Answer<f64> {
     let start = Instant::now();
     for i in 0..options.operations {

@@ -1,4 +1,4 @@
-//! Measures what a point lookup costs, and what the memory under it costs: the figures of
+//! Measures the cost of a point lookup, and of the memory accesses in it: the figures of
 //! `docs/measurements/2026-11-22-lookup-time.md`.
 //!
 //! ```text
@@ -9,21 +9,23 @@
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing
 //! compressed, filters of 10 bits a key, everything in the block cache, or as much as `--cache-mb`
-//! holds. `--dir` keeps it, so that the next run need not build it. Printed are medians of
-//! nanoseconds an operation, `--rounds` rounds in turn.
+//! holds. `--dir` keeps it, so that the next run need not build it. The program prints medians of
+//! nanoseconds an operation, of `--rounds` rounds in turn.
 //!
-//! `isolated`: with a fence after each lookup, so that neighbours cannot overlap. `of 1000`: the same
-//! thousand keys again and again, all of whose lines are in the processor's caches: what is left is
-//! work, not waiting.
+//! `isolated`: with a fence after each lookup, so that adjacent lookups cannot overlap. `of 1000`:
+//! the same thousand keys again and again, whose cache lines are all in the processor's caches, so
+//! that the time is work and not waiting.
 //!
-//! `--threads`: each round is measured by one thread, and then by so many at once, each with
-//! operations and keys of its own. The gain is the time of the one over the time of all together, an
-//! operation each. What threads of `pread` gain is what the system and the processor allow.
+//! `--threads`: each round is measured by one thread, and then by this number of threads at once,
+//! each with operations and keys of its own. The gain is the time of an operation with one thread
+//! over that with all of them. The gain of `pread` is what the system and the processor allow.
 //!
-//! `large pages`: as the memory of larger caches; other loads are from small ones.
+//! `large pages`: loads from large pages, which larger caches use too; other loads are from small
+//! pages.
 //!
-//! `pread`: one call for 4 KiB and a trailer, at random places of a file as large as the tree's data, into
-//! one buffer: the floor under a lookup that misses the cache, with the file in the system's cache.
+//! `pread`: one call for 4 KiB and a trailer, at random places of a file as large as the tree's
+//! data, into one buffer: the lower bound of a lookup that misses the cache, with the file in the
+//! system's cache.
 //!
 //! Under `valgrind --tool=callgrind --toggle-collect='*profiled*'` with `--only` and one round, only
 //! the lookups are counted.
@@ -51,7 +53,8 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Key number `n`: those below the number of entries are present, those above lie between them.
+/// Key number `n`. Keys of numbers below the number of entries are present; the others sort between
+/// them.
 fn key(n: u64) -> Key {
     let mut key = *b"user0000000000000000";
     let mixed = mix(n + 1);
@@ -107,7 +110,7 @@ fn options() -> Answer<Options> {
     Ok(options)
 }
 
-/// Opens the tree, builds it when it is not there yet, and brings all of it into the cache in the
+/// Opens the tree, builds it if it does not exist yet, and loads all of it into the cache in the
 /// order of random lookups.
 fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
     let (dir, kept) = match &options.dir {
@@ -141,7 +144,7 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
         db.flush()?;
     }
     db.wait_for_compaction()?;
-    // What leaves a small cache again need not come into it.
+    // A small cache would evict the rest, so it is not loaded.
     let entries = if options.cache_mb.is_some() { options.entries / 10 } else { options.entries };
     for n in 0..entries {
         db.get_with(key(n), |_| ())?.ok_or("a present key was not found")?;
@@ -191,7 +194,7 @@ fn profiled_multi_gets(db: &Db, keys: &[Key]) -> Answer<usize> {
     Ok(found)
 }
 
-/// Loads from memory, each of which needs the answer of the one before.
+/// Loads from memory, each of which needs the result of the one before.
 fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     let mut at = mix(seed) as usize % MEMORY_WORDS;
     for i in 0..count {
@@ -200,13 +203,13 @@ fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     at
 }
 
-/// Zeros in pages of 2 MiB, as far as the system has them: what the memory of a cache is.
+/// Zeros in pages of 2 MiB, as far as the system has them, like the memory of a cache.
 #[cfg(target_os = "linux")]
 fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: a new mapping of zeros, which nobody else knows and which is never unmapped, and advice
-    // for it.
+    // SAFETY: a new mapping of zeros, to which no other pointer exists and which is never unmapped,
+    // and advice for it.
     unsafe {
         let start = mmap_anonymous(std::ptr::null_mut(), 4 * words, access, flags)?;
         madvise(start, 4 * words, Advice::LinuxHugepage)?;
@@ -291,7 +294,7 @@ fn main() -> Answer<()> {
     };
     large.copy_from_slice(&memory);
     let file = plain_file(if names.contains(&"pread") { options.entries } else { 1 })?;
-    // What one thread found. Its time does not count the choice of its keys.
+    // The number of keys that one thread found. The choice of its keys is not timed.
     let run = |name: &str, seed: u64, start: &Barrier| -> Answer<usize> {
         let absent = name.contains("absent");
         let count = if name.ends_with("of 1000") { some } else { entries };

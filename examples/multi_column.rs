@@ -16,12 +16,12 @@ use maypole::{Db, WriteBatch, hash64};
 
 const ROWS: u64 = 50_000;
 const COLUMNS: usize = 6;
-/// Each column has so many values.
+/// The number of values of each column.
 const VALUES: u64 = 200;
 const SIGNATURE_BITS: u64 = 80;
 const SIGNATURE_BYTES: usize = SIGNATURE_BITS as usize / 8;
 const BITS_OF_A_COLUMN: u64 = 2;
-/// Signatures that stand in one entry of the database.
+/// Signatures in one entry of the database.
 const ROWS_A_PAGE: u64 = 1_000;
 const QUERIES: u64 = 20;
 
@@ -31,7 +31,7 @@ fn row(i: u64) -> Row {
     std::array::from_fn(|column| (hash64(format!("{i} {column}").as_bytes()) % VALUES) as u8)
 }
 
-/// The bits of one value. The column counts: 42 years are not 42 children.
+/// The bits of one value. They depend on the column, because 42 years are not 42 children.
 fn bits_of(column: usize, value: u8) -> u128 {
     let hash = hash64(&[column as u8, value]);
     (0..BITS_OF_A_COLUMN).fold(0, |bits, n| bits | 1 << ((hash >> (32 * n)) % SIGNATURE_BITS))
@@ -78,7 +78,7 @@ fn candidates(db: &Db, conditions: &[(usize, u8)]) -> maypole::Result<Vec<u64>> 
     Ok(found)
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let db = Db::open(dir.path())?;
@@ -88,7 +88,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     for count in 1..=4 {
         let (mut read, mut matching) = (0, 0);
         for query in 0..QUERIES {
-            // Any columns, no prefix of an order that an index would have.
+            // Any columns, not only a prefix of an index's columns.
             let like = row(query * (ROWS / QUERIES));
             let conditions: Vec<(usize, u8)> = (0..count)
                 .map(|n| (query as usize + n) % COLUMNS)

@@ -1,5 +1,5 @@
-//! A program that looks up keys and lets others watch: what `docs/monitoring.md` has `maypole stats`
-//! look at.
+//! A program that looks up keys and publishes its counters, which `docs/monitoring.md` reads with
+//! `maypole stats`.
 //!
 //! ```text
 //! cargo run --release --example publish -- DIR [SECONDS]

@@ -21,7 +21,7 @@ fn certificates(kind: &str, count: usize) -> Vec<u64> {
     (0..count).map(|i| hash64(format!("{kind} {i}").as_bytes())).collect()
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let (revoked, good) = (certificates("revoked", REVOKED), certificates("good", GOOD));
     let cascade = Cascade::new(&revoked, &good).ok_or("a certificate is revoked and good")?;
@@ -40,13 +40,14 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         + good.iter().filter(|&&hash| cascade.contains(hash)).count();
     writeln!(out, "{} certificates asked, {wrong} wrong answers", REVOKED + GOOD)?;
 
-    // One filter that is wrong for at most one good certificate in all, on average.
+    // One filter that is wrong for at most one good certificate on average.
     let single = BloomFilter::for_rate(Layout::Shared, REVOKED, 1.0 / GOOD as f64);
     writeln!(out, "bytes: {:>6} the cascade, never wrong", cascade.bytes())?;
     writeln!(out, "       {:>6} one Bloom filter, wrong about once", single.bytes())?;
     writeln!(out, "       {:>6} a list of serial numbers", REVOKED * SERIAL_BYTES)?;
 
-    // What nobody knew when the cascade was built gets any answer: it must be asked elsewhere.
+    // Certificates that were unknown when the cascade was built get arbitrary answers, and must be
+    // checked elsewhere.
     let new = certificates("issued today", 10_000);
     let called_revoked = new.iter().filter(|&&hash| cascade.contains(hash)).count();
     writeln!(

@@ -1,5 +1,5 @@
-//! A crawler's "seen before?": each link is looked up, and a page that is new is stored and fetched.
-//! Half of the answers are "no", and the filters give them without reading.
+//! A crawler's "seen before?": each link is looked up, and a page that is new is stored and
+//! fetched. Half of the answers are "no", and the filters give them without a read.
 //!
 //! ```text
 //! cargo run --release --example seen_before
@@ -13,10 +13,10 @@ use maypole::{Db, Ticker, hash64};
 
 /// Pages of the whole web.
 const PAGES: u64 = 100_000;
-/// The crawl ends when it knows so many.
+/// The crawl ends when it knows this number of pages.
 const WANTED: usize = 30_000;
 const LINKS_OF_A_PAGE: u64 = 4;
-/// So many new pages go into one table.
+/// The number of new pages in one table.
 const PAGES_A_FLUSH: usize = 5_000;
 
 fn url(page: u64) -> String {
@@ -30,11 +30,11 @@ fn link(page: u64, i: u64) -> u64 {
     first * second / PAGES
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
-    // Small tables, so that a tree of several levels comes of a small crawl. One thread and flushes at
-    // fixed places make every run the same.
+    // Small tables, so that a small crawl makes a tree of several levels. One thread and flushes at
+    // fixed points make every run the same.
     let db = Db::builder(dir.path())
         .table_bytes(128 << 10)
         .level_base_bytes(256 << 10)
@@ -72,7 +72,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         stats.tickers.get(Ticker::MemtableHit),
         counts.filter.full_true_positive
     )?;
-    // A new page is asked of every table whose range holds it: of several levels.
+    // For a new page the filter of every table whose range holds it is queried, on several levels.
     writeln!(
         out,
         "filters were asked {} times: {} times they said no, {} times maybe without reason",

@@ -1,4 +1,4 @@
-//! A session store: all sessions of a user stand together, under `user/session`. The questions are
+//! A session store: all sessions of a user are adjacent, under `user/session`. The queries are
 //! "which sessions has this user?" and "is this session valid?". Filters of prefixes answer the
 //! first, filters of whole keys the second: `FilterKeys::Both`.
 //!
@@ -24,12 +24,12 @@ fn session(day: u64, i: u64) -> String {
     format!("{}/{:08x}", user(hash % USERS), hash >> 32)
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let per_user = PrefixExtractor::delimiter(b'/', 1)?;
     let db = Db::builder(dir.path()).filter_keys(FilterKeys::Both(per_user)).open()?;
-    // A table for each day: every user may have sessions in each of them.
+    // A table for each day. Every user may have sessions in each of them.
     for day in 0..DAYS {
         for i in 0..SESSIONS_A_DAY {
             db.put(session(day, i), "logged in")?;

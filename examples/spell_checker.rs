@@ -1,6 +1,6 @@
-//! A spell checker, the use that Bloom himself gave for his filter in 1970: the dictionary is a filter
-//! and nothing else. A wrong word passes at the filter's rate. Corrections are found by asking for
-//! every word that is one slip away, hundreds of them: there the rate counts hundredfold.
+//! A spell checker, for which the whole dictionary is a filter, similar to the use that Bloom
+//! described in 1970. A wrong word passes at the filter's rate. Corrections are found by querying
+//! every word that is one slip away, hundreds of them, so the rate counts hundreds of times.
 //!
 //! ```text
 //! cargo run --release --example spell_checker                            # made-up words
@@ -115,7 +115,7 @@ fn check(words: &BTreeSet<String>, out: &mut dyn Write) -> Result<(), Box<dyn Er
     Ok(())
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     check(&made_up(), out)
 }

@@ -1,6 +1,6 @@
-//! A browser's list of blocked pages: one million of them in a table, 1.2 MB of filter in memory.
-//! Nearly every page that is visited is not blocked, and for 99 of 100 of those the filter says so
-//! without touching the table.
+//! A browser's list of blocked pages: one million of them in a table, with a filter of 1.2 MB in
+//! memory. Nearly every visited page is not blocked, and for 99 of 100 of those the filter decides
+//! without a read of the table.
 //!
 //! ```text
 //! cargo run --release --example url_block_list
@@ -16,16 +16,17 @@ const BLOCKED: u64 = 1_000_000;
 const GOOD_VISITS: u64 = 100_000;
 const BLOCKED_VISITS: u64 = 1_000;
 
-/// Pages of the two kinds are spread alike: a good one lies between blocked ones in the order of keys.
-/// Otherwise the tables' ranges would answer, and no filter would be asked.
+/// Pages of the two kinds have the same distribution, so that a good one is between blocked ones in
+/// the order of keys. Otherwise the ranges of the tables would decide, and no filter would be
+/// queried.
 fn page(kind: &str, i: u64) -> String {
     format!("https://{:016x}.example/", hash64(format!("{kind} {i}").as_bytes()))
 }
 
-/// The whole of it. What it shows goes to `out`.
+/// Runs the example, and prints to `out`.
 pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
-    // A list that comes whole is sorted and written as a table: no log, no memtable, no compaction.
+    // A complete list is sorted and written as a table, without a log, a memtable or a compaction.
     let mut blocked: Vec<String> = (0..BLOCKED).map(|i| page("blocked", i)).collect();
     blocked.sort_unstable();
     let table = dir.path().join("blocked.sst");
@@ -47,7 +48,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     for i in 0..GOOD_VISITS {
         assert!(!db.contains_key(page("good", i))?, "a good page was blocked");
     }
-    // A false positive costs a read, and never a wrong answer: the table is asked.
+    // A false positive costs a read of the table, and never gives a wrong answer.
     let counts = db.stats().counts();
     let from_memory = 100.0 * counts.filter.useful as f64 / GOOD_VISITS as f64;
     writeln!(

@@ -1,6 +1,6 @@
-//! The settings of other engines, and what equals them here: each line of the tables in
-//! `docs/book/src/knobs.md` that says so is held by a test. Where RocksDB's own tools are asked, the
-//! test's name begins with `tools`.
+//! The settings of other engines, and their equivalents here: each line of the tables in
+//! `docs/book/src/knobs.md` that claims one has a test. The name of a test that runs RocksDB's own
+//! tools begins with `tools`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn builder(policy: &str) -> Builder {
         .compaction_threads(1)
 }
 
-/// A multiple of four and two more: level 0 is emptied at four tables.
+/// Two more than a multiple of four, because level 0 is emptied at four tables.
 const ROUNDS: u32 = 14;
 /// Keys of a round.
 const ROUND: u32 = 2_000;
@@ -52,8 +52,8 @@ fn read_all(db: &Db) {
     }
 }
 
-/// Which families the tables have: of level 0, of the levels between, of the last one. Small tables
-/// do not count: a ribbon of few keys would be the larger filter, so they get a Bloom filter.
+/// The families of the tables: of level 0, of the levels between, of the last one. Small tables do
+/// not count, because a ribbon of few keys would be larger, so they get a Bloom filter.
 fn families(db: &Db) -> [BTreeSet<String>; 3] {
     let stats = db.stats();
     let last = stats.files.iter().map(|file| file.level).max().unwrap();
@@ -88,7 +88,7 @@ fn with_filter(filter: &str) -> TableOptions {
 
 // -- RocksDB ------------------------------------------------------------------------------------------
 
-/// What RocksDB stored for these keys is what is built for them here.
+/// The filters that RocksDB stored for these keys equal those that are built here.
 #[test]
 fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rocksdb-filters");
@@ -97,7 +97,7 @@ fn rocksdb_bloom_and_ribbon_policies_store_the_same_bytes() {
     {
         let mut builder = FilterBuilder::new(spec.parse().unwrap());
         for number in keys.lines().map(|line| line.parse::<u64>().unwrap()) {
-            // As db_bench makes its keys.
+            // Keys in the form of db_bench.
             builder.add(hash64(&[&number.to_be_bytes()[..], b"00000000"].concat()));
         }
         let ours = builder.finish().unwrap();
@@ -137,7 +137,7 @@ fn rocksdb_pin_l0_filter_and_index_blocks_in_cache_is_pin_metadata() {
     let pinned = |pin: PinMetadata| {
         let cache = BlockCache::new(8 << 20);
         let db = grown(builder("bloom(10)").block_cache(Arc::clone(&cache)).pin_metadata(pin));
-        // What is asked is loaded, and stays.
+        // Queried blocks are loaded, and stay.
         read_all(&db);
         let with_level_0 = cache.pinned_usage();
         db.compact_range(..).unwrap();
@@ -199,8 +199,8 @@ fn cassandra_bloom_filter_fp_chance_is_a_rate() {
 
 // -- HBase --------------------------------------------------------------------------------------------
 
-/// How often filters denied: a column that an existing row has not, a row that is not there, and a
-/// scan of such a row. A hundred times each.
+/// How often filters denied, of a hundred each: a column that an existing row lacks, a row that
+/// does not exist, and a scan of such a row.
 fn denied(filter: &str, keys: FilterKeys) -> [u64; 3] {
     let db = builder(filter).filter_keys(keys).open().unwrap();
     for row in 0..200 {
@@ -218,7 +218,7 @@ fn denied(filter: &str, keys: FilterKeys) -> [u64; 3] {
     };
     [
         counted(&|i| assert!(!db.contains_key(format!("row{i:04}/absent")).unwrap())),
-        // Between rows that are there: otherwise the table's range answers.
+        // Between existing rows, because otherwise the table's range excludes it.
         counted(&|i| assert!(!db.contains_key(format!("row{i:04}x/0")).unwrap())),
         counted(&|i| assert_eq!(db.prefix(format!("row{i:04}x/")).count(), 0)),
     ]
@@ -256,7 +256,8 @@ fn hbase_rowprefix_fixed_length_is_a_fixed_prefix() {
 
 // -- LevelDB ------------------------------------------------------------------------------------------
 
-/// The setting means the same; the tables are others, and are refused by name rather than misread.
+/// The setting means the same. The table format differs, and is rejected by name rather than
+/// misread.
 #[test]
 fn leveldb_tables_are_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -274,7 +275,7 @@ fn leveldb_tables_are_refused() {
 
 // -- fjall --------------------------------------------------------------------------------------------
 
-/// Its default: a rate of one in ten thousand for level 0, ten bits a key below.
+/// The default of fjall: a rate of one in ten thousand for level 0, ten bits a key below.
 #[test]
 fn fjall_filter_policy_is_a_list_of_levels() {
     let db = grown(builder("levels(fpr(0.0001), bloom(10))"));
@@ -323,8 +324,8 @@ fn compared(tables: &[PathBuf], spec: &str) -> Vec<(Option<Family>, bool)> {
     tables.iter().map(compare).collect()
 }
 
-/// RocksDB's ribbon policy makes Bloom filters at flushes and ribbons below, by default: what
-/// `levels(bloom(10), ribbon_like_bloom(10))` says. Both are ours byte for byte.
+/// By default, RocksDB's ribbon policy makes Bloom filters at flushes and ribbons below, as
+/// `levels(bloom(10), ribbon_like_bloom(10))` does. Both are equal to ours byte for byte.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn tools_make_bloom_at_flushes_and_ribbon_below_with_the_ribbon_policy() {

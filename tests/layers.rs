@@ -1,7 +1,7 @@
 //! Layers import only downward. This test reads the `crate::` paths of every source file and fails
-//! on one that points up, so that a line of code knows its room. Within some rooms the files import
-//! only downward too: [`WITHOUT_CIRCLES`]. Two more rules for the source are checked here: each line
-//! of `unsafe` has its proof, and no static has a lock that a forked child may find locked for ever.
+//! on one that points up. Within some modules the files import only downward too:
+//! [`WITHOUT_CIRCLES`]. Two more rules for the source are checked here: each line of `unsafe` has
+//! its proof, and no static has a lock that a forked child may find locked for ever.
 //!
 //! ```text
 //! 4  db/
@@ -106,7 +106,7 @@ fn no_module_imports_upward() {
     for path in files {
         let relative = path.strip_prefix(&source).unwrap();
         let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-        // Tests may reach for anything to test with.
+        // Tests may import anything.
         let is_test = path.file_name().is_some_and(|name| name == "tests.rs");
         if is_test || matches!(module, "lib" | "bin" | "fuzzing") {
             continue;
@@ -127,7 +127,8 @@ fn no_module_imports_upward() {
     assert!(upward.is_empty(), "upward imports:\n{}", upward.join("\n"));
 }
 
-/// Rooms whose files import each other without a circle: each can be read from the bottom up.
+/// Modules whose files import each other without a cycle, so that each can be read from the bottom
+/// up.
 const WITHOUT_CIRCLES: &[&str] = &["cursor", "encoding", "filter", "memory", "table"];
 
 /// A module: the segments of its path from the crate on.
@@ -171,8 +172,8 @@ fn paths_of(text: &str) -> Vec<Module> {
     tails.into_iter().map(|tail| [vec![name.to_string()], tail].concat()).collect()
 }
 
-/// The modules that the code of `own` names, itself left out. A path leads to its longest part that
-/// is a module: items are not followed to where they are re-exported from.
+/// The modules that the code of `own` names, itself left out. A path is resolved to its longest
+/// part that is a module, and re-exports of items are not followed.
 fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
     let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
@@ -225,7 +226,7 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
     named
 }
 
-/// The files of each room that can be reached from themselves, by room.
+/// The files of each module that can be reached from themselves, by module.
 fn circles() -> BTreeMap<String, BTreeSet<String>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -249,7 +250,7 @@ fn circles() -> BTreeMap<String, BTreeSet<String>> {
         let (mut reached, mut open) = (BTreeSet::new(), vec![module]);
         while let Some(next) = open.pop() {
             for to in graph.get(next).into_iter().flatten() {
-                // Within the room: other rooms are on other floors.
+                // Only within the module, because other modules are in other layers.
                 if to.first() == module.first() && reached.insert(to) {
                     open.push(to);
                 }
@@ -302,7 +303,7 @@ fn imports_are_found_in_every_form() {
     assert_eq!(names, ["a", "c", "d", "g", "h"]);
 }
 
-/// What a thread may have locked at a fork: the child's copy of it is never unlocked.
+/// The types that a thread may have locked at a fork. The child's copy is never unlocked.
 const LOCKS: &[&str] = &["Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock"];
 
 /// The statics of a source text that have such a lock: `name: type`. A `PerProcess` makes another one
@@ -321,9 +322,9 @@ fn statics_with_locks(code: &str) -> Vec<String> {
     declarations.collect()
 }
 
-/// A child was forked while another thread of the parent asked for the processor's maker for the first
-/// time. That answer stood in a `LazyLock`: the child waited for ever for a thread that it does not
-/// have. Every state of the whole process is an atomic or a `PerProcess` now.
+/// Regression: a child was forked while another thread of the parent queried the processor's vendor
+/// for the first time. The result was in a `LazyLock`, so the child waited for ever for a thread
+/// that it did not have. All state of the whole process is in an atomic or a `PerProcess` now.
 #[test]
 fn no_static_of_the_library_blocks_a_forked_child() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -350,7 +351,7 @@ fn statics_with_locks_are_found_in_every_form() {
     assert_eq!(found, ["A: LazyLock<bool>", "D:\n    Padded<std::sync::OnceLock<u8>>"]);
 }
 
-/// How often the word `unsafe` stands in a source text, comments left out.
+/// How often the word `unsafe` occurs in a source text, without comments.
 fn unsafe_words(text: &str) -> usize {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
@@ -404,8 +405,8 @@ fn words(name: &str) -> BTreeSet<String> {
     text.split('_').map(str::to_string).collect()
 }
 
-/// The families that a source text names in its code. A `mod` line and a re-export do not count: the
-/// language asks for the one, and the other names what a family's folder has.
+/// The families that a source text names in its code. A `mod` line and a re-export do not count,
+/// because the language requires the one, and the other names the content of a family's folder.
 fn families_named(code: &str) -> BTreeSet<String> {
     let lines = code.lines().filter(|line| {
         let line = line.trim_start();
@@ -418,15 +419,16 @@ fn families_named(code: &str) -> BTreeSet<String> {
     FAMILIES.iter().map(|name| name.to_string()).filter(|name| named.contains(name)).collect()
 }
 
-/// Bloom is the default and what every other family falls back to, so it is named where either is meant.
+/// Bloom is the default and the fallback of every other family, so it is named where either is
+/// meant.
 const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 
 /// The names in `family.rs`, the table in `families.rs`, the reader's variant, and one more file: a
 /// constructor in `spec.rs`, or a kind of trace.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
-/// What a family is stands in its folder. When this fails, let the code go through the table of
-/// families (`src/filter/families.rs`), and put what it must know into `FamilyInfo`.
+/// The properties of a family are defined in its folder. When this fails, use the table of families
+/// (`src/filter/families.rs`), and add what the code must know to `FamilyInfo`.
 #[test]
 fn few_files_outside_its_folder_name_a_family() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

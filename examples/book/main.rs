@@ -7,8 +7,8 @@
 //! cargo run --example book -- plots plots   # the plots, as SVG files in the directory "plots"
 //! ```
 //!
-//! Everything is counted, nothing is timed, and the keys are always the same: a figure never
-//! changes. `tests/book` holds every figure in the text against what is printed here.
+//! Everything is counted, nothing is timed, and the keys are always the same, so a figure never
+//! changes. `tests/book` compares every figure in the text with the output of this program.
 
 mod figures;
 

@@ -1,5 +1,5 @@
-//! What the playground takes from the figures of the book: the ribbon of a dozen keys, and keys that
-//! are always the same.
+//! The parts of the book's figures that the playground uses: the ribbon of a dozen keys, and keys
+//! that are always the same.
 
 #![allow(dead_code)]
 

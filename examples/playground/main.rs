@@ -11,10 +11,10 @@
 //! answer() -> bytes, text() -> address       the page reads the answer there
 //! ```
 //!
-//! What can be asked is in `answers`, which knows nothing of WebAssembly: `tests/book` asks it on this
-//! machine and compares with what the page in a browser says.
+//! The requests are in `answers`, which does not depend on WebAssembly, so that `tests/book` runs
+//! it on this machine and compares with the answers of the page in a browser.
 
-// On a machine that is not WebAssembly this is compiled to be checked, and called by nobody.
+// On other machines than WebAssembly this is only compiled as a check, and never called.
 
 mod answers;
 mod figures;
@@ -31,7 +31,7 @@ fn buffer() -> MutexGuard<'static, Vec<u8>> {
 // An exported name is "unsafe" because two functions of a program must not share it. There is no other
 // `unsafe` here: the page reads and writes the memory from outside.
 
-/// Room for a request of so many bytes.
+/// Reserves room for a request of `bytes` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn reserve(bytes: usize) -> *mut u8 {
     let mut text = buffer();
@@ -39,7 +39,7 @@ pub extern "C" fn reserve(bytes: usize) -> *mut u8 {
     text.as_mut_ptr()
 }
 
-/// Answers the request; the length of the answer in bytes.
+/// Answers the request; returns the length of the answer in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn answer() -> usize {
     let mut text = buffer();
@@ -47,7 +47,7 @@ pub extern "C" fn answer() -> usize {
     text.len()
 }
 
-/// Where the answer is, until the next request.
+/// The address of the answer, until the next request.
 #[unsafe(no_mangle)]
 pub extern "C" fn text() -> *const u8 {
     buffer().as_ptr()

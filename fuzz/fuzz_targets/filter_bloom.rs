@@ -1,4 +1,4 @@
-//! Any bytes, asked as a Bloom filter.
+//! Any bytes, queried as a Bloom filter.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes, asked as a bumped ribbon filter.
+//! Any bytes, queried as a bumped ribbon filter.
 
 #![no_main]
 

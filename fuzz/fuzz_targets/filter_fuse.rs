@@ -1,4 +1,4 @@
-//! Any bytes, asked as a binary fuse filter.
+//! Any bytes, queried as a binary fuse filter.
 
 #![no_main]
 

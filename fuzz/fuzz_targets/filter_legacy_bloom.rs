@@ -1,4 +1,4 @@
-//! Any bytes, asked as a Bloom filter of old tables.
+//! Any bytes, queried as a Bloom filter of old tables.
 
 #![no_main]
 

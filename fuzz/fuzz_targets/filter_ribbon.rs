@@ -1,4 +1,4 @@
-//! Any bytes, asked as a ribbon filter.
+//! Any bytes, queried as a ribbon filter.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any set of keys, built into a filter and asked for.
+//! Any set of keys, built into a filter and queried.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes, read as a table. The fixtures are good seeds, too: `tests/fixtures/rocksdb`.
+//! Any bytes, read as a table. The fixtures are good seeds too: `tests/fixtures/rocksdb`.
 
 #![no_main]
 

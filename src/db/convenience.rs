@@ -1,6 +1,6 @@
 //! Calls for the whole database that other maps and stores have: how many entries, the first, the
-//! last, how large. Each is a few lines over an iterator, a cursor or the list of tables. None is
-//! on the way of a lookup or a write.
+//! last, how large. Each is a few lines over an iterator, a cursor or the list of tables. No lookup
+//! and no write passes through them.
 
 use std::path::Path;
 
@@ -140,10 +140,10 @@ impl Db {
         self.iter().next_back().transpose()
     }
 
-    /// Removes the entry with the smallest key and returns it, or `None`. The removal survives what
-    /// a [`Db::delete`] does.
+    /// Removes the entry with the smallest key and returns it, or `None`. The removal is as durable
+    /// as a [`Db::delete`].
     ///
-    /// Calls of clones of one `Db` wait for each other, so no entry is answered twice. Other writes
+    /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
     /// do not wait: a value that is put under this key during the call may be removed unseen.
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they are
@@ -164,7 +164,7 @@ impl Db {
     ///
     /// As [`Db::write_opt`]. After an error the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
-        // Also where there is no entry: a read-only database refuses all the same.
+        // Also if there is no entry: a read-only database returns the error in either case.
         self.inner.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
         let first = self.first_key_value()?;
@@ -174,10 +174,11 @@ impl Db {
         Ok(first)
     }
 
-    /// The values of the keys that `keys` gives, in its order, each with a result of its own. One key
-    /// that cannot be read does not hide the others. All are of the same state of the database.
+    /// The values of the keys that `keys` yields, in its order, each as its own result. One key
+    /// that cannot be read does not hide the others. All are read from the same state of the
+    /// database.
     ///
-    /// As fast as [`Db::multi_get`], after the keys are collected. Where a read fails all keys are
+    /// As fast as [`Db::multi_get`], once the keys are collected. If a read fails, all keys are
     /// looked up again, one by one.
     ///
     /// ```

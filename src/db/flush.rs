@@ -7,16 +7,17 @@
 //!   table 3                                                                           zebra@6 …
 //! ```
 //!
-//! **What no reader can see is not written**: versions that a newer one hides from all snapshots, and
-//! deletions of keys that no older table holds. The memtable is the oldest one, so only tables are
-//! older. Which of them may hold the key, their ranges and their filters say
+//! **What no reader can see is not written**: versions that a newer one hides from all snapshots,
+//! and deletions of keys that no older table holds. The memtable is the oldest one, so only tables
+//! are older. Their ranges and their filters tell which of them may hold the key
 //! ([`crate::compaction::below`]).
 //!
 //! **A long run of deletions gets a table of its own**, and so do range deletions that hide much.
-//! Where old keys are deleted and new ones written, one table of both would overlap everything
-//! between, and be merged with all of it. Apart, the new keys move down as they are, and the deletions
-//! meet the tables that they empty. So their tables also end where older tables start: the deletions
-//! of a table that is emptied to its end go down without those of the next one.
+//! Where old keys are deleted and new ones are written, one table of both would overlap everything
+//! between them, and be merged with all of it. In separate tables, the new keys move down as they
+//! are, and the deletions meet the tables that they empty. For the same reason tables of deletions
+//! end where older tables start: the deletions that empty one table to its end move down without
+//! those of the next table.
 
 use std::sync::Arc;
 
@@ -31,15 +32,16 @@ use crate::memtable::Memtable;
 use crate::range_tombstones::RangeTombstones;
 use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
-/// A run of deletions that is this part of a memtable gets a table of its own.
+/// A run of deletions gets a table of its own if it is at least 1 / `LONG_RUN_FRACTION` of a
+/// memtable.
 const LONG_RUN_FRACTION: usize = 16;
-/// It has at least this many deletions.
+/// Such a run has at least this many deletions.
 const LEAST_LONG_RUN: usize = 64;
 
 /// Range deletions that hide less than this in older tables get no tables of their own.
 const LEAST_HIDDEN_BYTES: u64 = 16 << 10;
 
-/// A memtable becomes at most this many tables more, for each kind of cut.
+/// Each kind of cut adds at most this many tables to a flush.
 const MOST_CUTS: usize = 8;
 
 /// What a flush needs to know, apart from the memtable.
@@ -53,8 +55,8 @@ pub(crate) struct Flush<'a> {
 }
 
 impl Flush<'_> {
-    /// Writes what somebody can see of `memtable` to tables of disjoint ranges. They are synced,
-    /// their names are not. On an error no table is left.
+    /// Writes what some reader can see of `memtable` to tables of disjoint ranges. The tables are
+    /// synced, their names are not. After an error no table is left.
     pub fn run(&self, memtable: &Arc<Memtable>) -> Result<Vec<Arc<TableFile>>> {
         let nothing = Version::default();
         let below = || self.older.map_or_else(|| Below::unknown(&nothing), Below::memtable);
@@ -118,13 +120,14 @@ impl Flush<'_> {
         let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
-            // The deepest ones first. Tables of deletions are cut in this way themselves.
+            // The deepest tables first. Tables of deletions do not count, because they were cut in
+            // this way themselves.
             let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
             let starts = levels.flat_map(|files| {
                 let files = files.iter().map(|file| &file.meta);
                 let files = files.filter(|file| file.deletions <= file.entries / 2);
-                // Tables that range deletions cover whole go all at once, and none of them is read.
-                // Only what lies over the table at either end is apart.
+                // Tables that range deletions cover whole are dropped together, without being read.
+                // So only the parts over the table at either end are cut off.
                 let (start, end) = (&start, &end);
                 let mut after_cut_table = false;
                 files.filter_map(move |file| {
@@ -176,7 +179,7 @@ fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let long_run = (memtable.len() / LONG_RUN_FRACTION).max(LEAST_LONG_RUN);
     let mut runs: Vec<(usize, Vec<u8>, Vec<u8>)> = Vec::new();
-    // Of the run that is going on.
+    // The count and the start of the current run.
     let (mut count, mut start) = (0, Vec::new());
     let mut last: Option<Vec<u8>> = None;
     let mut cursor = memtable.cursor();
@@ -259,7 +262,7 @@ mod tests {
     use super::*;
     use crate::range_tombstones::RangeTombstone;
 
-    /// A retention by range deletions deletes one range after the other.
+    /// A retention by range deletions deletes adjacent ranges, one after the other.
     #[test]
     fn range_deletions_that_meet_are_one_range() {
         let range = |start: &'static [u8], end: &'static [u8], sequence| RangeTombstone {

@@ -1,4 +1,4 @@
-//! The way of a point lookup, top to bottom in the order it happens.
+//! A point lookup, top to bottom in the order of its steps.
 //!
 //! ```text
 //!   read state ─► memtables, newest first ─► found (value or tombstone): done
@@ -18,17 +18,18 @@
 //! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a
 //! smaller sequence number, in deeper sources all. So the search stops at the first source with a
 //! visible range deletion that covers the key. The range of a file includes its range deletions, so
-//! the file is a candidate. A filter knows nothing of range deletions: they are asked before it.
+//! the file is a candidate. A filter knows nothing of range deletions, so they are checked first.
 //!
-//! **Misses.** A device may take as long as it likes, and the guard would keep all that the process
-//! retires. So a lookup that wants what is not in memory gives its guard up, keeps the version by a
-//! count, and goes on from there (`find_and_read`). The memtables are behind it: they are not kept.
+//! **Misses.** A read of the device may take any time, during which the guard would keep all memory
+//! that the process retires. So a lookup that needs what is not in memory drops its guard, keeps
+//! the version by a count, and continues from there (`find_and_read`). It has already searched the
+//! memtables, so they are not kept.
 //!
-//! **User code** may take as long as it likes too. [`get_with`](Inner::get_with) lends it the value
+//! **User code** may take any time too. [`get_with`](Inner::get_with) lends it the value
 //! ([`Guard::lend`]), and with it one block or one memtable.
 //!
-//! **Observers.** Each step tells an observer what it did. `get` has one that hears nothing and costs
-//! nothing; `explain` writes down what it hears. So there is one lookup, and it explains itself.
+//! **Observers.** Each step tells an observer what it did. The observer of `get` does nothing and
+//! costs nothing; that of `explain` records the steps. So both run the same lookup.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,8 +77,9 @@ impl Inner {
         Ok(self.lookup(key, snapshot, (), Ignore)?.is_some())
     }
 
-    /// The one lookup. `observer` hears of every step: `()` of nothing, [`explain`](super::explain)
-    /// of all. `visit` is the last that uses the guard. It is none of a user's code.
+    /// The lookup that all calls share. Every step is reported to `observer`: `()` ignores it,
+    /// [`explain`](super::explain) records it. `visit` is the last to use the guard, and is not
+    /// user code.
     #[inline]
     pub(super) fn lookup<V: Visit>(
         &self,
@@ -110,7 +112,7 @@ impl Inner {
         if let [_, .., deepest] = version.runs()
             && let Some(file) = deepest.file_of(head, key.user_key)
         {
-            // The largest filter: its cache line is the one that comes from far away.
+            // The largest filter, whose cache line is the least likely to be in the CPU's caches.
             file.table.prefetch_filter([&key], &guard);
         }
         for run in version.runs() {
@@ -159,22 +161,22 @@ impl Inner {
     }
 }
 
-/// A value where it was found: alive under a guard, or with what was read.
+/// A value where it was found. A guard, or the block that was read, keeps it alive.
 pub(super) enum ValueRef<'a> {
     Memtable(&'a [u8], &'a Guard),
     Block(&'a Found<'a>, &'a Guard),
     Read(&'a Found<'static>),
 }
 
-/// What a lookup does with the value. A trait and no closure, so that it is inlined however long it
-/// is: a value that is passed on by address lies in memory from the start.
+/// What a lookup does with the value. A trait rather than a closure, so that it is inlined whatever
+/// its length, because a value that is passed by address is in memory from the start.
 pub(super) trait Visit {
     type Out;
 
     fn visit(self, value: ValueRef<'_>) -> Self::Out;
 }
 
-/// For a key that only has to be there.
+/// The visitor of a lookup that only needs to know whether the key exists.
 struct Ignore;
 
 impl Visit for Ignore {
@@ -253,7 +255,7 @@ pub(super) fn find_in_memtables<'g>(
     Ok(None)
 }
 
-/// Where a lookup goes on that has met something that is not in memory.
+/// Where a lookup continues that has met something that is not in memory.
 pub(super) struct Miss {
     version: Arc<Version>,
     /// Index of the run.
@@ -262,8 +264,8 @@ pub(super) struct Miss {
 }
 
 impl Miss {
-    /// `run` is one of the version's, and `file` one of the run's. The read state comes by address:
-    /// it lies in memory, and the loop keeps its registers.
+    /// `run` is one of the version's, and `file` one of the run's. The read state is passed by
+    /// address, because it is in memory anyway and the loop keeps its registers.
     #[cold]
     #[inline(never)]
     fn new(
@@ -280,7 +282,7 @@ impl Miss {
     }
 }
 
-/// Out of line, so that what lookups in memory do stays small.
+/// Out of line, so that the code of lookups in memory stays small.
 #[cold]
 #[inline(never)]
 fn visit_once_read<V: Visit>(
@@ -294,8 +296,8 @@ fn visit_once_read<V: Visit>(
     Ok(found.map(|found| visit.visit(ValueRef::Read(&found))))
 }
 
-/// Goes on with a lookup, from a miss on: the newest entry of the key, if it is a value. Holds no
-/// guard while it reads. Lookups call it through [`TreeObserver::call_find_and_read`].
+/// Continues a lookup from a miss on: the newest entry of the key, if it is a value. Holds no guard
+/// while it reads. Lookups call it through [`TreeObserver::call_find_and_read`].
 #[cold]
 pub(super) fn find_and_read(
     miss: Miss,
@@ -351,7 +353,8 @@ pub(super) fn shows_value(
     if found.kind == EntryKind::Value as u8 {
         return Ok(found.sequence >= deleted_at);
     }
-    // By value: what a call takes by address lies in memory from the start, in every lookup.
+    // By value, because an argument that is passed by address is in memory from the start, in every
+    // lookup.
     match EntryKind::of_point(found.kind) {
         None if found.sequence >= deleted_at => {
             Err(unknown_entry(table, key.for_call().user_key, found.kind))

@@ -9,8 +9,8 @@
 //!   read_state   none: ArcCell   whoever has changed `state`        publish, below
 //! ```
 //!
-//! Locks are taken in the order ingesting, writer, manifest, state. While somebody waits for a
-//! device, `state` may not be held.
+//! Locks are taken in the order ingesting, writer, manifest, state. A thread that waits for a
+//! device may not hold `state`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +42,7 @@ use crate::version::{Manifest, Skipped, TableStore, Version};
 pub(crate) struct Inner {
     /// Itself, for the jobs it starts.
     pub(super) this: OnceLock<Weak<Inner>>,
-    /// Unavailable once more by each job that holds this.
+    /// Each job holds a clone of this, and closing waits until all clones are dropped.
     pub(super) holds: Arc<()>,
     pub(super) store: TableStore,
     /// Reads the blocks that many lookups miss.
@@ -53,7 +53,7 @@ pub(crate) struct Inner {
     pub(super) manifest_roll_bytes: u64,
     /// A deletion reaches the last level within about this time.
     pub(super) max_deletion_age: Duration,
-    /// The timer will look whether the tree has come to rest.
+    /// The timer will check whether the tree has come to rest.
     pub(super) awaits_rest: AtomicBool,
     /// The last visible write when the timer looked.
     pub(super) visible_at_look: AtomicU64,
@@ -117,7 +117,7 @@ pub(crate) struct TreeState {
     pub(super) idle_threads: usize,
     /// Callers that wait for the tree to come to rest.
     pub(super) settlers: usize,
-    /// Nobody has written for some time.
+    /// Nothing has been written for some time.
     pub(super) is_idle: bool,
     /// What earlier deletions found to delete.
     pub(super) deletion_hits: DeletionHits,
@@ -134,7 +134,8 @@ pub(crate) struct TreeState {
 /// A memtable that waits for its flush.
 pub(crate) struct Frozen {
     pub(super) memtable: Arc<Memtable>,
-    /// The WAL that took the writes after this memtable. Once it is flushed, older WALs can go.
+    /// The WAL that took the writes after this memtable. Once the memtable is flushed, older WALs
+    /// can be deleted.
     pub(super) next_wal: u64,
 }
 
@@ -143,7 +144,7 @@ pub(crate) struct Frozen {
 pub(crate) struct Progress {
     pub(super) flushed_sequence: SequenceNumber,
     pub(super) oldest_wal: u64,
-    /// WALs that are synced up to some length, and that length in bytes.
+    /// The WALs that are synced up to some length, and that length in bytes.
     pub(super) durable_wals: BTreeMap<u64, u64>,
     /// Sequence numbers above the flushed one that no WAL holds.
     pub(super) skipped: Skipped,
@@ -189,19 +190,20 @@ impl Inner {
     }
 
     /// Makes the database read-only: after a failed write or sync nothing is known about what
-    /// reached the disk, so nothing more may be built on it. Answers the error.
+    /// reached the disk, so nothing more may be built on it. Returns the error.
     pub(super) fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
             let _ = self.latched.set(error.clone());
-            // Under the lock: whoever just checked and goes to sleep must not miss it.
+            // Under the lock, so that a thread that has just checked and is about to sleep does not
+            // miss it.
             let _state = self.lock_state();
             self.changed.notify_all();
         }
         error
     }
 
-    /// In a forked child, so that nothing of what a handle shares is ever dropped there: the log
-    /// would be cut, tables deleted, the lock given back, while the parent goes on.
+    /// For a forked child: nothing that a handle shares may ever be dropped there, because a drop
+    /// would truncate the log, delete tables and release the lock while the parent continues.
     pub(super) fn leak(self: &Arc<Inner>) {
         std::mem::forget(Arc::clone(self));
     }
@@ -227,7 +229,7 @@ impl Inner {
 
     /// The last step of closing, once no job is left.
     pub(super) fn finish_closing(&self) -> Result<()> {
-        // Deletes obsolete tables now rather than after the next opening.
+        // Deletes obsolete tables now rather than at the next opening.
         drain(READERS_PATIENCE);
         let synced = match self.latched.get() {
             Some(Error::OpenedReadOnly) => Ok(()),
@@ -237,7 +239,7 @@ impl Inner {
             Some(error) => Err(error.clone()),
         };
         // Dropping a log that is written through memory cuts its file to length. A snapshot may
-        // live on and drop it later, when another opening already reads that file. So it happens
+        // live on and drop it later, when another opening already reads that file. So it is dropped
         // here.
         self.writer.lock().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();
@@ -248,8 +250,8 @@ impl Inner {
         synced
     }
 
-    /// Tables that a reader still holds keep their descriptors from now on: the next owner of the
-    /// directory may delete their names.
+    /// Makes tables that a reader still holds keep their descriptors from now on, because the next
+    /// owner of the directory may delete their names.
     fn keep_tables_of_readers_open(&self) {
         let current = self.read_state.load_arc(&pin());
         for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Invariant: load the read state first, the sequence number after it. Then every version that the
-//! number needs is still there. And look again whether the read state is still the current one: an
-//! ingestion replaces it without a new memtable, so the old one goes on to show later writes, and
+//! number needs is still there. Then check whether the read state is still the current one: an
+//! ingestion replaces it without a new memtable, so the old one continues to show later writes, but
 //! lacks the ingested table between them. [`Inner::load_read_point`] does all this.
 
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub(crate) struct ReadState {
     /// Full memtables that wait for their flush, newest first.
     pub frozen: Vec<Arc<Memtable>>,
     pub version: Arc<Version>,
-    /// Here, so that a cursor counts without an `Arc` of its own.
+    /// Kept here, so that a cursor counts without an `Arc` of its own.
     pub counters: Arc<Counters>,
-    /// Here for the same reason.
+    /// Kept here for the same reason.
     pub marks: Arc<Marks>,
 }
 
@@ -43,7 +43,7 @@ impl ReadState {
         std::iter::once(&self.memtable).chain(&self.frozen)
     }
 
-    /// Whether any memtable may have entries. The frozen ones nearly always have.
+    /// Whether any memtable may have entries. Frozen ones nearly always have some.
     #[inline]
     pub fn has_entries_in_memory(&self) -> bool {
         !self.memtable.is_empty() || !self.frozen.is_empty()
@@ -64,12 +64,13 @@ impl Retired for ReadState {
 pub(crate) struct ReadPoint {
     pub state: Arc<ReadState>,
     pub sequence: SequenceNumber,
-    /// Whether the database was open when this was made. A cursor made before the closing goes on
-    /// with what it holds; one made later answers an error.
+    /// Whether the database was open when this was made. A cursor made before the closing continues
+    /// with what it holds; one made later returns an error.
     open: bool,
     /// Whether this is a snapshot, which may be old.
     pub is_snapshot: bool,
-    /// A forked child reads nothing through it: a block may be in the hands of another thread.
+    /// A forked child reads nothing through it, because another thread may have been using a block
+    /// at the fork.
     process: Process,
 }
 
@@ -102,7 +103,7 @@ impl ReadPoint {
 impl Drop for ReadPoint {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // Its tables take locks when they are dropped, and delete their files.
+            // Leaked, because its tables take locks and delete their files when they are dropped.
             std::mem::forget(Arc::clone(&self.state));
         }
     }
@@ -156,10 +157,10 @@ mod tests {
         interruption.into_iter().for_each(|interrupt| interrupt());
     }
 
-    /// A reader had loaded the read state when a file was ingested and a later write followed. It went
-    /// on with the sequence number of that write and the tables from before: it saw the later write,
-    /// which is in the memtable of both read states, and not the file before it. Now it looks again
-    /// whether its read state is the current one.
+    /// Regression: a reader had loaded the read state when a file was ingested and a later write
+    /// followed. It continued with the sequence number of that write and the tables from before, so
+    /// it saw the later write, which is in the memtable of both read states, but not the file
+    /// before it. Now it checks whether its read state is still the current one.
     #[test]
     fn a_reader_that_an_ingestion_interrupts_sees_the_file_before_the_later_write() {
         type Read = fn(&Db) -> [bool; 2];
@@ -171,7 +172,7 @@ mod tests {
             let found = db.multi_get(&["file", "later"]).unwrap();
             [found[0].is_some(), found[1].is_some()]
         };
-        // A lookup of one key: it sees the file, as the write after it is visible.
+        // A lookup of one key sees the file, because the write after it is visible.
         let by_get: Read = |db| [db.get("file").unwrap().is_some(), true];
         for read in [by_cursor, by_multi_get, by_get] {
             let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,4 +1,4 @@
-//! [`Snapshot`], and the list of those that live.
+//! [`Snapshot`], and the list of live snapshots.
 //!
 //! A snapshot is a sequence number that stays registered while its handle lives. Compaction asks
 //! for the registered numbers and keeps, for each of them, the newest version at or below it.
@@ -152,7 +152,7 @@ impl Drop for Snapshot {
     }
 }
 
-/// The sequence numbers of the snapshots that live.
+/// The sequence numbers of the live snapshots.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, Live>>,
@@ -170,8 +170,8 @@ struct Live {
 }
 
 impl SnapshotList {
-    /// Registers what `current` answers. It is called under the lock: a compaction that read the
-    /// list before drops only versions that were hidden then already.
+    /// Registers the number that `current` returns. `current` is called under the lock, so a
+    /// compaction that read the list before drops only versions that were already hidden then.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if !self.process.is_current() {
             return current();
@@ -182,8 +182,8 @@ impl SnapshotList {
         sequence
     }
 
-    /// Whether tables hold something that may be freed now. Most releases free nothing, and cost one
-    /// comparison more.
+    /// Releases a number. Returns whether tables hold something that may be freed now. Most
+    /// releases free nothing, and cost only one more comparison.
     pub fn release(&self, sequence: SequenceNumber) -> bool {
         let mut live = lock(&self.live);
         let Entry::Occupied(mut entry) = live.entry(sequence) else { return false };
@@ -201,7 +201,7 @@ impl SnapshotList {
         self.needed.store(sequence, Ordering::Relaxed);
     }
 
-    /// How many snapshots live.
+    /// The number of live snapshots.
     pub fn len(&self) -> usize {
         lock(&self.live).values().map(|live| live.count).sum()
     }

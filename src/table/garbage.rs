@@ -1,8 +1,8 @@
-//! [`Garbage`]: what a table knows of its entries that some reader may need today and none later.
+//! [`Garbage`]: what a table knows about its entries that some reader may need now but none later.
 //!
-//! Flush and compaction drop what no reader can see. What they must keep for a snapshot becomes
-//! droppable when that snapshot goes, but nothing in the table's entries says so without reading
-//! them. So the builder counts while it writes, and the table carries the counts as a property.
+//! Flush and compaction drop what no reader can see. Entries that they must keep for a snapshot
+//! become droppable when that snapshot is released, but only a scan of the table could find them.
+//! So the builder counts them while it writes, and the table stores the counts as a property.
 //!
 //! ```text
 //!   key    versions            a snapshot at 7
@@ -18,15 +18,15 @@
 //! err on the side of keeping.
 //!
 //! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
-//! table without them (RocksDB's, older ones) is taken to hide nothing. Numbers that make no sense
-//! are taken as absent.
+//! table without them, such as one of RocksDB, is assumed to hide nothing. Impossible numbers count
+//! as absent.
 
 use crate::encoding::coding::{Decoder, put_varint};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::Damage;
 
-/// At most this many sums are kept. Two neighbours become one where there would be more.
+/// The most sums that are kept. Two neighbors are joined if there would be more.
 const MAX_SUMS: usize = 8;
 
 /// Versions that newer entries of the same table hide, summed up.
@@ -69,8 +69,8 @@ pub(crate) struct Garbage {
     pub range_hides_bytes: u64,
     /// When the oldest deletion was flushed, in seconds since 1970; 0 where that is not known.
     pub oldest_deletion: u64,
-    /// The table holds an entry of a kind that is not understood. Merges keep such an entry and all
-    /// of its key that is older, so no rewrite is sure to free anything.
+    /// Whether the table holds an entry of a kind that is not understood. Merges keep such an entry
+    /// and all older entries of its key, so no rewrite is sure to free anything.
     pub is_opaque: bool,
 }
 
@@ -92,7 +92,7 @@ impl Garbage {
         out
     }
 
-    /// `None` where the bytes are not what [`Garbage::encode`] writes.
+    /// `None` if the bytes are not what [`Garbage::encode`] writes.
     pub fn decode(bytes: &[u8]) -> Option<Garbage> {
         Garbage::decode_checked(bytes).ok().flatten()
     }
@@ -166,7 +166,7 @@ impl Counting {
             hidden.deletions += 1;
             hidden.bytes += by_bytes;
         }
-        // The sum that grows least by taking it in.
+        // The sum that grows least when it includes the version.
         let growth = |sum: &Hidden| {
             (sum.high.max(hidden.high) - sum.low.min(hidden.low)) - (sum.high - sum.low)
         };
@@ -179,7 +179,7 @@ impl Counting {
         }
     }
 
-    /// Joins the two neighbours whose common span is the shortest.
+    /// Joins the two neighbors whose common span is the shortest.
     fn join_nearest(&mut self) {
         self.sums.sort_unstable_by_key(|sum| sum.low);
         let span = |i: usize| self.sums[i].high.max(self.sums[i + 1].high) - self.sums[i].low;
@@ -236,8 +236,8 @@ mod tests {
         assert_eq!(garbage.lone_deletions(2), 1, "that of cat hides nothing here");
     }
 
-    /// A merge operand and what lies below it stay, so a count of them would have the table
-    /// rewritten for ever.
+    /// A merge operand and the older entries of its key are kept, so if they were counted the table
+    /// would be rewritten for ever.
     #[test]
     fn what_lies_at_or_below_an_entry_of_unknown_kind_is_not_counted() {
         assert_eq!(count(&[(b"ant", 9, 1), (b"ant", 7, 2), (b"ant", 5, 1)]), []);

@@ -7,9 +7,9 @@
 //! value  first user key behind the range
 //! ```
 //!
-//! These keys stand in no data block, index or filter. So whoever asks a table for a key must ask
-//! for the ranges too, whatever the filter says. Opening a table reads them, and they stay in
-//! memory, so that asking reads nothing.
+//! No data block, index or filter contains these keys, so every lookup must check the ranges too,
+//! whatever the filter says. Opening a table loads them into memory, so that the check reads
+//! nothing.
 //!
 //! They are written in the order of internal keys, and read in any order: RocksDB's `SstFileWriter`
 //! does not sort them.
@@ -39,7 +39,7 @@ pub(super) fn read_ranges(
     properties: &TableProperties,
     global_sequence: Option<SequenceNumber>,
 ) -> Result<Option<Arc<RangeTombstones>>> {
-    // Files of old versions of RocksDB do not say.
+    // Files of old versions of RocksDB lack this number.
     let stated = properties.number(names::RANGE_DELETIONS);
     let check_count = |count: u64, handle| match stated {
         Some(stated) if stated != count => {
@@ -90,7 +90,7 @@ pub(super) fn read_ranges(
 /// The block being written. Call order: `add* finish`.
 pub(super) struct RangeBlockBuilder {
     block: BlockBuilder,
-    /// Of all ranges: the first internal key, and the last end.
+    /// The first internal key and the last end of all ranges.
     first: Vec<u8>,
     last_end: Vec<u8>,
     internal_key: Vec<u8>,
@@ -117,7 +117,8 @@ impl RangeBlockBuilder {
         self.internal_key.clear();
         key::put_internal_key(&mut self.internal_key, start, key::pack(sequence, kind));
         let bytes = self.internal_key.len() + end.len();
-        // Offsets in a block are 32 bits; three lengths of at most 5 bytes, and a restart point.
+        // Offsets in a block have 32 bits. Three lengths of at most 5 bytes each, and a restart
+        // point.
         let with_range = self.block.estimated_bytes() + bytes + 4 + 15;
         let wrong = if start >= end {
             Some("a range deletion whose range is empty".to_string())
@@ -147,7 +148,7 @@ impl RangeBlockBuilder {
     }
 
     /// The finished block, with the bounds of what it deletes: the first internal key, and one that
-    /// stands before every entry of the first key that is not deleted.
+    /// sorts before every entry of the first key that is not deleted.
     pub fn finish(&mut self) -> (&[u8], Vec<u8>, Vec<u8>) {
         (self.block.finish(), std::mem::take(&mut self.first), key::range_end(&self.last_end))
     }

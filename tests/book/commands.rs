@@ -1,12 +1,12 @@
-//! The commands that the documents tell a reader to paste, and those in the heads of source files.
+//! The commands that the documents tell a reader to run, and those at the heads of source files.
 //!
-//! - Every `maypole` command has a command line that the program takes. It is asked with `--help`
-//!   behind it: what stands before is read first, and nothing is done.
-//! - Every test, example, benchmark, script and file that a command names is there.
+//! - Every `maypole` command has a command line that the program accepts. It is run with `--help`
+//!   at the end, so that the options before are parsed and nothing is done.
+//! - Every test, example, benchmark, script and file that a command names exists.
 //!
-//! Commands of a dated measurement are those of its date and are not checked.
+//! Commands of a dated measurement belong to its date and are not checked.
 //!
-//! Whether a command then does what is said of it is no question for a test that takes seconds.
+//! Whether a command does what the text says is not checked, because that would take too long.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,15 @@ use std::process::Command;
 use super::markdown::{files, root};
 use super::text::documents;
 
-/// What a reader would paste.
+/// The command that a reader would paste.
 struct Pasted {
-    /// The file it stands in.
+    /// The file that contains it.
     place: String,
     words: Vec<String>,
 }
 
-/// The words of a line for a shell, up to a comment or whatever joins it to another command.
+/// The words of a line for a shell, up to a comment or an operator that joins it to another
+/// command.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -65,7 +66,8 @@ fn in_head(source: &str) -> String {
     found
 }
 
-/// All of them: shell blocks of documents and heads, and what stands between backticks in prose.
+/// All commands: those in shell blocks of documents and heads, and those between backticks in
+/// prose.
 fn pasted() -> Vec<Pasted> {
     let mut all = Vec::new();
     for document in documents().into_iter().filter(|document| !document.is_dated()) {
@@ -87,7 +89,7 @@ fn pasted() -> Vec<Pasted> {
 }
 
 impl Pasted {
-    /// What follows these words, wherever they stand: variables and `time` may stand before.
+    /// The words after these words, which may be preceded by variables and `time`.
     fn after(&self, words: &[&str]) -> Option<&[String]> {
         let at = self.words.windows(words.len()).position(|window| window == words)?;
         Some(&self.words[at + words.len()..])

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::markdown::{links, read, root};
 
-/// Where the course is, if it is there.
+/// The directory of the course, if it exists.
 pub fn directory() -> Option<PathBuf> {
     Some(root().join("examples/course")).filter(|course| course.exists())
 }
@@ -46,7 +46,7 @@ fn every_page_of_the_course_has_its_parts() {
 #[test]
 fn every_check_of_the_course_fails_for_the_skeleton_and_passes_for_the_solution() {
     let Some(course) = directory() else { return };
-    // Of its own tree of dependencies most is built already, for the tests.
+    // Most of its dependencies are already built, for the tests.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let proved = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--manifest-path"])

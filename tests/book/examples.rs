@@ -1,4 +1,4 @@
-//! Code of the chapters that stands in no other file.
+//! Code of the chapters that is in no other file.
 
 use std::sync::Arc;
 

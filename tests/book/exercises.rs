@@ -23,7 +23,7 @@ fn present(count: u64) -> impl Iterator<Item = u64> + Clone {
     (0..count).map(|i| key_hash("present", i))
 }
 
-/// Keys that were added and are denied.
+/// The number of added keys that the filter denies.
 fn missed(filter: impl Fn(u64) -> bool, hashes: impl IntoIterator<Item = u64>) -> usize {
     hashes.into_iter().filter(|&hash| !filter(hash)).count()
 }
@@ -95,7 +95,7 @@ fn exercise_5_a_step_of_zero() {
     let degenerate = with(|hash| hash << 14 & 0xffff_ffff);
     let odd = with(|hash| hash & 0xffff_ffff | 1);
     let one_probe = standard_bloom_fpr(10.0, 1);
-    assert!((degenerate / one_probe - 1.0).abs() < 0.1, "{degenerate} beside {one_probe}");
+    assert!((degenerate / one_probe - 1.0).abs() < 0.1, "{degenerate}, not {one_probe}");
     assert!(degenerate > 8.0 * odd, "{degenerate} with steps of 0, {odd} with odd ones");
 }
 
@@ -120,7 +120,7 @@ fn exercise_6_remove_what_was_never_added() {
     let mut filter = Counting(vec![0; 6_000]);
     present(1_000).for_each(|hash| filter.change(hash, |count| (count + 1).min(15)));
     assert_eq!(missed(|hash| filter.may_contain(hash), present(1_000)), 0);
-    // The careful caller asks first. It does not help: these are the false positives.
+    // A careful caller queries first. It does not help, because these are the false positives.
     let strangers: Vec<u64> = (0..10_000)
         .map(|i| key_hash("absent", i))
         .filter(|&hash| filter.may_contain(hash))
@@ -197,7 +197,7 @@ fn exercise_12_ask_where_no_filter_is_asked() {
     (0..10_000).for_each(|i| db.put(format!("m{:08}", 2 * i), "value").unwrap());
     db.flush().unwrap();
     for i in 0..1_000 {
-        // Above every key of the table: its range answers.
+        // Above every key of the table, so its range excludes them.
         assert!(db.get(format!("z{i:08}")).unwrap().is_none());
     }
     let counts = db.stats().counts().filter;

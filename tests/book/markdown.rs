@@ -1,4 +1,4 @@
-//! As much of Markdown as the documents use.
+//! The part of Markdown that the documents use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Document {
         self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
     }
 
-    /// Whether it is kept as it was written on its date.
+    /// Whether it is a dated document that is not updated.
     pub fn is_dated(&self) -> bool {
         self.path.starts_with(root().join("docs/measurements"))
     }

@@ -1,4 +1,4 @@
-//! The page with the filters as WebAssembly: what they answer on this machine, and that a browser
+//! The page with the filters as WebAssembly: their answers on this machine, and that a browser
 //! shows the same.
 
 use std::collections::BTreeSet;
@@ -129,7 +129,7 @@ fn every_key_of_a_ribbon_passes_and_one_absent_key_in_sixteen() {
             }
         }
     }
-    assert!(asked > 3000 && bumped > 20, "{asked} asked, {bumped} times more than one band");
+    assert!(asked > 3000 && bumped > 20, "{asked} queries, {bumped} times more than one band");
     let share = passed as f64 / asked as f64;
     assert!((0.04..0.09).contains(&share), "{share}, not 0.0625");
 }
@@ -210,8 +210,8 @@ fn the_page_is_small_and_whole_and_asks_for_nothing() {
 
 // -- in a browser ----------------------------------------------------------------------------------------
 
-/// Goes after everything else: puts the requests, touches the pictures as a reader would, and writes
-/// down what came of it.
+/// Runs after everything else: makes the requests, clicks the pictures as a reader would, and
+/// records the results.
 const TOUCH: &str = r##"<script>
 async function touch() {
   while (!document.documentElement.dataset.ready) await new Promise((go) => setTimeout(go, 20));
@@ -242,7 +242,7 @@ async function touch() {
     }
     told[mode] = [...document.querySelectorAll("#ribbon-picture .solved")].map((text) => text.textContent);
   }
-  // The curve is there when its last point is.
+  // The curve is complete when its last point exists.
   while (document.querySelectorAll("#rate-picture .mark.now").length < 3) await new Promise((go) => setTimeout(go, 50));
   told.table = [...document.querySelectorAll("#rate-table tbody tr")].map((row) => row.textContent);
   told.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
@@ -271,7 +271,7 @@ fn watched(copy: &Path, filters: &Path, requests: &[String]) -> PathBuf {
     file
 }
 
-/// The filters that the source builds to, where the target is installed.
+/// The filters built from the source, if the target is installed.
 fn fresh(directory: &Path) -> Option<PathBuf> {
     let targets = Command::new("rustup").args(["target", "list", "--installed"]).output().ok()?;
     if !String::from_utf8_lossy(&targets.stdout).contains("wasm32-unknown-unknown") {

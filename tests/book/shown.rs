@@ -1,5 +1,5 @@
-//! The programs in `examples/` that the chapters show: they run to their end, and print what stands
-//! in the book. They are compiled into this test, so a run of it needs no build of its own.
+//! The programs in `examples/` that the chapters show: they run to their end, and print what the
+//! book quotes. They are compiled into this test, so that it needs no further build.
 
 use super::markdown::chapters;
 
@@ -7,7 +7,7 @@ macro_rules! programs {
     ($($name:ident: $path:literal,)+) => {
         $(
             #[path = $path]
-            #[allow(dead_code, reason = "`main` is for those who run the example by itself")]
+            #[allow(dead_code, reason = "`main` is for the standalone example")]
             mod $name;
         )+
 

@@ -11,7 +11,7 @@ const WORDS: std::ops::RangeInclusive<usize> = 600..=1500;
 /// Columns of a line of prose at most, as in the comments of the source.
 const WIDTH: usize = 100;
 
-/// The documents that are to be true today, and those that are history: `CHANGELOG.md` and the dated
+/// The documents that must be up to date, and those that are history: `CHANGELOG.md` and the dated
 /// measurements.
 pub fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"), ".md");
@@ -20,7 +20,7 @@ pub fn documents() -> Vec<Document> {
     paths.into_iter().map(read).collect()
 }
 
-/// Whether nothing of the line can go to the next one: a row of a table, a link or a picture alone.
+/// Whether the line cannot be wrapped: it is a row of a table, or a single link or picture.
 fn is_one_piece(line: &str) -> bool {
     let line = line.trim();
     let ends_with_link = |to: &String| line.ends_with(&format!("]({to})"));

@@ -1,16 +1,16 @@
-//! A page in headless Chromium: what goes wrong in it, and what a script in it has found out.
+//! A page in headless Chromium: the errors in it, and the results of a script in it.
 //!
-//! A part of the tests that have pages, `tests/cli` and `tests/book`.
+//! Included by the tests that have pages, `tests/cli` and `tests/book`.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Of Debian and others.
+/// Names of the browser in Debian and other systems.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Goes before everything else in a page: what goes wrong is kept.
+/// Runs before everything else in a page, and records errors.
 const WATCH: &str = r##"<script>
 var faults = [];
 addEventListener("error", (event) => faults.push(String(event.message || event.target)), true);
@@ -20,19 +20,19 @@ addEventListener("unhandledrejection", (event) => faults.push(String(event.reaso
 /// Wide and narrow, light (1) and dark (0).
 pub const VIEWS: [(u32, u32); 4] = [(1280, 1), (1280, 0), (390, 1), (390, 0)];
 
-/// The name of a browser, if there is one here.
+/// The name of an installed browser, if there is one.
 pub fn find() -> Option<&'static str> {
     NAMES.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())
 }
 
-/// The page, watched, with `script` behind everything else. The script adds an element `told` with
-/// what it found out, as JSON.
+/// The page, watched, with `script` after everything else. The script adds an element `told` with
+/// its results as JSON.
 pub fn watched(page: &str, script: &str) -> String {
     let page = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
     page.replacen("</body>", &format!("{script}</body>"), 1)
 }
 
-/// Opens a watched page. What stands in it at the end, and what its script told.
+/// Opens a watched page. Returns its final content, and the results of its script.
 pub fn visit(
     browser: &str,
     file: &Path,

@@ -1,4 +1,4 @@
-//! `bench` on small trees: that its figures hang together, not what they are.
+//! `bench` on small trees: that its figures are consistent, not what they are.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::maypole;
 const ALL: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,multireadrandom,\
                    seekrandom,readseq,readwhilewriting,deleterandom,checkpointloop,queue,\
                    overwritehot,retention";
-/// Those of db_bench, whose data lives on.
+/// The workloads of db_bench, whose data stays alive.
 const STANDING: &str = "fillseq,fillsync,fillrandom,overwrite,readrandom,readmissing,\
                         multireadrandom,seekrandom,readseq,readwhilewriting";
 
@@ -95,11 +95,11 @@ fn figures_of_every_workload_hang_together() {
         assert!((number(writes, "write_amplification") - amplification).abs() < 1e-9, "{row}");
         let space = number(writes, "disk_bytes") / number(writes, "live_bytes");
         assert!((number(writes, "space_amplification") - space).abs() < 1e-9, "{row}");
-        // Nothing is compressed, and a file has more in it than entries.
+        // Nothing is compressed, and a file contains more than entries.
         assert!(space > 0.95, "{row}");
         assert!(number(writes, "seconds_until_settled") >= number(row, "seconds"), "{row}");
     }
-    // Each key once: it all lives.
+    // Each key once, so that all entries are alive.
     assert_eq!(number(&rows[0], "writes.live_bytes"), number(&rows[0], "writes.user_bytes"));
     let peaks = rows.iter().map(|row| row["peak_memory_bytes"].as_u64());
     if cfg!(target_os = "linux") {
@@ -130,7 +130,7 @@ fn loads_whose_data_dies_leave_exactly_what_should_live() {
     let live = number(&rows[2], "writes.live_bytes") / 116.0;
     assert!((1501.0..=2100.0).contains(&live) && live == live.trunc(), "{live}");
     let expected = [
-        // Operations, threads, timed; writes, of those with a value, live entries.
+        // Operations, threads, timed operations; writes, writes with a value, live entries.
         ("fillseq", 3000, 2, 3000, 3000, 3000, 3000),
         ("deleterandom", 1500, 2, 1500, 1500, 0, 1500),
         ("checkpointloop", 60, 1, 60, 600, 600, live as u64),
@@ -153,7 +153,7 @@ fn loads_whose_data_dies_leave_exactly_what_should_live() {
         assert!(number(row, "writes.tables") >= 1.0, "{row}");
         assert!(row["found"].is_null(), "{row}");
     }
-    // Scans met what should be there, or they would have ended the program.
+    // The scans met the right entries, otherwise they would have ended the program.
     let scanned = rows.iter().filter(|row| row["workload"] == "readseq");
     let scanned: Vec<u64> = scanned.map(|row| number(row, "operations") as u64).collect();
     assert_eq!(scanned, [2 * 1000, 2 * 3, 2 * 300]);
@@ -167,13 +167,14 @@ fn windows_and_ranges_of_deletions_are_as_long_as_they_are_told() {
         rows(&crate::run(&call).noted())
     };
     let found = bench(&["retention,queue", "--window", "500", "--delete-range", "100"]);
-    // 25 times a hundred keys, each time named by the two ends of the range.
+    // 25 times a hundred keys, each time by the two ends of the range.
     assert_eq!(number(&found[0], "writes.operations"), 3025.0);
     assert_eq!(number(&found[0], "writes.user_bytes"), 3000.0 * 116.0 + 25.0 * 32.0);
     assert_eq!(number(&found[0], "writes.live_bytes"), 500.0 * 116.0);
     assert_eq!(number(&found[1], "writes.live_bytes"), 500.0 * 116.0);
 
-    // More deletions than entries are as many as there are; nothing has no amplification.
+    // The number of deletions is limited to that of the entries, and an empty database has no
+    // amplification.
     let found = bench(&["fillseq,deleterandom", "--deletes", "5000"]);
     assert_eq!(number(&found[1], "operations"), 3000.0);
     assert_eq!(number(&found[1], "writes.live_bytes"), 0.0);
@@ -218,7 +219,7 @@ fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
     let found = rows(&bench("readrandom,readseq", "3000").noted());
     assert_eq!((&found[0]["found"], &found[1]["found"]), (&3000.into(), &3000.into()));
 
-    // Checkpoints are made beside it, and removed.
+    // Checkpoints are made next to it, and removed.
     let copied = rows(&bench("checkpointloop", "3000").noted());
     assert_eq!(copied[0]["operations"], 60);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

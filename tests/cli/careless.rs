@@ -1,5 +1,5 @@
-//! Careless calls: what has no end, what does not fit into memory, files of others, terminals that can
-//! do little. Each is refused in one line, or does what its caller means.
+//! Careless calls: endless inputs, data that does not fit into memory, files of other programs,
+//! limited terminals. Each is rejected in one line, or does what its caller means.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -46,8 +46,8 @@ fn keys(dir: &Path) -> std::path::PathBuf {
     path
 }
 
-/// 300 policies under a limit of memory ended in an abort, which left hundreds of megabytes in the
-/// directory for temporary files.
+/// Regression: 300 policies under a limit of memory ended in an abort, which left hundreds of
+/// megabytes in the directory for temporary files.
 #[cfg(target_os = "linux")]
 #[test]
 fn more_databases_than_memory_holds_are_refused_before_anything_is_made() {
@@ -59,8 +59,8 @@ fn more_databases_than_memory_holds_are_refused_before_anything_is_made() {
     assert!(is_empty(&dir.path().join("tmp")));
 }
 
-/// A line without an end took memory until there was none, and the process aborted; so did a key file
-/// without one.
+/// Regression: a line without an end took all memory, and the process aborted; so did a key file
+/// without an end.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_has_no_end_is_refused_and_leaves_nothing() {
@@ -89,14 +89,15 @@ fn what_has_no_end_is_refused_and_leaves_nothing() {
             assert!(error.contains("is a device"), "{error}");
         }
     }
-    // It has an end.
+    // This input has an end.
     let error = maypole!("compare", "--key-file", "/dev/null").badly(1);
     assert!(error.contains("no keys"), "{error}");
     let error = maypole!("compare", "--key-file", dir.path()).badly(1);
     assert!(error.contains("is a directory"), "{error}");
 }
 
-/// A file that gzip made was "9 keys" and got a verdict; the mark of UTF-8 became part of the first key.
+/// Regression: a file that gzip made was taken for 9 keys and got a verdict; the mark of UTF-8
+/// became part of the first key.
 #[test]
 fn compressed_files_and_other_encodings_are_no_keys() {
     let dir = tempfile::tempdir().unwrap();
@@ -127,14 +128,14 @@ fn compressed_files_and_other_encodings_are_no_keys() {
         assert!(loaded.code == 0 && loaded.err.contains("byte order mark"), "{}", loaded.err);
         assert_eq!(maypole!("scan", &db).well(), value);
     }
-    // Its length is what the bytes say.
+    // The bytes decode to this length.
     let db = dir.path().join("binary");
     let call = ["load", db.to_str().unwrap(), "--key-file", "-", "--format", "binary"];
     run_with(&call, b"\x03\0\0\0\xef\xbb\xbf\0\0\0\0").well();
     assert_eq!(maypole!("count", &db).well(), "1\n");
 }
 
-/// The page of another program was overwritten without a word.
+/// Regression: the page of another program was overwritten without a warning.
 #[test]
 fn only_pages_of_the_same_command_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
@@ -157,7 +158,7 @@ fn only_pages_of_the_same_command_are_replaced() {
     assert!(other.contains("keys"), "{other}");
     fs::write(&page, "<meta name=\"generator\" content=\"maypole structures\">").unwrap();
     compare().badly(1);
-    // A call that was cut off has written its page first: it can be made again.
+    // An interrupted call has written its page first, so it can be repeated.
     fs::write(&page, "<meta name=\"generator\" content=\"maypole compare\">").unwrap();
     fs::write(out.join("notes.txt"), "mine").unwrap();
     for _ in 0..2 {
@@ -170,7 +171,7 @@ fn only_pages_of_the_same_command_are_replaced() {
     assert!(fs::read_to_string(&page).unwrap().contains("<h1>Filter policies compared</h1>"));
 }
 
-/// SIGKILL, or memory that is gone, leaves a scratch directory. Nobody removed it, ever.
+/// Regression: SIGKILL, or a lack of memory, leaves a scratch directory, which was never removed.
 #[cfg(unix)]
 #[test]
 fn what_a_killed_call_left_is_removed_by_the_next_one() {
@@ -191,20 +192,21 @@ fn what_a_killed_call_left_is_removed_by_the_next_one() {
             None => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
     };
-    // It is in use: another call leaves it alone.
+    // It is in use, so another call leaves it alone.
     let quick = "$M compare --keys 100 --policies none --json";
     let said = shell(dir.path(), quick);
     assert!(said.code == 0 && !said.err.contains("cut off") && left.exists(), "{}", said.err);
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // Nobody can say whose this is.
+    // The owner of this directory is unknown.
     fs::create_dir(tmp.join("maypole-compare-old")).unwrap();
     let said = shell(dir.path(), quick);
     assert!(said.code == 0 && said.err.contains("cut off, removed"), "{}", said.err);
     assert!(!left.exists() && tmp.join("maypole-compare-old").exists());
 }
 
-/// `--bits 0.5` was advertised, and refused after the call had begun: with 1, not 2.
+/// Regression: `--bits 0.5` was advertised, but rejected after the call had started, with exit code
+/// 1 rather than 2.
 #[test]
 fn bits_that_no_filter_has_are_refused_as_a_call() {
     for bits in ["0.5", "0.99", "29"] {
@@ -215,7 +217,8 @@ fn bits_that_no_filter_has_are_refused_as_a_call() {
     assert!(error.contains("between 1 and 100"), "{error}");
 }
 
-/// "At most 30.0 %" stood above a row of 30.2 %, and "the same memory" above 69 B and 2 B.
+/// Regression: "at most 30.0 %" was printed above a row of 30.2 %, and "the same memory" above 69 B
+/// and 2 B.
 #[test]
 fn rows_keep_what_their_heading_says() {
     for rate in ["0.5", "0.3", "0.17", "0.01", "0.00001"] {
@@ -233,7 +236,8 @@ fn rows_keep_what_their_heading_says() {
     assert!(maypole!("size").well().contains("\nThe same memory in a tree of 4 levels"));
 }
 
-/// Locales without Unicode got box characters, and 40 columns lines of 111, 194 and 203.
+/// Regression: locales without Unicode got box characters, and screens of 40 columns got lines of
+/// 111, 194 and 203 characters.
 #[test]
 fn a_narrow_terminal_and_a_plain_locale_get_what_they_can_show() {
     let dir = tempfile::tempdir().unwrap();
@@ -264,7 +268,7 @@ fn a_narrow_terminal_and_a_plain_locale_get_what_they_can_show() {
     assert!(!with(&[("COLUMNS", "1")], &["size"]).well().is_empty());
 }
 
-/// The note said "written in , and removed".
+/// Regression: the note said "written in , and removed".
 #[cfg(unix)]
 #[test]
 fn an_empty_name_of_the_temporary_directory_names_none() {
@@ -273,7 +277,7 @@ fn an_empty_name_of_the_temporary_directory_names_none() {
     assert!(said.code == 0 && said.err.contains("written in /tmp,"), "{}", said.err);
 }
 
-/// Numbers of one thing were "1 keys" and "1 lines".
+/// Regression: counts of one were printed as "1 keys" and "1 lines".
 #[test]
 fn one_of_a_thing_is_named_in_the_singular() {
     let dir = tempfile::tempdir().unwrap();
@@ -289,7 +293,8 @@ fn one_of_a_thing_is_named_in_the_singular() {
     assert!(!done.out.contains("1 keys") && !done.out.contains("1 lines"), "{}", done.out);
 }
 
-/// Two sweeps in one directory overwrote each other's state, and the slower one failed at its end.
+/// Regression: two sweeps in one directory overwrote each other's state, and the slower one failed
+/// at its end.
 #[cfg(unix)]
 #[test]
 fn two_sweeps_in_one_directory_are_one_too_many() {
@@ -305,8 +310,8 @@ fn two_sweeps_in_one_directory_are_one_too_many() {
     assert_eq!(fs::read(&state).unwrap(), b"");
 }
 
-/// The table took the place of the keys that it was made of. And standard input that two options name
-/// was empty for the second.
+/// Regression: the table replaced the file of the keys from which it was made, and standard input
+/// that two options name was empty for the second one.
 #[cfg(unix)]
 #[test]
 fn a_file_is_not_input_and_output_at_a_time_nor_input_twice() {
@@ -324,9 +329,9 @@ fn a_file_is_not_input_and_output_at_a_time_nor_input_twice() {
     }
 }
 
-/// `load DIR`, `write-table --out DIR/000007.sst` and `checkpoint DB DIR` with the directory of another
-/// engine. The second one replaced a table there, and one of Maypole's own as well. Now each call
-/// names whose directory it is, and the files stay.
+/// Regression: `load DIR`, `write-table --out DIR/000007.sst` and `checkpoint DB DIR` with the
+/// directory of another engine. The second one replaced a table there, and also one of Maypole's.
+/// Now each call names the owner of the directory, and the files stay.
 #[test]
 fn output_into_the_directory_of_a_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();

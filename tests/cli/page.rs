@@ -1,5 +1,5 @@
-//! `compare --out`: that page, JSON, CSV and terminal say the same, and what a browser makes of the page.
-//! What it looks at, the page of `structures` is held to as well.
+//! `compare --out`: that page, JSON, CSV and terminal agree, and how a browser shows the page. The
+//! page of `structures` gets the same checks.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::{browser, maypole};
 
 const LISTS: [&str; 6] = ["policies", "levels", "latency", "throughput", "accuracy", "speed"];
 
-/// Makes a page of a few keys, and gives what the terminal showed.
+/// Makes a page of a few keys, and returns the output on the terminal.
 fn make(dir: &Path) -> String {
     let call = ["compare", "--keys=3000", "--absent=3000", "--policies=none,bloom(10),burr(7)"];
     let call = call.map(str::to_string).into_iter().chain([format!("--out={}", dir.display())]);
@@ -23,7 +23,7 @@ fn json(dir: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(dir.join("compare.json")).unwrap()).unwrap()
 }
 
-/// The cells of a row, objects taken apart.
+/// The cells of a row, with objects flattened.
 fn flat(row: &Value) -> Vec<(String, Value)> {
     let mut cells = Vec::new();
     for (name, value) in row.as_object().unwrap() {
@@ -37,13 +37,14 @@ fn flat(row: &Value) -> Vec<(String, Value)> {
     cells
 }
 
-/// Whether a cell of CSV or of the page says what JSON says. Numbers are read, not compared as text.
+/// Whether a cell of CSV or of the page has the value of the JSON. Numbers are parsed, not compared
+/// as text.
 pub fn same(cell: &str, value: &Value) -> bool {
     match value {
         Value::Null => cell.is_empty() || cell == "–",
         Value::String(text) => cell == text,
         Value::Number(number) => {
-            // Reading JSON may lose the last bit.
+            // Parsing JSON may lose the last bit.
             let (cell, number) = (cell.parse::<f64>().unwrap(), number.as_f64().unwrap());
             (cell - number).abs() <= 1e-14 * number.abs()
         }
@@ -52,7 +53,7 @@ pub fn same(cell: &str, value: &Value) -> bool {
     }
 }
 
-/// The lines of a CSV file. No cell of ours holds a line feed.
+/// The lines of a CSV file. No cell contains a line feed.
 pub fn csv(text: &str) -> Vec<Vec<String>> {
     let line = |line: &str| {
         let (mut cells, mut quoted) = (vec![String::new()], false);
@@ -68,7 +69,7 @@ pub fn csv(text: &str) -> Vec<Vec<String>> {
     text.lines().map(line).collect()
 }
 
-/// What stands between two marks, wherever they come.
+/// The texts between two marks, at every occurrence.
 pub fn between<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
     text.split(start).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
 }
@@ -124,7 +125,7 @@ fn check_points(html: &str, json: &Value) {
     }
 }
 
-/// A page that needs nothing beside itself, and says how it was made.
+/// Checks that a page needs no other files, and says how it was made.
 pub fn check_alone(html: &str) {
     assert!(html.len() <= 1 << 20, "{}", html.len());
     for asks in ["http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
@@ -158,7 +159,7 @@ fn page_json_csv_and_terminal_say_the_same() {
                 let cell = &line[column.unwrap_or_else(|| panic!("{name} in {:?}", csv[0]))];
                 assert!(same(cell, &value), "{list}, {name}: {cell}, not {value}");
             }
-            // Some table of the page has this row: they are cut differently.
+            // Some table of the page has this row. The tables are divided differently.
             let is_it = |cells: &Vec<String>| {
                 let dashes = |cell: &String| cell.replace('–', "");
                 cells.iter().map(dashes).eq(line.iter().cloned())
@@ -168,7 +169,7 @@ fn page_json_csv_and_terminal_say_the_same() {
     }
     check_points(&html, &json);
 
-    // What the terminal rounds, rounded.
+    // Values that the terminal rounds, rounded.
     let lines = |policy: &str| {
         let starts = format!("{policy} ");
         let lines = terminal.lines().filter(|line| line.starts_with(&starts));
@@ -257,7 +258,7 @@ fn a_sweep_that_was_killed_is_taken_up_again() {
     }
 }
 
-/// Goes after everything else: touches the page as a reader would, and writes down what came of it.
+/// Runs after everything else: touches the page as a reader would, and records the results.
 const TOUCH: &str = r##"<script>
 const point = document.querySelector("svg .point .hit");
 point.dispatchEvent(new MouseEvent("click", { bubbles: true }));
@@ -286,8 +287,8 @@ told.textContent = JSON.stringify({
 document.body.append(told);
 </script>"##;
 
-/// Opens the page of a directory in light and dark, wide and narrow, touches it, and has `check` look
-/// at what stands there then. The number of points, or `None` where there is no browser.
+/// Opens the page of a directory in light and dark, wide and narrow, touches it, and passes the
+/// result to `check`. Returns the number of points, or `None` without a browser.
 pub fn browse(dir: &Path, check: impl Fn(&str)) -> Option<usize> {
     let browser = browser::find()?;
     let page = fs::read_to_string(dir.join("index.html")).unwrap();

@@ -88,7 +88,7 @@ fn a_bumped_ribbons_layers_add_up() {
         })
         .collect();
     assert!(rows.len() >= 2, "{picture}");
-    // From the right: bumped, kept, keys. What a layer bumps is what the next one gets.
+    // From the right: bumped, kept, keys. The keys that a layer bumps are those of the next one.
     let end = |row: &Vec<u64>| [row[row.len() - 3], row[row.len() - 2], row[row.len() - 1]];
     let mut left = 20_000;
     for [keys, kept, bumped] in rows.iter().map(end) {
@@ -117,7 +117,7 @@ fn a_picture_fits_the_screen() {
     }
 }
 
-/// Every element is closed, and what stands for something else is escaped.
+/// Checks that every element is closed, and that special characters are escaped.
 fn is_well_formed(svg: &str) -> bool {
     let mut open: Vec<&str> = Vec::new();
     for tag in svg.split('<').skip(1) {
@@ -151,7 +151,7 @@ fn the_drawing_is_one_file_for_light_and_dark() {
         let svg = fs::read_to_string(&out).unwrap();
         assert!(svg.starts_with("<svg ") && is_well_formed(&svg), "{spec}: {svg}");
         assert!(svg.contains("prefers-color-scheme: dark"));
-        // It asks for nothing from elsewhere.
+        // It loads nothing from elsewhere.
         let urls = svg.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for outside in ["http", "href", "url(", "<script", "@import"] {
             assert!(!urls.contains(outside), "{spec}: {outside}");
@@ -178,7 +178,7 @@ fn nothing_is_written_over_by_mistake() {
     let error =
         maypole!("inspect", &path, "--filter", "--out", dir.path().join("no/a.svg")).badly(1);
     assert!(error.contains("no/a.svg") && error.contains("cannot write"), "{error}");
-    // A drawing of nothing is none.
+    // Without a filter there is no drawing.
     let bare = fixture("r7-v2-nofilter-none.sst");
     let error = maypole!("inspect", bare, "--filter", "--out", &out).badly(1);
     assert!(error.contains("the table has no filter"), "{error}");

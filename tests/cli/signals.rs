@@ -1,7 +1,8 @@
-//! Databases made to be measured go with the program, whatever ends it.
+//! Databases that are made for a measurement are removed with the program, whatever ends it.
 //!
-//! Ctrl-C, SIGTERM and SIGHUP left them: half a gigabyte by default, where nobody looks. Now each of
-//! them removes what was made, at whatever moment it comes, and the program dies by it all the same.
+//! Regression: Ctrl-C, SIGTERM and SIGHUP left them, by default half a gigabyte in a hidden place.
+//! Now each signal removes what was made, at whatever moment it arrives, and the program still dies
+//! by it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,10 +18,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::maypole;
 
-/// Far longer than anything here takes: a program that hangs fails its test.
+/// Far longer than anything here takes, so that a program that hangs fails its test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A `compare` or `bench` that goes on for long, with its temporary files in `dir/not/there`.
+/// A `compare` or `bench` that runs for long, with its temporary files in `dir/not/there`.
 fn start(what: &str, dir: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_maypole"));
     let there = dir.join("not/there");
@@ -42,7 +43,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Waits until `condition` holds, or the program ends, and gives what it ended with.
+/// Waits until `condition` holds, or the program ends, and returns its exit status in that case.
 fn wait_until(child: &mut Child, mut condition: impl FnMut() -> bool) -> Option<ExitStatus> {
     let start = Instant::now();
     loop {
@@ -61,7 +62,7 @@ fn end(child: &mut Child) -> ExitStatus {
     wait_until(child, || false).unwrap()
 }
 
-/// How many files or directories under `dir` have such a name.
+/// The number of files or directories under `dir` with such a name.
 fn count(dir: &Path, name: &dyn Fn(&str) -> bool) -> usize {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let entries = entries.filter_map(Result::ok);
@@ -82,7 +83,7 @@ fn assert_nothing_is_left(what: &str, dir: &Path, when: &str) {
     assert_eq!(left, 0, "{what}, {when}: something was left behind");
 }
 
-/// Signals that reach this process's children: under `nohup` one does not.
+/// The signals that reach this process's children, which are not all under `nohup`.
 fn signals() -> Vec<Signal> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -95,7 +96,8 @@ fn signals() -> Vec<Signal> {
 fn a_signal_at_any_moment_leaves_nothing_behind() {
     for what in ["compare", "bench"] {
         for signal in signals() {
-            // Ctrl-C at each of them; the others take the same way from the first step on.
+            // Ctrl-C at each moment; the other signals are handled in the same way from the first
+            // step on.
             let step = if signal == signals()[0] { 1 } else { 3 };
             for moment in (0..12).step_by(step) {
                 let dir = tempfile::tempdir().unwrap();
@@ -148,14 +150,14 @@ fn a_second_ctrl_c_does_not_wait_for_the_removal() {
     if !signals().contains(&Signal::INT) {
         return;
     }
-    // So many files that their removal takes a moment; more where it takes none.
+    // Enough files that their removal takes a moment; more if it takes none.
     for files in [30_000, 60_000, 120_000, 240_000] {
         let dir = tempfile::tempdir().unwrap();
         let mut child = start("compare", dir.path());
         wait_until(&mut child, || count(dir.path(), &|name| name.ends_with(".wal")) > 0);
         let there = dir.path().join("not/there");
         let scratch = fs::read_dir(&there).unwrap().next().unwrap().unwrap().path();
-        // Until all are there it must not end by itself.
+        // It must not end before all of them exist.
         send(&child, Signal::STOP);
         (0..files).for_each(|i| fs::write(scratch.join(format!("f{i}")), "").unwrap());
         send(&child, Signal::CONT);
@@ -231,13 +233,13 @@ fn space_that_is_not_there_is_refused_with_both_numbers() {
     assert!(!there.exists(), "something was touched");
 }
 
-/// What is said beforehand is an upper bound, and not an absurd one.
+/// The announced space is an upper bound, and not an absurd one.
 #[test]
 fn the_space_that_is_announced_is_about_what_is_taken() {
     let compare = ["compare", "--keys", "150k", "--absent", "9", "--value-bytes", "200"];
     let calls: [&[&str]; 3] = [
         &compare,
-        // A base beside the two.
+        // A base in addition to the two.
         &[&compare[..], &["--policies", "bloom(40),burr(16)"]].concat(),
         &["bench", "--entries", "200000", "--value-bytes", "200", "--compression", "none"],
     ];
@@ -270,7 +272,7 @@ fn the_space_that_is_announced_is_about_what_is_taken() {
     }
 }
 
-/// Each file's number, and what it takes: a file with two names counts once.
+/// The number of each file, and the space it takes: a file with two names counts once.
 fn disk_bytes(dir: &Path) -> Vec<(u64, u64)> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     entries
@@ -283,7 +285,7 @@ fn disk_bytes(dir: &Path) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// An hour of input, and then Ctrl-C: neither half a table nor its directory is left.
+/// Endless input, and then Ctrl-C: neither half a table nor its directory is left.
 #[test]
 fn a_signal_leaves_nothing_of_a_table() {
     let dir = tempfile::tempdir().unwrap();
@@ -294,7 +296,8 @@ fn a_signal_leaves_nothing_of_a_table() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    // Open until the program has ended: at the end of its input it would finish the table.
+    // Kept open until the program has ended, because at the end of its input it would finish the
+    // table.
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"a\t1\n").unwrap();
     let is_writing = || {

@@ -1,4 +1,4 @@
-//! `size`: the textbook's numbers, and rows that hang together.
+//! `size`: the textbook's numbers, and consistent rows.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn the_textbook_says_ten_bits_for_one_percent() {
         ]
         .map(|field| row[field].as_f64().unwrap());
         match row["filter"].as_str() {
-            // Its fingerprints have whole bits: the next better rate.
+            // Its fingerprints have whole bits, so it has the next better rate.
             Some("fuse") => assert_eq!(rates[0], 0.5f64.powi(7), "{row}"),
             _ => assert!((rates[0] / 0.01 - 1.0).abs() < 0.03, "{row}"),
         }
@@ -49,7 +49,7 @@ fn bits_give_a_rate_and_memory_a_share() {
     {
         assert!(text.contains(part), "{part} in {text}");
     }
-    // So few keys that no ribbon can be built of them.
+    // Too few keys for a ribbon.
     let done = maypole!("size", "--keys=3");
     assert_eq!(done.code, 0, "{}", done.err);
     assert!(done.err.lines().all(|line| line.starts_with("note: ")), "{}", done.err);

@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use crate::{maypole, run_with};
 
-/// A call of every command that prints something, and one of each way to fail.
+/// A call of every command that prints something, and one of each kind of failure.
 struct Calls {
     _dir: tempfile::TempDir,
-    /// With the exit code.
+    /// A call with its exit code.
     calls: Vec<(Vec<String>, i32)>,
 }
 
@@ -24,7 +24,7 @@ fn calls() -> Calls {
     maypole!("load", &db, "--key-file", &keys).well();
     let table = fs::read_dir(&db).unwrap().map(|entry| text(entry.unwrap().path()));
     let listed = table.into_iter().find(|path| path.ends_with(".sst")).unwrap();
-    // A copy: the openings that follow may compact the table away.
+    // A copy, because the openings that follow may compact the table away.
     let table = text(dir.path().join("table.sst"));
     fs::copy(listed, &table).unwrap();
     let (missing, another) = (text(dir.path().join("missing")), text(dir.path().join("another")));
@@ -68,7 +68,8 @@ fn command(call: &[String]) -> Command {
     command
 }
 
-/// `inspect` panicked where standard error was a pipe that nobody read: `eprintln!` does.
+/// Regression: `inspect` panicked if standard error was a pipe without a reader, because
+/// `eprintln!` does.
 #[test]
 fn a_closed_standard_error_changes_no_result() {
     for (call, code) in calls().calls {
@@ -79,14 +80,14 @@ fn a_closed_standard_error_changes_no_result() {
         assert_eq!(output.status.code(), Some(code), "{call:?}");
         let through_shell = shell(&call, "2>&-");
         assert_eq!(through_shell.status.code(), Some(code), "{call:?} 2>&-");
-        // Times differ from call to call, and tables that compaction makes of others.
+        // Times differ from call to call, and so do tables that compaction makes of others.
         if !["compare", "bench", "stats", "verify", "explain"].contains(&call[0].as_str()) {
             assert!(output.stdout == expected && through_shell.stdout == expected, "{call:?}");
         }
     }
 }
 
-/// `maypole scan db | head -1` is no failure, and nothing to talk about.
+/// `maypole scan db | head -1` is no failure, and prints no message.
 #[test]
 fn a_closed_standard_output_ends_a_command_quietly() {
     for (call, code) in calls().calls {
@@ -117,7 +118,7 @@ fn a_reader_that_leaves_after_a_line_ends_a_long_scan() {
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
 }
 
-/// What was asked for could not be written down: a failure, also of `--help`.
+/// Output that could not be written is a failure, also that of `--help`.
 #[test]
 fn a_full_device_as_standard_output_is_a_failure() {
     if !Path::new("/dev/full").exists() {

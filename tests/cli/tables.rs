@@ -33,7 +33,7 @@ fn sorted_lines_become_a_table_and_the_table_becomes_part_of_a_database() {
     let expected = "apple\tred\npear\tgreen\\x09and ripe\nplum\t\n";
     assert_eq!(maypole!("scan", &db).well(), expected, "newer than what was there");
 
-    // What scan prints is taken back, whatever the bytes are.
+    // `load` accepts what `scan` prints, whatever the bytes are.
     maypole!("put", &db, "\\x00\\xff\\\\", "\\x0a").well();
     let scan = maypole!("scan", &db).well();
     let again = dir.path().join("again.sst");
@@ -85,7 +85,7 @@ fn what_is_out_of_order_is_named_by_its_line_and_leaves_nothing() {
         assert!(error.contains(place) && error.contains(why), "{error}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
     }
-    // An older file stays as it was; a directory or a device is not replaced.
+    // An older file stays unchanged; a directory or a device is not replaced.
     fs::write(&table, "old").unwrap();
     write_table(&table, &[], b"b\t\na\t\n").badly(1);
     assert_eq!(fs::read(&table).unwrap(), b"old");
@@ -161,7 +161,8 @@ fn entries_of_every_format_are_loaded_from_files_and_from_standard_input() {
     maypole!("load", "db", "--key-file", "-", "--tsv", "--format", "tsv").badly(2);
 }
 
-/// The size of made-up values has no meaning where the file holds the values. It was ignored.
+/// Regression: the size of generated values was ignored if the file holds the values, where it has
+/// no meaning.
 #[test]
 fn a_size_of_values_is_refused_where_none_are_made_up() {
     let dir = tempfile::tempdir().unwrap();

@@ -30,10 +30,10 @@ fn damage(image: &MemFs, name: &str, step: usize, at_least: u64) {
 
 fn damage_all(log_step: usize, table_step: usize) {
     let image = killed_database();
-    // Any change of these is found out, or means nothing.
+    // Any change of these is detected, or has no effect.
     damage(&image, "CURRENT", 1, WRITES);
     damage(&image, &manifest(&image), log_step, WRITES);
-    // What was synced stays or is missed aloud; the rest may be lost as in a power loss.
+    // Synced writes stay or their loss is reported; the rest may be lost as in a power loss.
     damage(&image, &wal(&image), log_step, SYNCED);
     for table in named(&image, ".sst") {
         damage(&image, &table, table_step, WRITES);

@@ -1,4 +1,4 @@
-//! Files and directories of other programs: each is called by its name, and left as it is.
+//! Files and directories of other programs: each is identified, and left unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use maypole::{AnnotatedFile, Compression, Db, Error};
 
 use crate::tables::{Table, directories, leveldb_table, pebble_table, record_log};
 
-/// Every name in a directory, with what is there.
+/// Every name in a directory, with its content.
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let bytes =
@@ -34,10 +34,10 @@ const CALLS: [(&str, Call); 6] = [
     ("open", |path| Db::open(path).err()),
 ];
 
-/// `repair` of a healthy directory of RocksDB replaced its CURRENT, moved its files to `lost/`, and
-/// said "lost: nothing", though no log had been read; RocksDB did not open it any more. `stats` and
-/// `verify` said that its MANIFEST was damaged. Now each call says whose directory it is, and every
-/// byte of it stays as it was.
+/// Regression: `repair` of a healthy directory of RocksDB replaced its CURRENT, moved its files to
+/// `lost/`, and reported "lost: nothing", although no log had been read; RocksDB could not open it
+/// afterwards. `stats` and `verify` reported that its MANIFEST was damaged. Now each call names the
+/// owner of the directory, and every byte of it stays unchanged.
 #[test]
 fn directories_of_other_engines_are_named_and_left_as_they_are() {
     for (what, files) in directories() {
@@ -46,7 +46,7 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
         let before = contents(dir.path());
         for (call, run) in CALLS {
             if (call, what) == ("open", "a database of SQLite") {
-                // A file of another program beside: a new database is made, on purpose.
+                // Next to a file of another program a new database is created, on purpose.
                 continue;
             }
             let Some(error) = run(dir.path()) else { panic!("{call} of {what}: no error") };
@@ -62,8 +62,9 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
     }
 }
 
-/// A checkpoint, a copy with other filters or a set of entries is sent to the directory of another
-/// engine. It was refused as "not empty"; now it is called by its name, and every byte stays.
+/// Regression: a checkpoint, a copy with other filters or a set of entries is sent to the directory
+/// of another engine. It was rejected as "not empty". Now the error names the engine, and every
+/// byte stays.
 #[test]
 fn copies_to_directories_of_other_engines_are_refused_by_name() {
     let own = tempfile::tempdir().unwrap();
@@ -93,7 +94,8 @@ fn copies_to_directories_of_other_engines_are_refused_by_name() {
     }
 }
 
-/// A database of Maypole stays one, whatever is put beside its files, and however damaged it is.
+/// A database of Maypole is identified as one, whatever other files are in the directory, and
+/// however damaged it is.
 #[test]
 fn a_directory_of_ours_is_not_taken_for_another_engines() {
     for (what, files) in directories() {
@@ -111,7 +113,7 @@ fn a_directory_of_ours_is_not_taken_for_another_engines() {
         assert_eq!(db.get("ours").unwrap().unwrap(), b"1");
         db.close().unwrap();
     }
-    // The first byte of the MANIFEST is rotten.
+    // The first byte of the MANIFEST is damaged.
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path()).unwrap();
     db.put("ours", "1").unwrap();
@@ -127,7 +129,7 @@ fn a_directory_of_ours_is_not_taken_for_another_engines() {
     assert_eq!(Db::open(dir.path()).unwrap().get("ours").unwrap().unwrap(), b"1");
 }
 
-/// Files of other programs, and what each is called.
+/// Files of other programs, and the name of each.
 fn foreign_files() -> Vec<(&'static str, Vec<u8>)> {
     let ends_with = |magic: u64| [&[7; 100][..], &magic.to_le_bytes()].concat();
     let starts_with = |magic: &[u8]| [magic, &[0; 200]].concat();
@@ -156,8 +158,9 @@ fn foreign_files() -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-/// A table of Pebble, a plain table, a table of LevelDB and a text file were all "damaged", with a
-/// magic number in hexadecimal. Now each has its name, in every call that takes a file.
+/// Regression: a table of Pebble, a plain table, a table of LevelDB and a text file were all
+/// reported as "damaged", with a magic number in hexadecimal. Now the error names each kind, in
+/// every call that takes a file.
 #[test]
 fn files_of_other_programs_are_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -178,14 +181,15 @@ fn files_of_other_programs_are_named() {
         assert_eq!(fs::read(&path).unwrap(), bytes);
     }
     assert!(db.is_empty().unwrap());
-    // Damage stays damage: noise has no name.
+    // Damage is still reported as damage, because noise is no known format.
     fs::write(&path, [7; 300]).unwrap();
     assert!(matches!(SstReader::open(&path), Err(Error::Corruption { .. })));
     let listed = db.ingest(&[dir.path()]).err().unwrap();
     assert!(matches!(listed, Error::Io { .. }), "{listed}");
 }
 
-/// Tables of another format among those to be repaired were moved to `lost/` as damaged.
+/// Regression: tables of another format among those to be repaired were moved to `lost/` as
+/// damaged.
 #[test]
 fn a_repair_refuses_tables_of_other_formats_and_orders() {
     let own = Table::new(&[("a", 1, 1, "1")]).bytes();
@@ -208,8 +212,8 @@ fn a_repair_refuses_tables_of_other_formats_and_orders() {
     }
 }
 
-/// `repair` merged tables of several column families into one map, where equal keys of two families
-/// hid each other. Tables of one family, whichever it is, become a database.
+/// Regression: `repair` merged tables of several column families into one map, in which equal keys
+/// of two families hid each other. Tables of one family, whichever it is, become a database.
 #[test]
 fn a_repair_does_not_mix_column_families() {
     let of_family = |family: u64, value| {
@@ -232,9 +236,9 @@ fn a_repair_does_not_mix_column_families() {
     assert_eq!(Db::open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"of 3");
 }
 
-/// CURRENT and the MANIFEST were missing: "there is no database here", and no word of `repair`,
-/// which brought all entries back. A directory whose writes were all in a log was even taken for a
-/// new one, and the log was deleted.
+/// Regression: if CURRENT and the MANIFEST were missing, the error was "there is no database here",
+/// without a hint to `repair`, which brings all entries back. A directory whose writes were all in
+/// a log was even taken for a new one, and the log was deleted.
 #[test]
 fn a_lost_current_and_manifest_lead_to_repair() {
     for in_tables in [true, false] {
@@ -283,9 +287,9 @@ fn a_lost_current_and_manifest_lead_to_repair() {
     }
 }
 
-/// RocksDB may write the sequence number of an ingestion into the table, and leaves the checksum as
-/// it was. `inspect --annotate` said "checksum WRONG" where `inspect` and `sst_dump` find the table
-/// right.
+/// Regression: RocksDB may write the sequence number of an ingestion into the table without
+/// updating the checksum. `inspect --annotate` printed "checksum WRONG", although `inspect` and
+/// `sst_dump` accept the table.
 #[test]
 fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     let dir = tempfile::tempdir().unwrap();
@@ -299,13 +303,13 @@ fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     assert_eq!(entries.next_entry().unwrap().unwrap().sequence, 77);
     let dump = AnnotatedFile::open(&path).unwrap().to_string();
     assert!(!dump.contains("WRONG") && dump.contains("before an ingestion"), "{dump}");
-    // Any other change of the block still is.
+    // Any other change of the block is still reported.
     bytes[at - 1] ^= 1;
     fs::write(&path, &bytes).unwrap();
     assert!(AnnotatedFile::open(&path).unwrap().to_string().contains("WRONG"));
 }
 
-/// RocksDB's filter of old was "a block of an unknown kind".
+/// Regression: RocksDB's old filter was "a block of an unknown kind".
 #[test]
 fn a_block_based_filter_has_a_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -321,8 +325,9 @@ fn a_block_based_filter_has_a_name() {
     assert!(!dump.contains("Unknown block"), "{dump}");
 }
 
-/// A filter of prefixes whose extractor is not known was "none", of "a kind that is not read here",
-/// though it is a Bloom filter. It is shown, and it is said why no lookup asks it.
+/// Regression: a filter of prefixes with an unknown extractor was reported as "none", of "a kind
+/// that is not read here", although it is a Bloom filter. Now it is shown, with the reason why no
+/// lookup queries it.
 #[test]
 fn a_filter_of_prefixes_of_an_unknown_extractor_has_its_family() {
     let dir = tempfile::tempdir().unwrap();

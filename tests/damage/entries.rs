@@ -1,5 +1,5 @@
-//! Entries from outside: kinds that Maypole gives no meaning to, and sequence numbers that no
-//! property tells.
+//! Entries from outside: kinds that Maypole does not support, and sequence numbers that no property
+//! holds.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +11,11 @@ use crate::tables::{Entry, Table, data_block, varint};
 
 const MERGE: u8 = 2;
 
-/// Kinds of RocksDB that Maypole does not read, one that is no kind of an entry, and one that nobody
-/// has.
+/// Kinds of RocksDB that Maypole does not read, one that is no kind of an entry, and one that does
+/// not exist.
 const UNKNOWN: [u8; 7] = [MERGE, 15, 17, 20, 22, 24, 99];
 
-/// A database that a repair makes of one RocksDB table.
+/// A database that a repair makes from one RocksDB table.
 fn repaired(dir: &Path, entries: &[Entry]) -> Db {
     Table::new(entries).write(dir.join("000007.sst"));
     Db::repair(dir).unwrap();
@@ -39,9 +39,9 @@ fn stored(dir: &Path) -> Vec<String> {
     lines
 }
 
-/// `ingest` took in a table with a merge operand. Reads of the key failed without a word of file and
-/// key, `verify` said that all is right, and after a compaction the value of before was gone. Now
-/// nothing enters that does not become one write of the tree.
+/// Regression: `ingest` accepted a table with a merge operand. Reads of the key failed without
+/// naming file and key, `verify` found nothing wrong, and after a compaction the previous value was
+/// gone. Now only tables that become one write of the tree are accepted.
 #[test]
 fn ingestion_refuses_what_it_does_not_understand() {
     let dir = tempfile::tempdir().unwrap();
@@ -75,14 +75,14 @@ fn ingestion_refuses_what_it_does_not_understand() {
     db.compact_all().unwrap();
     assert_eq!(db.get("b").unwrap().unwrap(), b"of before");
     assert_eq!(db.len().unwrap(), 1);
-    // Nothing was wrong with the tables but that.
+    // The tables had no other fault.
     external().with("rocksdb.column.family.id", &varint(0)).write(&path);
     db.ingest(&[&path]).unwrap();
     assert_eq!(db.get("b").unwrap().unwrap(), b"2");
 }
 
-/// A read that met a merge operand said "an entry of type 2", and neither in which file nor of which
-/// key. Each path of reading names both.
+/// Regression: the error of a read that met a merge operand said "an entry of type 2", and named
+/// neither the file nor the key. Each path of reading names both.
 #[test]
 fn an_entry_that_is_not_understood_is_named_wherever_it_is_met() {
     for kind in UNKNOWN {
@@ -115,7 +115,7 @@ fn an_entry_that_is_not_understood_is_named_wherever_it_is_met() {
             error(db.iter().rev().find_map(Result::err).unwrap());
             error(db.prefix("k").next().unwrap().err().unwrap());
             error(db.snapshot().get("k").err().unwrap());
-            // The keys beside it are read as ever.
+            // The neighboring keys are read as usual.
             assert_eq!(db.get("a").unwrap().unwrap(), b"1");
             assert_eq!(db.range("l"..).count(), 1);
             let verified = db.verify().unwrap();
@@ -134,7 +134,7 @@ fn an_entry_that_is_not_understood_is_named_wherever_it_is_met() {
     }
 }
 
-/// A newer write of ours hides an entry that is not understood, as it hides any other.
+/// A newer write hides an entry that is not understood, as it hides any other.
 #[test]
 fn newer_writes_hide_entries_that_are_not_understood() {
     type Write = fn(&Db);
@@ -171,9 +171,9 @@ fn newer_writes_hide_entries_that_are_not_understood() {
     }
 }
 
-/// `repair` of tables that do not tell their sequence numbers (RocksDB before 9.7) took 0 for the
-/// last write: of 20 entries a count saw 13, and a value that was put over an older one came back
-/// as the older one after a compaction. The numbers of the entries count.
+/// Regression: `repair` of tables without a property of their sequence numbers (RocksDB before 9.7)
+/// took 0 for the last write: a count saw 13 of 20 entries, and after a compaction a key had its
+/// older value again. The numbers of the entries count.
 #[test]
 fn a_repaired_tree_knows_its_last_write_without_a_property() {
     let dir = tempfile::tempdir().unwrap();
@@ -202,8 +202,8 @@ fn a_repaired_tree_knows_its_last_write_without_a_property() {
     assert!(!Db::repair(dir.path()).unwrap().changed, "sound");
 }
 
-/// With 0 as its largest sequence number, a table that a range deletion covers looked older than the
-/// range deletion, whatever its entries were: a repair dropped it whole.
+/// Regression: with 0 as its largest sequence number, a table that a range deletion covers looked
+/// older than the range deletion, whatever its entries were, and a repair dropped it whole.
 #[test]
 fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
     let dir = tempfile::tempdir().unwrap();
@@ -223,8 +223,8 @@ fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
     assert_eq!(db.snapshot().sequence(), 61);
 }
 
-/// A table that was ingested into RocksDB has one sequence number for all entries, in its properties.
-/// Its place among the others is that of this number.
+/// A table that was ingested into RocksDB has one sequence number for all entries, in its
+/// properties, which gives its order among the other tables.
 #[test]
 fn a_repair_takes_the_sequence_number_that_was_written_in_place() {
     for (in_place, expected) in [(50u64, "ingested"), (5, "written")] {
@@ -241,7 +241,7 @@ fn a_repair_takes_the_sequence_number_that_was_written_in_place() {
     }
 }
 
-/// Properties that lie are no reason to believe them.
+/// Wrong properties are not trusted.
 #[test]
 fn a_repair_does_not_believe_the_sequence_numbers_in_properties() {
     let dir = tempfile::tempdir().unwrap();

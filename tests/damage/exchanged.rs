@@ -1,16 +1,17 @@
-//! Files that are sound, but of another database, of another time, or in each other's place.
+//! Files that are sound, but belong to another database or to another time, or are exchanged with
+//! each other.
 
 use super::{
     Figures, WRITES, database, killed_database, manifest, named, open, path, put_file, wal,
 };
 use maypole::fs::{Fs, MemFs};
 
-/// The same writes as ours, with other bytes of the same lengths, in files of the same names.
+/// A database of the same writes with other bytes of the same lengths, in files of the same names.
 fn twin() -> MemFs {
     database(1, |value| value.iter().map(|byte| byte ^ 1).collect())
 }
 
-/// Puts files of `other` in the places of ours and counts how that ends.
+/// Replaces files by those of `other` and counts the outcomes.
 fn exchange(figures: &mut Figures, ours: &MemFs, other: &MemFs, names: &[(&str, &str)]) {
     let fs = ours.kill();
     for (place, name) in names {
@@ -35,7 +36,7 @@ fn files_of_another_database_or_another_time_are_refused() {
         }
     }
     exchange(&mut figures, &ours, &twin, &[(&manifest_name, &manifest_name)]);
-    // A log of another number, of other sequence numbers.
+    // A log with another number and other sequence numbers.
     let shorter = database(100, |value| value);
     exchange(&mut figures, &ours, &shorter, &[(&wal(&ours), &wal(&shorter))]);
     for place in named(&ours, ".wal").iter().chain(&tables).chain([&manifest_name]) {
@@ -46,7 +47,7 @@ fn files_of_another_database_or_another_time_are_refused() {
     figures.print("exchanged files");
     assert_eq!(figures.refused + figures.errors, figures.tried, "one was taken for another");
 
-    // A later state of the same database, and single files of the earlier one put back.
+    // A later state of the same database, with single files of the earlier one restored.
     let later = ours.kill();
     let db = open(&later).unwrap();
     db.put("key000", "later").unwrap();
@@ -57,7 +58,7 @@ fn files_of_another_database_or_another_time_are_refused() {
     for name in named(&ours, "").iter().filter(|name| *name != "LOCK") {
         let fs = later.kill();
         put_file(&fs, name, &ours.read(&path(name)).unwrap());
-        // What is refused is right, and so is what the later state says.
+        // A refusal is right, and so are the values of the later state.
         if let Ok(db) = open(&fs) {
             let found = db.get("key000").unwrap().expect("it is in either state");
             assert_eq!(found, b"later", "{name} was put back");

@@ -1,4 +1,4 @@
-//! Files of other kinds in the places of a database's own: on a real file system, since a file
+//! Files of other kinds in the places of a database's own, on a real file system, because a file
 //! system in memory has no sockets.
 
 use std::fs;
@@ -29,19 +29,19 @@ fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
 
 type Put = fn(&Path);
 
-/// What may stand where a file should. Sockets, pipes and links for everybody are Unix'.
+/// What may be in the place of a file. Sockets, pipes and links without privileges exist on Unix.
 const STRANGERS: &[(&str, Put)] = &[
     ("a directory", |path| fs::create_dir(path).unwrap()),
     #[cfg(unix)]
     ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
-    // Opening one waits for a writer: it must not be tried.
+    // Opening a pipe waits for a writer, so it must not be tried.
     #[cfg(unix)]
     ("a named pipe", |path| {
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
     ("an empty file", |path| fs::write(path, b"").unwrap()),
     ("a huge file without contents", |path| {
-        // A log is searched for what might stand behind the zeros: of that it is less huge.
+        // A log is searched for records behind the zeros, so it is smaller.
         let is_log = path.to_str().unwrap().contains("MANIFEST-");
         fs::File::create(path).unwrap().set_len(if is_log { 1 << 26 } else { 1 << 42 }).unwrap();
     }),
@@ -78,7 +78,7 @@ fn strangers_in_the_places_of_files_are_refused_and_named() {
     println!("{refused} foreign files, all refused and named");
 }
 
-/// A table that no MANIFEST lists is none of the database's.
+/// A table that no MANIFEST lists does not belong to the database.
 #[test]
 fn strangers_beside_the_files_change_no_answer() {
     for (stranger, put) in STRANGERS {
@@ -94,7 +94,7 @@ fn strangers_beside_the_files_change_no_answer() {
     }
 }
 
-/// Not found is an error of the system, not a lost database: nothing is created over it.
+/// "Not found" is an error of the system, not a lost database, so nothing is created in its place.
 #[test]
 fn a_lost_current_or_manifest_is_no_new_database() {
     for part in ["CURRENT", "MANIFEST-", ".sst"] {

@@ -1,9 +1,9 @@
 //! A database whose files were damaged, exchanged or are not its own. It refuses to open with an
-//! error that says what is wrong, or it opens and each answer is right or an error. It never
-//! answers wrong and never panics.
+//! error that says what is wrong, or it opens and each result is right or an error. It never
+//! returns a wrong result and never panics.
 //!
-//! Flipped bits and truncations of tables are tried in `src/table/tests/damage.rs`, of record logs
-//! for themselves in `src/wal/tests.rs`. Here whole databases are.
+//! Flipped bits and truncations of tables are tried in `src/table/tests/damage.rs`, those of single
+//! record logs in `src/wal/tests.rs`, and those of whole databases here.
 
 mod bits;
 mod engines;
@@ -36,7 +36,7 @@ fn open(fs: &MemFs) -> Result<Db> {
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What write number `n` puts; some keys come again.
+/// The entry that write number `n` puts; some keys repeat.
 fn pair(n: u64) -> (Vec<u8>, Vec<u8>) {
     let value = format!("{n}:{}", "v".repeat(n as usize * 7 % 60));
     (format!("key{:03}", n * 31 % 200).into_bytes(), value.into_bytes())
@@ -57,7 +57,7 @@ fn killed_database() -> MemFs {
     database(1, |value| value)
 }
 
-/// A database that puts what `change` makes of the values, from write number `first` on.
+/// A database that puts the values changed by `change`, from write number `first` on.
 fn database(first: u64, change: fn(Vec<u8>) -> Vec<u8>) -> MemFs {
     let fs = MemFs::new();
     let db = open(&fs).unwrap();
@@ -72,7 +72,7 @@ fn database(first: u64, change: fn(Vec<u8>) -> Vec<u8>) -> MemFs {
             db.flush().unwrap();
         }
     }
-    // Else the last flush may not have removed its log yet.
+    // Otherwise the last flush may not have removed its log yet.
     db.wait_for_compaction().unwrap();
     let killed = fs.kill();
     drop(db);
@@ -96,14 +96,14 @@ fn manifest(fs: &MemFs) -> String {
     String::from_utf8(fs.read(&path("CURRENT")).unwrap()).unwrap().trim_end().to_string()
 }
 
-/// The WAL with the most in it.
+/// The largest WAL.
 fn wal(fs: &MemFs) -> String {
     let names = named(fs, ".wal");
     let bytes = |name: &String| content(&fs.read(&path(name)).unwrap()).len();
     names.into_iter().max_by_key(bytes).unwrap()
 }
 
-/// A file without the zeros that stand behind a log.
+/// A file without the zeros after a log.
 fn content(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..end]
@@ -115,7 +115,7 @@ fn put_file(fs: &dyn Fs, name: &str, bytes: &[u8]) {
     file.sync().unwrap();
 }
 
-/// How damage ended.
+/// The outcome of damage.
 #[derive(Debug, Default)]
 struct Figures {
     tried: u64,
@@ -135,8 +135,8 @@ impl Figures {
         );
     }
 
-    /// Opens the database and reads all of it. `at_least`: the writes up to this number were
-    /// promised to be there, or not to be answered for.
+    /// Opens the database and reads all of it. `at_least`: the writes up to this number must be
+    /// found, or reported as lost.
     fn count(&mut self, fs: &MemFs, at_least: u64, what: &dyn Display) {
         self.tried += 1;
         let db = match open(fs) {
@@ -161,7 +161,7 @@ impl Figures {
     }
 }
 
-/// By a scan, and by every key there is or might be, which must agree.
+/// By a scan, and by lookups of every possible key, which must agree.
 fn read(db: &Db) -> Result<Map> {
     let scanned = db.iter().map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())));
     let scanned: Map = scanned.collect::<Result<_>>()?;

@@ -1,4 +1,4 @@
-//! What CURRENT names is a MANIFEST of this directory, by its number: never a path.
+//! CURRENT names a MANIFEST of this directory by its number, never by a path.
 
 use super::{killed_database, manifest, open, path, put_file};
 use maypole::Error;
@@ -9,7 +9,7 @@ fn current_cannot_name_a_file_outside_of_the_directory() {
     let image = killed_database();
     let name = manifest(&image);
     let bytes = image.read(&path(&name)).unwrap();
-    // A MANIFEST that would be read if the name were followed.
+    // A MANIFEST that would be read if the path were followed.
     image.create_dir_all(std::path::Path::new("/other")).unwrap();
     image.create_dir_all(&path("below")).unwrap();
     for place in [format!("/other/{name}"), format!("/db/below/{name}"), format!("/{name}")] {

@@ -1,19 +1,19 @@
-//! Tables and directories as RocksDB, LevelDB and Pebble write them, made by bytes: small, with any
-//! entries, and without a program of theirs.
+//! Tables and directories in the formats of RocksDB, LevelDB and Pebble, made byte by byte: small,
+//! with any entries, and without their programs.
 
 use std::fs;
 use std::path::Path;
 
 const ROCKSDB_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 const LEVELDB_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-/// Bytes of a block behind its payload.
+/// Bytes of a block after its payload.
 const TRAILER_BYTES: usize = 5;
 
 /// User key, sequence number, kind, value.
 pub type Entry<'a> = (&'a str, u64, u8, &'a str);
 
-/// A RocksDB table of format_version 2, as RocksDB 7.8 writes it: without the properties of later
-/// versions that tell its sequence numbers. One data block.
+/// A RocksDB table of format_version 2, as RocksDB 7.8 writes it, without the properties of later
+/// versions that hold its sequence numbers. One data block.
 pub struct Table<'a> {
     pub entries: &'a [Entry<'a>],
     /// More properties, by name.
@@ -97,7 +97,7 @@ pub fn leveldb_table(entries: &[Entry]) -> Vec<u8> {
     file
 }
 
-/// A file that ends as a table of Pebble's own format does.
+/// A file that ends like a table in Pebble's own format.
 pub fn pebble_table(version: u32) -> Vec<u8> {
     let mut file = vec![0; 500];
     file.extend(version.to_le_bytes());
@@ -134,7 +134,7 @@ fn block(pairs: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// Appends a block that is not compressed. Answers its handle.
+/// Appends a block that is not compressed. Returns its handle.
 fn add_block(file: &mut Vec<u8>, payload: &[u8]) -> Vec<u8> {
     let handle = [varint(file.len() as u64), varint(payload.len() as u64)].concat();
     let stored = [payload, &[0]].concat();
@@ -184,7 +184,7 @@ fn batch(sequence: u64, key: &str, value: &str) -> Vec<u8> {
 /// Names and bytes of the files of a directory.
 pub type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// Directories of other engines: what each is, and the files in it.
+/// Directories of other engines: the name of each, and its files.
 pub fn directories() -> Vec<(&'static str, Files)> {
     let comparator = [vec![1], string("leveldb.BytewiseComparator")].concat();
     let identity = [varint(8193), string("6a1f0a8e-0000-4000-8000-000000000000")].concat();
@@ -212,7 +212,7 @@ pub fn directories() -> Vec<(&'static str, Files)> {
                 ("000009.sst", table.clone()),
             ],
         ),
-        // As a backup leaves it.
+        // In the form that a backup leaves.
         (
             "a database of RocksDB",
             vec![

@@ -44,12 +44,12 @@ fn tables_on_disk(fs: &dyn Fs) -> usize {
     fs.list(Path::new("/db")).unwrap().iter().filter(|name| name.ends_with(".sst")).count()
 }
 
-/// A database had a thread of its own for flushes and some for compactions: 100 open ones had 302,
-/// nearly all asleep.
+/// Regression: each database had a thread of its own for flushes and some for compactions, so that
+/// 100 open ones had 302 threads, nearly all asleep.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_open_databases_share_a_few_threads_and_idle_ones_use_neither_threads_nor_time() {
-    // In a process of its own: the threads of other tests would be counted.
+    // In a process of its own, because the threads of other tests would be counted.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "background::a_hundred_databases", "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();
@@ -166,8 +166,8 @@ fn work_that_panics_latches_its_database_by_name_and_no_other() {
     assert_eq!(db.get("key").unwrap().unwrap(), b"value");
 }
 
-/// A file system may hold the database that it serves. The job that dropped the last `Db` would
-/// wait for itself.
+/// Regression: a file system may hold the database that it serves. A job that dropped the last `Db`
+/// waited for itself.
 #[test]
 fn the_last_handle_may_be_dropped_by_a_job_of_the_database() {
     let (mem, faults) = faults();
@@ -180,7 +180,7 @@ fn the_last_handle_may_be_dropped_by_a_job_of_the_database() {
             let is_table = path.extension().is_some_and(|extension| extension == "sst");
             let in_job = thread::current().name() == Some("maypole-flush");
             if operation == Operation::Create && is_table && in_job {
-                // The one in the test is dropped first.
+                // The handle of the test is dropped first.
                 eventually("the handle is here", || last.lock().unwrap().is_some());
                 drop(last.lock().unwrap().take());
             }
@@ -209,7 +209,7 @@ fn is_out_of_space<T: std::fmt::Debug>(result: maypole::Result<T>) -> bool {
     }
 }
 
-/// A flush on a full disk made the database read-only for good.
+/// Regression: a flush on a full disk made the database read-only for good.
 #[test]
 fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_room() {
     for (operation, fault) in [
@@ -245,8 +245,8 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
         let written = (0..300).map(|_| put(&db)).last().unwrap().0;
         db.compact_range(..).unwrap();
         assert_eq!(db.iter().count() as u32, written);
-        // Obsolete tables go once no lookup can read them, and a reader of another test delays that.
-        // They are looked for whenever the tree changes.
+        // Obsolete tables are deleted once no lookup can read them, which a reader of another test
+        // may delay. They are looked for whenever the tree changes.
         let mut written = written;
         eventually("nothing of a failed attempt is left", || {
             written = put(&db).0;
@@ -259,7 +259,7 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
     }
 }
 
-/// The database tries again by itself, also if nobody asks.
+/// The database tries again on its own, without a call.
 #[test]
 fn a_flush_that_found_no_room_is_tried_again_by_itself() {
     let (_, faults) = faults();
@@ -284,7 +284,7 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
         db.flush()
     };
     (0..3).for_each(|_| table(&db).unwrap());
-    // The fourth flush is let through, the compaction that it brings about is not.
+    // The fourth flush may pass, the compaction that it starts may not.
     faults.fail_files_from(".sst", Target::Only(Operation::Create), 1, Fault::NoSpace);
     table(&db).unwrap();
     assert!(is_out_of_space(db.wait_for_compaction()));
@@ -300,8 +300,9 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
     assert_eq!(db.get("0").unwrap().unwrap(), b"after");
 }
 
-/// With ascending keys each opening or ingestion made a small table, and every table moved down as
-/// it was: after a thousand openings there were more files than a process may have open.
+/// Regression: with ascending keys each opening or ingestion made a small table, and every table
+/// moved down as it was, so that after a thousand openings there were more files than a process may
+/// have open.
 #[test]
 fn thousands_of_tiny_tables_end_in_a_few() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -342,7 +343,7 @@ fn damage(mem: &MemFs, number: u64) -> String {
     path
 }
 
-/// Every key is right, or its error names a damaged file. Answers the number of errors.
+/// Every key is right, or its error names a damaged file. Returns the number of errors.
 fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, story: &str) -> u32 {
     let mut errors = 0;
     let damaged: Vec<_> = db.stats().damaged.iter().map(|d| d.error.to_string()).collect();
@@ -365,7 +366,7 @@ fn check_around_damage(db: &Db, model: &BTreeMap<String, String>, keys: u32, sto
     errors
 }
 
-/// One damaged block made the database read-only as soon as a compaction met it.
+/// Regression: one damaged block made the database read-only as soon as a compaction read it.
 #[test]
 fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     const KEYS: u32 = 4000;
@@ -414,9 +415,9 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         db.close().unwrap();
         // Until it was closed a compaction may have replaced tables.
         let mut files = options().open_read_only().unwrap().stats().files;
-        // One that begins with a block of entries, not of range deletions.
+        // A table that begins with a block of entries, not of range deletions.
         files.retain(|file| file.entries > 10);
-        // Of any level, but one in level 0 where there is any.
+        // A table of any level, but one of level 0 if there is any.
         let chosen = match seed % 4 {
             0 => files.iter().find(|file| file.level == 0),
             _ => None,
@@ -434,7 +435,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         let outcome = db.compact_range(..);
         let damaged = db.stats().damaged;
         if damaged.is_empty() {
-            // What a range deletion hides whole is dropped unread.
+            // A table that a range deletion hides whole is dropped unread.
             outcome.unwrap();
             continue;
         }
@@ -448,7 +449,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         );
         assert!(db.stats().to_string().contains(&error.to_string()));
         check_around_damage(&db, &model, KEYS, &story);
-        // Nothing that is not its business is left behind it.
+        // It leaves no other damage behind.
         for round in 300..400 {
             write(&db, &mut model, &mut rng, round);
         }
@@ -458,7 +459,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         check_around_damage(&db, &model, KEYS, &story);
         assert!(db.stats().files.iter().any(|file| file.number == damaged[0].number));
         db.close().unwrap();
-        // It is met again.
+        // The damage is met again.
         let db = options().open().unwrap();
         // Unless a range deletion hides all of it by now: then it is dropped unread.
         let met_again = db.compact_range(..).is_err();
@@ -469,8 +470,9 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
     assert!(levels.len() >= 2, "damage was met in one level only: {levels:?}");
 }
 
-/// A job of the thread pool held the database for a moment after `close` had returned and the last
-/// `Db` was gone. Its files were still open, so their file system could not be unmounted.
+/// Regression: a job of the thread pool held the database for a moment after `close` had returned
+/// and the last `Db` was dropped. Its files were still open, so their file system could not be
+/// unmounted.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_closed_database_has_no_file_open() {
@@ -488,8 +490,8 @@ fn a_closed_database_has_no_file_open() {
         }
         assert!(!open_files().is_empty());
         db.close().unwrap();
-        // A lookup of another test that the system has halted delays it: closing waits for that, and
-        // not for ever. Each later closing looks again.
+        // A lookup of another test that the system has suspended delays this. Closing waits for it,
+        // but not for ever, and each later closing checks again.
         if !open_files().is_empty() {
             eventually("no file of a closed database is open", || {
                 let other = Db::builder("other").fs(Arc::new(MemFs::new())).open().unwrap();

@@ -16,7 +16,7 @@ use maypole::{BlockCache, Compression, Db, Durability, Error, WriteBatch};
 
 use super::{env, noise};
 
-/// Bytes of this process's memory that are in use.
+/// Resident bytes of this process.
 fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -60,7 +60,7 @@ fn large_values_are_values_like_others() {
 fn what_is_just_over_the_limit_is_refused_and_changes_nothing() {
     let db = Db::builder("/db").fs(Arc::new(MemFs::new())).open().unwrap();
     db.put("k", "v").unwrap();
-    // Nobody touches these bytes: they cost no memory.
+    // These bytes are never touched, so they take no memory.
     let huge = vec![0; 1 << 30];
     for (key, value) in [(&b"k"[..], &huge[..]), (&huge, b""), (b"k", &huge[..huge.len() - 8])] {
         let error = db.put(key, value).unwrap_err();
@@ -186,8 +186,8 @@ fn two_databases_in_one_process_do_not_meet() {
     check(&open("one"), "one");
 }
 
-/// Several threads open one directory at once, again and again; the one that has it writes and
-/// closes it. One at a time gets it, the others get an error, and no write is lost.
+/// Several threads open one directory at once, again and again; the one that succeeds writes and
+/// closes it. One at a time succeeds, the others get an error, and no write is lost.
 #[test]
 fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
     let dir = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
                     }
                     written.store(before + 20, SeqCst);
                     inside.store(0, SeqCst);
-                    // From here on another may get it as soon as this one has let go.
+                    // From here on another thread may open it as soon as this one has closed it.
                     db.close().unwrap();
                     turns += 1;
                 }
@@ -226,7 +226,7 @@ fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
     assert!(refused.load(SeqCst) > 0, "nobody ever met another");
 }
 
-/// Threads that read and write while another closes get answers or are told that it is closed.
+/// Threads that read and write while another closes get results or the error that it is closed.
 #[test]
 fn who_works_on_while_another_closes_is_told_so() {
     for _ in 0..10 {
@@ -305,7 +305,7 @@ fn worker_with_little_memory() {
     }
 }
 
-/// Runs one of the tests of this program in a process with so much address space. Answers its
+/// Runs one of the tests of this program in a process with limited address space. Returns its
 /// standard output, and its status with its standard error.
 #[cfg(target_os = "linux")]
 fn limited(test: &str, mib: u64, dir: &std::path::Path) -> (String, String) {
@@ -324,8 +324,8 @@ fn limited(test: &str, mib: u64, dir: &std::path::Path) -> (String, String) {
 }
 
 /// Under a limit of its address space a process works, or returns an error that says what it lacks,
-/// or is ended by Rust's allocator, as every Rust program without memory is. It never answers wrong
-/// and never hangs, and its acknowledged writes are there afterwards.
+/// or is ended by Rust's allocator, as every Rust program without memory is. It never returns a
+/// wrong result and never hangs, and its acknowledged writes exist afterwards.
 #[test]
 #[cfg(target_os = "linux")]
 fn with_little_memory_nothing_is_wrong_or_lost() {
@@ -374,8 +374,8 @@ fn reader_with_little_memory() {
     assert_eq!(db.get("small").unwrap().unwrap(), b"small");
 }
 
-/// The file decides how much memory a block takes. A program with less memory was ended by the
-/// allocator. Now only the one read returns an error.
+/// Regression: the file determines how much memory a block takes, and a program with less memory
+/// was ended by the allocator. Now only that read returns an error.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_block_larger_than_the_memory_is_an_error_of_the_read() {

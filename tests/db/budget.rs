@@ -1,4 +1,4 @@
-//! A filter budget holds for the tree as it is, not for the one that its tables were written in.
+//! A filter budget holds for the current tree, not for the one in which its tables were written.
 
 use maypole::{Compression, Db, WriteBatch};
 
@@ -58,7 +58,7 @@ fn a_budget_holds_after_a_sorted_load_and_spends_its_bits_better_than_uniform_on
         let entries: u64 = stats.levels.iter().map(|level| level.entries).sum();
         let allowed = if policy.contains("key") { entries } else { budget_bytes };
         let held = stats.filter_bytes();
-        // A twentieth is let pass before tables are rewritten for it.
+        // An excess of a twentieth is tolerated before tables are rewritten.
         assert!(held as f64 <= 1.06 * allowed as f64, "{policy}: {held} of {allowed}\n{stats}");
         assert!(held as f64 >= 0.6 * allowed as f64, "{policy}: {held} of {allowed}\n{stats}");
         let wasted = wasted(&db);

@@ -1,4 +1,4 @@
-//! Manual compactions next to writers and automatic compactions.
+//! Manual compactions concurrent with writers and automatic compactions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ fn key(n: u64) -> String {
     format!("{:05}", n * 7919 % 10_000)
 }
 
-/// A manual compaction kept every other one out, so that it ended. Now others bring new tables for
-/// as long as it runs, and it must not follow them.
+/// A manual compaction once blocked every other one so that it would end. Now others add new tables
+/// while it runs, and it must not compact these.
 #[test]
 fn a_manual_compaction_ends_although_writers_never_stop() {
     for threads in [1, 3] {
@@ -67,7 +67,7 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
                 move || db.compact_all()
             });
             by_hand.recv_timeout(PATIENCE).expect("it follows the writers").unwrap();
-            // It moves each byte that was there at most once a level, together with what has come.
+            // It moves each byte that existed at most once per level, together with newer ones.
             let outputs = outputs.load(Ordering::Relaxed);
             let least_tables = bytes / (4 << 10) + 1;
             assert!(outputs <= 60 * least_tables, "{outputs} tables for {least_tables}");
@@ -77,7 +77,7 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
         db.wait_for_compaction().unwrap();
         let stats = db.stats();
         assert!(stats.tickers.get(Ticker::StallCount) < written.load(Ordering::Relaxed));
-        // Now that nobody writes, everything goes down, and no deletion is left.
+        // Without writers, everything moves down, and no deletion is left.
         db.compact_all().unwrap();
         let stats = db.stats();
         assert!(stats.files.iter().all(|file| file.level == 6), "{stats}");
@@ -93,15 +93,15 @@ fn is_output(operation: Operation, path: &Path) -> bool {
     thread::current().name() == Some("by-hand") && is_table && operation == Operation::Create
 }
 
-/// The deepest level is rewritten in its place. A manual compaction that did not know its own new
-/// tables there rewrote them again, those that it had brought down itself once, and those of the
-/// level itself for ever. Each table is written once, in a first call and in a second one.
+/// Regression: the deepest level is rewritten in place. A manual compaction that did not recognize
+/// its own new tables there rewrote them again: once those that it had moved down, and for ever
+/// those of the level itself. Each table is written once, in a first call and in a second one.
 #[test]
 fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     let (_, faults, fs) = faults();
-    // Two flushes: no automatic compaction begins.
+    // Two flushes start no automatic compaction.
     let options = builder(&fs).memtable_bytes(1 << 20).compression(Compression::None);
-    // One thread: no step is split over others.
+    // One thread, so that no step is split over others.
     let options = options.compaction_threads(1);
     let db = options.open().unwrap();
     for from in [0, 100] {
@@ -131,8 +131,8 @@ fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     }
 }
 
-/// A manual compaction ends by the sequence number at its call. One that took every table it found
-/// followed a writer that brings a new table for each one that is compacted, and never ended.
+/// A manual compaction ends because of the sequence number at its call. One that compacted every
+/// table never ended, if a writer added a new table for each one that was compacted.
 #[test]
 fn a_manual_compaction_leaves_what_was_written_since_its_call() {
     let (_, faults, fs) = faults();
@@ -145,7 +145,7 @@ fn a_manual_compaction_leaves_what_was_written_since_its_call() {
             if is_output(operation, path) {
                 let outputs = outputs.fetch_add(1, Ordering::Relaxed);
                 assert!(outputs < 20, "it follows the writer");
-                // Over the same keys, so that it would have to go the same way.
+                // Over the same keys, so that it overlaps the compaction.
                 db.put(key(0), [8; 20]).unwrap();
                 db.put(key(9), [8; 20]).unwrap();
                 db.flush().unwrap();
@@ -181,7 +181,7 @@ fn a_manual_compaction_drops_what_was_deleted_before_it_although_others_run() {
         let db = db.clone();
         move || db.compact_all()
     });
-    // The one that stands has the files of level 0.
+    // The suspended compaction has the files of level 0.
     let ended = by_hand.recv_timeout(Duration::from_millis(100));
     assert!(ended.is_err(), "it did not wait for the compaction that has its files");
     gate.open();
@@ -205,7 +205,7 @@ fn a_close_ends_the_wait_of_a_manual_compaction() {
             spawn("by-hand", move || db.compact_all())
         })
         .collect();
-    // It may be before its flush yet, or wait already: either way it hears of the close.
+    // It may still be before its flush, or wait already. In either case the close ends it.
     let closing = spawn("closing", move || db.close());
     for call in calls {
         let ended = call.recv_timeout(PATIENCE).expect("it waits for ever");
@@ -240,8 +240,8 @@ fn manual_compactions_of_several_threads_and_automatic_ones_all_end() {
     db.verify().unwrap();
 }
 
-/// Writes under which automatic compactions begin, with two manual ones next to them. Answers how many
-/// of the puts were acknowledged, in their order.
+/// Writes that start automatic compactions, concurrent with two manual ones. Returns how many of
+/// the puts were acknowledged, in order.
 fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
     let mut acknowledged = 0;
     let done = (|| {
@@ -249,7 +249,8 @@ fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
         for n in 0..FAULTY_PUTS {
             db.put(key(n), format!("{n:060}"))?;
             acknowledged = n + 1;
-            // Not waited for: the automatic ones that the writes before have started go on.
+            // Without a wait, so that the automatic compactions that the earlier writes have
+            // started continue.
             match n {
                 90 => db.compact_all()?,
                 150 => db.compact_range(..key(40))?,
@@ -265,9 +266,9 @@ fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
 
 const FAULTY_PUTS: u64 = 240;
 
-/// Every call to the file system fails, once or from then on, while manual and automatic compactions
-/// run next to each other. Outputs that a failed step leaves are removed at the latest by the next
-/// opening, no call hangs, and no acknowledged write is lost, also where the disk was full.
+/// Every call to the file system fails, once or from then on, while manual and automatic
+/// compactions run in parallel. Outputs that a failed step leaves are removed at the latest by the
+/// next opening, no call hangs, and no acknowledged write is lost, also if the disk was full.
 #[test]
 fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothing() {
     let calls = |target| {
@@ -306,7 +307,8 @@ fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothin
                 check(&db, acknowledged, &story);
                 let fs: Arc<dyn Fs> = Arc::new(mem.kill());
                 check_opened(&fs, acknowledged, &format!("{story}, killed"));
-                // What waits for space has it now. Another failure leaves the database read-only.
+                // Work that waits for space has it now. Another failure leaves the database
+                // read-only.
                 match db.compact_all() {
                     Ok(()) => check(&db, acknowledged, &format!("{story}, once more")),
                     Err(error) => assert!(matches!(error, Error::ReadOnly(_)), "{story}: {error}"),
@@ -321,7 +323,7 @@ fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothin
     assert!(noticed > runs / 3, "{noticed} of {runs}");
 }
 
-/// All acknowledged puts are there, in their last version, and at most one more.
+/// All acknowledged puts are found, in their last version, and at most one more.
 fn check(db: &Db, acknowledged: u64, story: &str) {
     for n in 0..acknowledged {
         let found = db.get(key(n)).unwrap_or_else(|error| panic!("{story}: {error}"));

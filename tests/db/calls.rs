@@ -1,4 +1,4 @@
-//! The small calls that users of other stores reach for.
+//! The convenience calls that other stores have too.
 
 use std::fs;
 use std::ops::Bound;

@@ -47,8 +47,8 @@ fn a_snapshot_that_is_held_over_a_reopening_disturbs_nothing() {
     assert_eq!(Db::open(dir.path()).unwrap().len().unwrap(), 2);
 }
 
-/// A handle is dropped while a panic unwinds, one lives in a thread-local, and a callback of `get_with`
-/// panics. What was written is there, and the directory can be opened at once.
+/// A handle is dropped while a panic unwinds, one is in a thread-local, and a callback of
+/// `get_with` panics. The written data is found, and the directory can be opened at once.
 #[test]
 fn panics_and_thread_locals_close_a_database_as_any_other_drop() {
     thread_local! {
@@ -71,7 +71,7 @@ fn panics_and_thread_locals_close_a_database_as_any_other_drop() {
     let db = Db::open(dir.path()).unwrap();
     let called = catch_unwind(AssertUnwindSafe(|| db.get_with("1", |_| panic!("of the callback"))));
     assert!(called.is_err());
-    // A callback that writes to what it reads from, and flushes it.
+    // A callback that writes to the database from which it reads, and flushes it.
     let called = db.get_with("1", |_| {
         db.put("3", "")?;
         db.flush()?;
@@ -94,7 +94,7 @@ fn a_loop_may_delete_what_it_iterates_over() {
     }
     assert_eq!(db.len().unwrap(), 2000);
     assert_eq!(db.first_key_value().unwrap().unwrap().0, b"z0000");
-    // Ranges the wrong way round hold nothing; a deletion of one is refused and writes nothing.
+    // Inverted ranges are empty; a deletion of one is rejected and writes nothing.
     assert_eq!(db.range("z1".as_bytes()..b"a".as_slice()).count(), 0);
     let before = db.snapshot().sequence();
     assert!(matches!(db.delete_range("z", "a"), Err(Error::InvalidArgument(_))));
@@ -119,7 +119,7 @@ fn thousands_of_snapshots_each_see_their_own_moment() {
         .collect();
     db.flush().unwrap();
     db.compact_all().unwrap();
-    // Every second one goes first.
+    // Every second snapshot is released first.
     for round in 0..2 {
         for (n, snapshot) in &snapshots {
             assert_eq!(snapshot.get("key").unwrap().unwrap(), format!("{n}").as_bytes());
@@ -188,7 +188,7 @@ fn options_may_differ_at_each_opening() {
     }
 }
 
-/// One file is ingested again and again, and into places that take none.
+/// One file is ingested again and again, and into places that accept none.
 #[test]
 fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -205,7 +205,8 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     fs::remove_file(&file).unwrap();
     assert!(matches!(db.ingest(&[&file]), Err(Error::Io { .. })));
     db.compact_all().unwrap();
-    // A table of its own tree has entries with numbers, or zeroed ones: refused, or one more write.
+    // A table of its own tree has entries with sequence numbers, which is rejected, or zeroed ones,
+    // which is one more write.
     let own = db.stats().files[0].path.clone();
     let _ = db.ingest(&[&own]);
     assert_eq!(db.get("key").unwrap().unwrap(), b"ingested");
@@ -226,8 +227,8 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     }
 }
 
-/// A handle reads while the writer ingests, compacts, closes and destroys. It shows its own moment or an
-/// error, and never something else.
+/// A handle reads while the writer ingests, compacts, closes and destroys. It shows its own state
+/// of the database or an error, and never something else.
 #[test]
 fn a_reader_beside_a_writer_that_ingests_compacts_and_destroys_keeps_its_moment() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a database that was just opened reads: counted, with every read a trip to the device.
+//! What a database reads just after an opening, with every read counted as one of the device.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use maypole::{BlockCache, BlockKind, Builder, Compression, Db, Error, FilterPoli
 
 const KEYS: u64 = 48_000;
 
-/// Keys in no order of their numbers. Absent ones lie between the present ones.
+/// Keys in random order of their numbers. Absent ones sort between the present ones.
 fn key(n: u64) -> [u8; 9] {
     let mut key = [0; 9];
     key[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
@@ -37,7 +37,7 @@ fn grown(fs: &Arc<dyn Fs>) {
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 60]).unwrap());
     db.wait_for_compaction().unwrap();
     let filled = |db: &Db| db.stats().levels.iter().filter(|level| level.files > 0).count();
-    // Until a file of level 0 stands above three levels.
+    // Until there are a file of level 0 and three levels below.
     let grown = (0..40).any(|round| {
         (0..200).for_each(|n| db.put(key(240 * n + round), [0xaa; 60]).unwrap());
         db.flush().unwrap();
@@ -78,7 +78,7 @@ fn a_cold_get_reads_one_block_and_an_absent_key_none_but_for_false_positives() {
     }
     let (reads_of_absent, wrong) = (reads() - reads_before, false_positives() - false_before);
     assert!(reads_of_absent <= wrong && wrong < KEYS / 400, "{reads_of_absent} {wrong}");
-    // So far apart in the order of keys that few of them share a block.
+    // Far enough apart in the order of keys that few of them share a block.
     let (mut sum, mut sum_wrong) = (0, 0);
     for n in (0..KEYS).step_by(101) {
         let (reads_before, false_before) = (reads(), false_positives());
@@ -107,7 +107,7 @@ fn opening_a_database_takes_one_read_a_table() {
     assert!((tables..tables + 7).contains(&reads), "{reads} reads for {tables} tables");
 }
 
-/// Filters written anew have another end of the file; the new MANIFEST says which.
+/// Rewritten filters change the end of the file, and the new MANIFEST records its size.
 #[test]
 fn a_copy_with_other_filters_opens_by_one_read_a_table() {
     let (calls, fs) = counting();
@@ -125,7 +125,7 @@ fn a_copy_with_other_filters_opens_by_one_read_a_table() {
     db.close().unwrap();
 }
 
-/// Where the cache is too small, what was loaded stays, and the rest is said to be left out.
+/// If the cache is too small, what was loaded stays, and the rest is reported as left out.
 #[test]
 fn warming_up_fills_the_cache_and_displaces_nothing_it_has_loaded() {
     let (_, fs) = counting();

@@ -135,7 +135,7 @@ fn writers_slow_down_then_stop_while_level_0_grows_and_say_so() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for n in 0..100 {
-                // Tables that overlap: others would move down without being created anew.
+                // Tables that overlap, because others would move down without being rewritten.
                 let mut batch = WriteBatch::new();
                 batch.put("first", [7; 100]);
                 batch.put(format!("{n:03}"), [7; 4000]);
@@ -155,7 +155,7 @@ fn writers_slow_down_then_stop_while_level_0_grows_and_say_so() {
     });
     db.wait_for_compaction().unwrap();
     let stats = db.stats();
-    assert!(stats.tickers.get(Ticker::StallL0Delays) > 0, "nobody was slowed down before the stop");
+    assert!(stats.tickers.get(Ticker::StallL0Delays) > 0, "no delay before the stop");
     assert_eq!((stats.write_stall, stats.compaction_debt_bytes), (WriteStall::None, 0));
     assert_eq!(db.iter().count(), 101);
 }

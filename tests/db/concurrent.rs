@@ -1,5 +1,5 @@
 //! Several writers at once, each checked against what it knows: its own keys are as it left them. A
-//! batch is seen whole or not at all, whoever else writes, flushes, compacts or reopens.
+//! batch is seen whole or not at all, although others write, flush, compact or reopen.
 //!
 //! ```text
 //! own keys      "0/own/17"      written by one thread, which keeps a map of them
@@ -104,7 +104,7 @@ impl Writer {
             false => Durability::Buffered,
         };
         db.write_opt(batch, durability).unwrap();
-        // What was acknowledged is there for whoever wrote it.
+        // A writer sees its acknowledged writes.
         let key = own_key(self.number, self.rng.random_range(0..OWN_KEYS));
         let found = db.get(&key).unwrap();
         assert_eq!(found.as_deref(), self.map.get(&key).map(Vec::as_slice));
@@ -142,7 +142,7 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
         views += 1;
         let group = rng.random_range(0..GROUPS);
         let keys = group_keys(group);
-        // Many keys asked together are answered as of one moment.
+        // Many keys that are looked up together are read at one moment.
         let values = db.multi_get(&keys).unwrap();
         seen.check(group, whole(values.iter().map(Option::as_deref)));
 
@@ -150,7 +150,7 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
         let gets: Vec<Option<Slice>> = keys.iter().map(|key| snapshot.get(key).unwrap()).collect();
         let tag = whole(gets.iter().map(Option::as_deref));
         seen.check(group, tag);
-        // However it is asked, a snapshot says the same.
+        // A snapshot returns the same by every kind of read.
         let values = snapshot.multi_get(&keys).unwrap();
         assert_eq!(whole(values.iter().map(Option::as_deref)), tag);
         if views.is_multiple_of(8) {
@@ -213,13 +213,13 @@ fn run(seed: u64, cache_bytes: usize, rounds: u64, steps: u64) {
                     scope.spawn(move || (0..steps).for_each(|_| writer.step(db)))
                 })
                 .collect();
-            // One more thread moves the tree about meanwhile.
+            // One more thread reorganizes the tree meanwhile.
             while !writing.iter().all(|writer| writer.is_finished()) {
                 db.flush().unwrap();
                 db.compact_range(own_key(1, 0)..).unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            // Readers end before anybody's panic is passed on: the scope waits for them.
+            // Readers end before a panic is passed on, because the scope waits for them.
             over.store(true, Ordering::Relaxed);
             writing.into_iter().for_each(|writer| writer.join().unwrap());
             for reader in readers {
@@ -245,7 +245,7 @@ fn concurrent_writers_leave_what_each_wrote_and_batches_are_seen_whole() {
 }
 
 #[test]
-#[ignore = "takes a minute; run it after a change to the way of a write"]
+#[ignore = "takes a minute; run it after a change to the write path"]
 fn concurrent_writers_leave_what_each_wrote_in_a_million_batches() {
     for seed in 10..20 {
         run(seed, if seed % 2 == 0 { 1 << 20 } else { 10_000 }, 4, 8500);

@@ -1,4 +1,4 @@
-//! A copy of a database with other filters is what the other filters would have made of the writes.
+//! A copy of a database with other filters equals a database that was written with these filters.
 
 use std::path::Path;
 
@@ -69,14 +69,14 @@ fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
         assert_eq!(db.get("one").unwrap().unwrap(), b"more");
         db.close().unwrap();
     }
-    // Four filters' worth of keys went through the base's counters, and none for "none".
+    // The counters of the base counted the keys of four filters, and none for "none".
     let keys = base.stats().tickers.get(Ticker::FilterBuildKeys);
     assert!((3 * KEYS..4 * KEYS).contains(&keys), "{keys}");
     let error = base.copy_with_filters(path("copy 0"), &FilterPolicy::default()).unwrap_err();
     assert!(error.to_string().contains("exists already"), "{error}");
 }
 
-/// A policy is told where each table stands now, not where it stood when it was written.
+/// A policy gets the current position of each table, not the position at which it was written.
 #[test]
 fn each_level_gets_its_own_filter() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
 //! Power loss at random points: each unsynced block and name survives or not, at random. The
-//! database comes back with a prefix of the writes, and the prefix holds every synced and every
-//! flushed write.
+//! database recovers a prefix of the writes, which holds every synced and every flushed write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub fn write(n: u64) -> WriteBatch {
     write_under("", n)
 }
 
-/// Opens what a power loss left and checks it; answers the number of the last write that survived.
+/// Opens what a power loss left and checks it; returns the number of the last write that survived.
 pub fn check(image: &MemFs, written: u64, synced: u64, story: &str) -> u64 {
     let db = open(image).unwrap_or_else(|error| panic!("{story}: {error}"));
     let last = db
@@ -70,7 +69,7 @@ pub fn check_content(db: &Db, last: u64, story: &str) {
     );
 }
 
-/// Answers how many images were checked.
+/// Returns how many images were checked.
 fn lose_power_often(seed: u64, writes: u64, images_per_life: usize) -> u64 {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut fs = MemFs::new();
@@ -95,12 +94,12 @@ fn lose_power_often(seed: u64, writes: u64, images_per_life: usize) -> u64 {
             }
             if rng.random_bool(images_per_life as f64 / writes as f64) {
                 image += 1;
-                // The threads behind the database go on meanwhile: any moment may be hit.
+                // The background threads continue meanwhile, so any moment may be hit.
                 let lost = fs.crash(rng.random());
                 let story = format!("seed {seed}, life {life}, image {image}, write {number}");
                 let survived = check(&lost, number, synced, &story);
-                // Power fails again right after the recovery, before anything new is synced: what
-                // came back once must come back again.
+                // Power fails again right after the recovery, before anything new is synced. A
+                // write that was recovered once must be recovered again.
                 let again = lost.crash(rng.random());
                 check(&again, survived, survived, &format!("{story}, again"));
                 images += 2;

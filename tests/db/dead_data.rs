@@ -1,6 +1,6 @@
-//! Databases that live: they delete, overwrite, run queues and keep what is new. Dead data leaves by
-//! itself, so that what is stored follows what is alive. Sizes are a sixteenth of the defaults or
-//! less; bytes and tables are counted, not time.
+//! Databases whose data changes: they delete, overwrite, run queues and keep the newest entries.
+//! Dead data is removed without a call, so that the stored size follows the live size. Sizes are a
+//! sixteenth of the defaults or less; bytes and tables are counted, not time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn stored(db: &Db) -> u64 {
     db.stats().files.iter().map(|file| file.file_bytes).sum()
 }
 
-/// Bytes of the keys and values that are there.
+/// Bytes of the live keys and values.
 fn alive(db: &Db) -> u64 {
     db.iter().map(|item| item.map(|(key, value)| (key.len() + value.len()) as u64).unwrap()).sum()
 }
@@ -50,8 +50,8 @@ fn written(db: &Db) -> u64 {
     tickers.get(Ticker::FlushWriteBytes) + tickers.get(Ticker::CompactWriteBytes)
 }
 
-/// Four times "put, delete, flush" left four tables with eight entries in the last level, also after
-/// reopening. A flush writes nothing that nobody can see.
+/// Regression: four times "put, delete, flush" left four tables with eight entries in the last
+/// level, also after reopening. A flush writes only entries that some reader can see.
 #[test]
 fn a_key_that_is_put_and_deleted_before_a_flush_leaves_no_table() {
     let fs = memory();
@@ -68,8 +68,8 @@ fn a_key_that_is_put_and_deleted_before_a_flush_leaves_no_table() {
     assert_eq!((db.stats().files.len(), db.is_empty().unwrap()), (0, true));
 }
 
-/// Forty runs of "open, put 6,000 keys, delete them, close" left 248 MB in an empty database, more
-/// with each run.
+/// Regression: forty runs of "open, put 6,000 keys, delete them, close" left 248 MB in an empty
+/// database, more with each run.
 #[test]
 fn runs_that_delete_what_they_put_leave_nothing() {
     let fs = memory();
@@ -89,8 +89,8 @@ fn runs_that_delete_what_they_put_leave_nothing() {
     assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
 }
 
-/// All keys of a tree are deleted in random order. The tree kept 1,046 of 1,028 MB: no level was too
-/// large.
+/// Regression: all keys of a tree are deleted in random order. The tree kept 1,046 of 1,028 MB,
+/// because no level was too large.
 #[test]
 fn a_tree_whose_keys_are_all_deleted_becomes_empty() {
     let db = options(&memory()).open().unwrap();
@@ -107,7 +107,8 @@ fn a_tree_whose_keys_are_all_deleted_becomes_empty() {
     assert!(db.is_empty().unwrap());
 }
 
-/// Half of the keys are deleted at random: the space follows, for few bytes written.
+/// Half of the keys are deleted at random. The space shrinks accordingly, and few bytes are
+/// written.
 #[test]
 fn a_tree_that_loses_half_of_its_keys_loses_half_of_its_bytes() {
     let db = options(&memory()).open().unwrap();
@@ -125,7 +126,7 @@ fn a_tree_that_loses_half_of_its_keys_loses_half_of_its_bytes() {
     assert!(written <= whole * 3 / 2, "{written} written, tables of {whole}");
 }
 
-/// A range deletion over everything stayed in level 0, above all that it had deleted.
+/// Regression: a range deletion over everything stayed in level 0, above all that it had deleted.
 #[test]
 fn a_range_deletion_over_everything_frees_everything_unread() {
     let db = options(&memory()).open().unwrap();
@@ -153,8 +154,8 @@ fn a_range_deletion_frees_parts_of_tables() {
     assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
 }
 
-/// Twenty keys were overwritten under snapshots and compacted. When the snapshots were gone, 20 to
-/// 41 MB stayed for 20 entries.
+/// Regression: twenty keys were overwritten under snapshots and compacted. After the release of the
+/// snapshots, 20 to 41 MB stayed for 20 entries.
 #[test]
 fn what_was_kept_for_a_snapshot_goes_with_it() {
     let db = options(&memory()).open().unwrap();
@@ -169,7 +170,7 @@ fn what_was_kept_for_a_snapshot_goes_with_it() {
     }
     settle(&db);
     assert!(stored(&db) > 20 * 100 * 1000, "each snapshot sees its own versions");
-    // The youngest goes first: nothing of it is shared with the others.
+    // The newest one is released first, because it shares nothing with the others.
     while let Some(snapshot) = snapshots.pop() {
         drop(snapshot);
     }
@@ -178,7 +179,7 @@ fn what_was_kept_for_a_snapshot_goes_with_it() {
     assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
 }
 
-/// The release itself starts what is due: nobody calls for it.
+/// The release itself starts what is due, without a further call.
 #[test]
 fn the_release_of_a_snapshot_starts_a_compaction() {
     let db = options(&memory()).open().unwrap();
@@ -216,12 +217,13 @@ fn retention(together: u64) -> Db {
     db
 }
 
-/// Three times the bytes of the newest keys were stored. Later each table was rewritten when it was
-/// emptied by a third, and dropped soon after: 1.7 times the bytes of the load without deletions.
+/// Regression: three times the bytes of the newest keys were stored. Later each table was rewritten
+/// when it was emptied by a third, and dropped soon after, which wrote 1.7 times the bytes of the
+/// load without deletions.
 #[test]
 fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
     let without = written(&retention(0));
-    // In so small a tree, how many bytes ranges cost depends on which compaction comes first.
+    // In such a small tree, the bytes that ranges cost depend on which compaction runs first.
     for (together, most) in [(1, 3), (500, 4)] {
         let db = retention(together);
         let (stored, alive, written) = (stored(&db), alive(&db), written(&db));
@@ -252,8 +254,8 @@ fn an_emptied_queue_takes_no_space() {
     assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
 }
 
-/// Sixty times "ten puts, flush", as for a checkpoint a minute, on a tree of some size: compaction
-/// wrote 1,700 times what the user had.
+/// Regression: sixty times "ten puts, flush", as for a checkpoint a minute, on a tree of some size.
+/// Compaction wrote 1,700 times the bytes of the user.
 #[test]
 fn small_flushes_on_a_large_tree_are_merged_among_themselves() {
     let db = options(&memory()).open().unwrap();
@@ -275,8 +277,8 @@ fn small_flushes_on_a_large_tree_are_merged_among_themselves() {
     assert!(stats.levels[0].files < 12, "{} files in level 0", stats.levels[0].files);
 }
 
-/// What cannot be freed is not tried again and again: a snapshot needs all of it, or there is nothing
-/// to free.
+/// Compaction does not repeatedly try to free what it cannot: a snapshot needs all of it, or there
+/// is nothing to free.
 #[test]
 fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
     let db = options(&memory()).open().unwrap();
@@ -289,7 +291,7 @@ fn what_cannot_be_freed_is_merged_at_most_once_a_level() {
     let (before, bytes) = (count(), stored(&db));
     assert!(bytes > 4 * MIB, "the snapshot sees it all");
     for _ in 0..5 {
-        // Others come and go, and free nothing.
+        // Other snapshots are made and released, and free nothing.
         drop(db.snapshot());
         settle(&db);
     }

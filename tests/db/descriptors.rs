@@ -1,5 +1,5 @@
 //! More tables than descriptors: every promise still holds, and the program keeps its share of
-//! them.
+//! descriptors.
 //!
 //! Each case runs in a process of its own, under `ulimit -n`.
 
@@ -12,7 +12,7 @@ use maypole::{Compression, Db, DbIterator, WriteBatch};
 const DIRECTORY: &str = "MAYPOLE_DESCRIPTORS_TEST_DIRECTORY";
 const TABLES: &str = "MAYPOLE_DESCRIPTORS_TEST_TABLES";
 
-/// Bytes of a table where every table is cut.
+/// Bytes at which every table is cut.
 const TABLE_BYTES: u64 = 4096;
 const ENTRIES_A_TABLE: usize = 5;
 
@@ -29,11 +29,11 @@ fn value(n: usize) -> Vec<u8> {
 fn open(dir: &Path) -> Db {
     let db = Db::builder(dir).memtable_bytes(64 << 20).table_bytes(TABLE_BYTES);
     let db = db.level_base_bytes(1 << 40).compression(Compression::None);
-    // Little stays in memory: nearly every read is one of a file.
+    // Little stays in memory, so that nearly every read is one of a file.
     db.block_cache_bytes(64 << 10).open().unwrap()
 }
 
-/// A database of about as many tables as asked.
+/// A database of about `tables` tables.
 fn fill(dir: &Path, tables: usize) {
     let db = open(dir);
     let entries: Vec<usize> = (0..tables * ENTRIES_A_TABLE).collect();
@@ -79,7 +79,7 @@ fn descriptors() -> (usize, usize) {
     (names.len(), names.iter().filter(is_table).count())
 }
 
-/// Reads on to the end; answers how many entries there were.
+/// Reads to the end; returns how many entries there were.
 fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
     let mut n = from;
     for entry in entries {
@@ -92,9 +92,9 @@ fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
     n - from
 }
 
-/// Every table of the tree had a descriptor. With 10,000 tables under `ulimit -n 1024` the database
-/// failed to open, and the program could open no file of its own. Now tables get half of the limit,
-/// and others are opened when they are read.
+/// Regression: every table of the tree had a descriptor. With 10,000 tables under `ulimit -n 1024`
+/// the database failed to open, and the program could open no file of its own. Now tables get half
+/// of the limit, and the others are opened when they are read.
 #[test]
 fn a_database_of_more_tables_than_descriptors_reads_iterates_and_compacts() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn a_life_with_few() {
     let bounded = |when: &str| {
         let (all, of_tables) = descriptors();
         println!("{when}: {all} descriptors, {of_tables} of tables, of {limit}");
-        // Beside the tables that are read: those that threads are writing.
+        // In addition to the tables that are read, those that threads are writing.
         assert!(of_tables <= limit / 2 + 10, "{when}: {of_tables} of {limit} are of tables");
     };
     let db = open(&dir);
@@ -149,7 +149,8 @@ fn a_life_with_few() {
     db.compact_range(..).unwrap();
     bounded("compacted");
 
-    // The iterator keeps what the process can spare; the rest is there to be opened again.
+    // The iterator keeps the descriptors that the process can spare; the other files exist and can
+    // be opened again.
     let mut entries = db.iter();
     assert!(entries.next().is_some());
     drop(db);
@@ -159,8 +160,9 @@ fn a_life_with_few() {
     assert_eq!(descriptors().1, 0);
 }
 
-/// The bound was higher than the limit of the process. Then every opening failed, of a table or of
-/// a log, and made the database read-only. Now tables that nobody is reading are closed for it.
+/// Regression: the bound was higher than the limit of the process. Then every opening of a table or
+/// of a log failed, and made the database read-only. Now tables without readers are closed to make
+/// room.
 #[test]
 fn where_the_process_has_no_descriptor_left_tables_give_way() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,13 +214,13 @@ fn iterators_outlive_the_database_and_its_files() {
     }
 }
 
-/// Nobody is left to read: nothing is opened at the closing.
+/// Without readers, nothing is opened at the closing.
 #[test]
 fn a_closing_opens_nothing_for_nobody() {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path(), 20);
     let db = Db::builder(dir.path()).max_open_files(1).open().unwrap();
-    // Else a compaction reads while we count.
+    // Otherwise a compaction could read during the count.
     db.wait_for_compaction().unwrap();
     drop(db.iter());
     let reopens = |db: &Db| db.stats().file_reopens;

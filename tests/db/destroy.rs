@@ -1,4 +1,4 @@
-//! The removal of a database: all that is its own, and nothing else.
+//! The removal of a database: all of its own files, and nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn destroy_touches_nothing_while_the_database_is_open() {
     assert_eq!(Db::open(dir.path()).unwrap().verify().unwrap().tables, 1);
 }
 
-/// RocksDB's files have the same names. What cannot be read as Maypole's is left alone.
+/// RocksDB's files have the same names. Files that cannot be read as Maypole's are left alone.
 #[test]
 fn destroy_leaves_the_files_of_another_program_and_creates_none_there() {
     for foreign in [
@@ -68,7 +68,7 @@ fn destroy_leaves_the_files_of_another_program_and_creates_none_there() {
     }
 }
 
-/// Whatever call of a removal fails, what is left does not open as a smaller database, and the next
+/// If any call of a removal fails, the rest does not open as a smaller database, and the next
 /// removal finishes it.
 #[test]
 fn an_interrupted_removal_is_taken_up_again() {

@@ -1,5 +1,5 @@
-//! Many lookups whose blocks are not in memory: they read at one time, and never more than one by
-//! one.
+//! Many lookups whose blocks are not in memory: they read at one time, and never more than single
+//! lookups do.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -98,15 +98,15 @@ fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not(
     assert_eq!(together.0, one_by_one.0);
     assert_eq!(together.1, one_by_one.1);
     assert!(together.1[5] > 100, "{:?}: most blocks were missed", together.1);
-    // Neighbours are read at one time, with the padding between them and nothing else.
+    // Adjacent blocks are read at one time, with the padding between them and nothing else.
     let ([reads, bytes], [single_reads, single_bytes]) = (together.2, one_by_one.2);
     assert!(reads < single_reads, "{reads} reads, one by one {single_reads}");
     let most_bytes = single_bytes + 256 * (single_reads - reads);
     assert!(bytes <= most_bytes, "{bytes} bytes, one by one {single_bytes}");
 }
 
-/// Someone asks for keys in no order, and several of them lie in one block. Its read has begun for
-/// the first of them when the search of the others meets it again.
+/// Keys are looked up in random order, and several of them are in one block. Its read has started
+/// for the first key when the search for the others needs it again.
 #[test]
 fn a_block_that_is_on_its_way_is_not_read_again() {
     let filesystems: [Arc<dyn Fs>; 2] = [Arc::new(RealFs), Arc::new(DirectFs)];
@@ -125,7 +125,7 @@ fn a_block_that_is_on_its_way_is_not_read_again() {
         }
         db.flush().unwrap();
         db.close().unwrap();
-        // A dozen neighbouring blocks, each again and again, and at last keys of other blocks.
+        // A dozen adjacent blocks, each again and again, and finally keys of other blocks.
         let keys: Vec<String> = (0..60u64)
             .map(|i| i % 12 * 30 + i / 12)
             .chain(2_000..2_004)
@@ -163,7 +163,7 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         db.close().unwrap();
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
-        // Together first: nothing is in memory yet, but for indexes and filters.
+        // Together first, because nothing but indexes and filters is in memory yet.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -205,7 +205,7 @@ fn an_error_of_one_read_is_the_answer_and_the_next_call_reads_again() {
 #[test]
 fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
-    // Small enough that blocks leave while others ask for them.
+    // Small enough that blocks are evicted while other lookups need them.
     let db = tree(&fs, &BlockCache::new(200_000));
     let keys: Vec<String> = (0..64).map(|n| key(n * 83)).collect();
     let expected: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -225,7 +225,7 @@ fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
     });
 }
 
-/// An export of everything, each night, and each morning lookups were slow.
+/// Regression: an export of everything each night made lookups slow each morning.
 #[test]
 fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     let used: Vec<String> = (0..40).map(|n| key(n * 20)).collect();
@@ -238,7 +238,7 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     let fresh = || {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
         let db = tree(&fs, &BlockCache::new(300_000));
-        // The scan needs the indexes of all tables, and those may displace data.
+        // The scan needs the indexes of all tables, and these may evict data.
         assert_eq!(db.warm_up().unwrap().left_out, 0);
         db
     };
@@ -256,7 +256,7 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         }
         all
     };
-    // While a reader of another test stands still, the cache may keep nothing new.
+    // While a reader of another test is suspended, the cache may keep nothing new.
     let displaces_nothing = (0..1_000).any(|_| {
         let db = fresh();
         assert!(misses_of_lookups(&db) > 0);
@@ -264,7 +264,7 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         misses_of_lookups(&db) == 0
     });
     assert!(displaces_nothing, "the scan has displaced what lookups use");
-    // The same scan, when nobody asks it not to, displaces what was used once.
+    // The same scan with its default options evicts what was used only once.
     let db = fresh();
     assert!(misses_of_lookups(&db) > 0);
     let all: Vec<Slice> = db.iter().map(|entry| entry.unwrap().0).collect();
@@ -272,7 +272,7 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     assert!(all.iter().eq(&keys_of_quiet_scans(&db)));
 }
 
-/// The choice is one about blocks that come later: a cursor keeps its place.
+/// The choice concerns later blocks only, and a cursor keeps its position.
 #[test]
 fn a_cursor_changes_its_mind_about_the_cache_on_its_way() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -316,17 +316,17 @@ impl SlowFs {
 
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// So many reads will pass before.
+    /// The number of reads that will pass before.
     passes: AtomicUsize,
-    /// So many reads will wait.
+    /// The number of reads that will wait.
     stops: AtomicUsize,
-    /// So many do.
+    /// The number of reads that wait now.
     waiting: AtomicUsize,
     is_open: AtomicBool,
 }
 
 impl Gate {
-    /// Lets so many reads pass, and the next one wait.
+    /// Lets this number of reads pass, and the next one wait.
     pub fn stop_after(&self, passes: usize) {
         self.passes.store(passes, Ordering::SeqCst);
         self.stops.store(1, Ordering::SeqCst);
@@ -418,7 +418,7 @@ impl Drop for OpenedAtTheEnd<'_> {
     }
 }
 
-/// Tries for a minute: other tests take the processors, and hold guards.
+/// Tries for a minute, because other tests take the processors and hold guards.
 #[track_caller]
 pub fn eventually(mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -428,16 +428,17 @@ pub fn eventually(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A device stood still for seconds, and the cache of the whole process with it: what a lookup that
-/// waits holds back cannot be freed, and then nothing new was kept.
+/// Regression: when a device stalled for seconds, the cache of the whole process stalled too,
+/// because the memory that a waiting lookup holds back cannot be freed, and then the cache kept
+/// nothing new.
 #[test]
 fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());
     let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
     let db = tree(&fs, &BlockCache::new(200_000));
-    // Filters and indexes are in memory, the blocks of the next keys are not. While another test holds
-    // a guard the cache may keep nothing: then again. A lookup that had to load a filter would hold up
-    // all others that want it.
+    // Filters and indexes are in memory, the blocks of the next keys are not. While another test
+    // holds a guard the cache may keep nothing, and this is repeated. A lookup that had to load a
+    // filter would block all others that need it.
     let misses = |kinds: &[Ticker]| {
         let tickers = db.stats().tickers;
         kinds.iter().map(|&kind| tickers.get(kind)).sum::<u64>()
@@ -450,12 +451,13 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     });
     let keys: Vec<String> = (0..64).map(|n| key(n * 60)).collect();
     thread::scope(|scope| {
-        // Also when an assertion fails: the scope waits for its threads.
+        // Also when an assertion fails, because the scope waits for its threads.
         let opened = OpenedAtTheEnd(&gate);
         gate.stops.store(1, Ordering::SeqCst);
         let stopped = scope.spawn(|| db.multi_get(&keys).unwrap());
         eventually(|| gate.waiting.load(Ordering::SeqCst) > 0);
-        // With a guard held meanwhile they are 26. Other tests hold one for a moment: then again.
+        // If a guard were held meanwhile there would be 26. Other tests hold one for a moment, and
+        // then this is repeated.
         eventually(|| {
             let mut kept = 0;
             for n in 0..1_000 {

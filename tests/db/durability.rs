@@ -1,5 +1,4 @@
-//! The promises of a sync, one story at a time. Each names a mistake that no other test would
-//! notice.
+//! The promises of a sync. Each test names a mistake that no other test would notice.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +11,8 @@ use std::time::Duration;
 use maypole::fs::{Fault, FaultFs, Fs, MemFs, Operation, Target};
 use maypole::{Db, Durability, Error, Ticker, WriteBatch};
 
-/// How many power losses are tried at one moment. Each loses a random part of what was not synced.
+/// The number of power losses that are tried at one moment. Each loses a random part of the
+/// unsynced data.
 const LOSSES: u64 = 30;
 
 fn open(fs: &MemFs) -> maypole::Result<Db> {
@@ -48,7 +48,7 @@ fn store(fs: &MemFs, path: &Path, bytes: &[u8]) {
 
 /// Three writers. The first is stopped at its append until the other two wait in the queue; one of
 /// them will lead the group. The append of the group is stopped until `before_group` has run.
-/// Answers the results of the two; `None` if they did not form a group this time.
+/// Returns the results of the two; `None` if they did not form a group this time.
 fn two_in_one_group(
     fs: &FaultFs,
     db: &Db,
@@ -100,9 +100,9 @@ fn open_faulty(mem: &MemFs) -> (FaultFs, Db) {
     (fs, db)
 }
 
-/// The leader of a group synced only if it had asked for a sync itself. So a synced write that
-/// another thread committed was acknowledged and lost with the power. Now a group is synced if any
-/// of its writers asked for it.
+/// Regression: the leader of a group synced only if it had requested a sync itself. So a synced
+/// write that another thread committed was acknowledged and lost with the power. Now a group is
+/// synced if any of its writers requested it.
 #[test]
 fn a_group_is_synced_when_any_of_its_writers_asked() {
     until_two_meet(|| {
@@ -120,8 +120,8 @@ fn a_group_is_synced_when_any_of_its_writers_asked() {
     });
 }
 
-/// A leader whose append failed told the others of its group that all was well. Now all of them get
-/// the error, and no reader sees any of their writes, also after opening again.
+/// Regression: a leader whose append failed reported success to the others of its group. Now all of
+/// them get the error, and no reader sees any of their writes, also after reopening.
 #[test]
 fn a_failed_append_is_told_to_every_writer_of_the_group() {
     until_two_meet(|| {
@@ -139,8 +139,8 @@ fn a_failed_append_is_told_to_every_writer_of_the_group() {
     });
 }
 
-/// `close` left the last writes to the operating system, so a power loss took them. Now closing,
-/// and dropping the last handle, make every write durable.
+/// Regression: `close` left the last writes to the operating system, so a power loss took them. Now
+/// closing, and dropping the last handle, make every write durable.
 #[test]
 fn what_was_written_before_a_close_survives_a_power_loss() {
     for closes in [true, false] {
@@ -160,8 +160,8 @@ fn what_was_written_before_a_close_survives_a_power_loss() {
     }
 }
 
-/// The name of a new log became durable only with the next table. A write that was synced before
-/// that was lost with the name. Now the first sync of a log syncs the directory too.
+/// Regression: the name of a new log became durable only with the next table. A write that was
+/// synced before that was lost with the name. Now the first sync of a log syncs the directory too.
 #[test]
 fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way() {
     let mem = MemFs::new();
@@ -194,8 +194,8 @@ fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way()
     });
 }
 
-/// A new MANIFEST left a table out, and no test wrote enough to get a new MANIFEST. Its first edit
-/// must be the whole tree: all tables, and the logs that are not in tables yet.
+/// Regression: a new MANIFEST left a table out, and no test wrote enough to get a new MANIFEST. Its
+/// first edit must be the whole tree: all tables, and the logs that are not in tables yet.
 #[test]
 fn a_manifest_that_is_written_anew_lists_every_table() {
     let fs = MemFs::new();
@@ -229,9 +229,9 @@ fn a_manifest_that_is_written_anew_lists_every_table() {
     assert!(seen.len() > 5, "{seen:?}");
 }
 
-/// Opening skipped a missing log in silence, and with it every later write. Sequence numbers show
-/// that something is missing, and a later synced log proves that it was durable. Now opening fails
-/// and names the file.
+/// Regression: an opening silently skipped a missing log, and with it every later write. Sequence
+/// numbers show that something is missing, and a later synced log proves that it was durable. Now
+/// the opening fails and names the file.
 #[test]
 fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     let fs = MemFs::new();
@@ -246,7 +246,7 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
     let late = fs.kill();
     let log = wals(&late).pop().unwrap();
-    // The tree of before, which knows of no table, and the log of after.
+    // The earlier tree, which has no table, and the later log.
     store(&early, &log, &late.read(&log).unwrap());
     match open(&early) {
         Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
@@ -255,9 +255,9 @@ fn a_gap_before_synced_writes_is_an_error_that_names_the_log() {
     }
 }
 
-/// The search for a record that knows of a sync stopped after 4 KiB. So rot in the middle of a log
-/// was taken for a torn end, and every later synced write was dropped in silence. Now the search
-/// goes on to the end of the log.
+/// Regression: the search for a record that proves a sync stopped after 4 KiB. So damage in the
+/// middle of a log was taken for a torn end, and every later synced write was silently dropped. Now
+/// the search continues to the end of the log.
 #[test]
 fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
     const WRITES: usize = 200;
@@ -281,7 +281,7 @@ fn rot_far_from_the_end_of_a_synced_log_is_an_error_that_names_it() {
                 Err(Error::Corruption { file, .. }) => assert_eq!(file, log),
                 Err(error) => panic!("{rotten} bytes at {position}: {error}"),
                 Ok(db) => {
-                    // The last record that knows of the sync may itself be what is rotten.
+                    // The last record that proves the sync may itself be damaged.
                     assert!(end + 100 > bytes.len(), "{rotten} bytes at {position}: not noticed");
                     assert!(rotten > 1 || db.iter().count() == WRITES);
                 }
@@ -315,9 +315,10 @@ fn writer_on_a_small_disk() {
     println!("{acknowledged} writes, then: {error}");
 }
 
-/// The log is written through memory. The file was only made longer for the next window, which
-/// takes no space on the device: on a full disk the copy of a record killed the program by SIGBUS.
-/// Now space is allocated before it is used, so a full disk is an error of the write.
+/// Regression: the log is written through memory. The file was only extended for the next window,
+/// which takes no space on the device, so that on a full disk the copy of a record killed the
+/// program by SIGBUS. Now space is allocated before it is used, so a full disk is an error of the
+/// write.
 #[test]
 fn a_full_disk_is_an_error_of_the_write_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();

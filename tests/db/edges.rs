@@ -65,7 +65,7 @@ fn a_second_opening_is_refused_and_changes_nothing() {
     assert_eq!(open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"v");
 }
 
-/// The error was "file/CURRENT: cannot look up", or that there is no database.
+/// Regression: the error was "file/CURRENT: cannot look up", or that there is no database.
 #[test]
 fn a_file_in_the_place_of_the_directory_is_named_by_every_call() {
     let dir = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ fn a_flipped_byte_in_a_log_is_named_or_harmless() {
                         assert_eq!(*key, format!("key{n:02}").as_bytes(), "{name} {position}");
                         assert_eq!(*value, format!("value{n}").as_bytes(), "{name} {position}");
                     }
-                    // The last record is the only one that no later record says was synced.
+                    // The last record is the only one whose sync no later record proves.
                     assert!(found.len() >= 19, "{name} {position}: {} keys left", found.len());
                 }
                 Err(error) => {
@@ -230,7 +230,7 @@ fn a_full_disk_is_a_clear_error_and_what_was_written_stays() {
     for n in 0..acknowledged {
         assert!(db.get(format!("key{n:05}")).unwrap().is_some(), "{n}");
     }
-    // Nothing is in doubt: when there is space again, writing goes on.
+    // The state is certain, so writes continue when there is space again.
     assert!(db.put("more", "").unwrap_err().is_out_of_space());
     fs.heal();
     db.put("more", "").unwrap();
@@ -267,8 +267,9 @@ fn what_is_closed_says_so() {
     assert!(matches!(clone.get("k"), Err(Error::Closed)));
 }
 
-/// A snapshot that outlived its database answered `Closed` to `get`, but `iter` still worked. Now
-/// no read starts on a closed database, and a walk that has started goes on to its end.
+/// Regression: a snapshot that outlived its database returned `Closed` from `get`, but `iter` still
+/// worked. Now no read starts on a closed database, and a walk that has started continues to its
+/// end.
 #[test]
 fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
     for dropped in [false, true] {
@@ -282,7 +283,7 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
             }
         }
         let snapshot = db.snapshot();
-        // One that has made a step, and two that have not.
+        // One iterator that has made a step, and two that have not.
         let (mut begun, mut fresh) = (db.iter(), snapshot.range("key 1"..));
         assert_eq!(begun.next().unwrap().unwrap().0, keys[0].as_bytes());
         let mut cursor = snapshot.cursor();
@@ -330,9 +331,9 @@ fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
     }
 }
 
-/// A log that is written through memory was cut to its length when the last snapshot or iterator
-/// was dropped, long after the database was closed. A later owner saw the file shrink while reading
-/// it, and called it damaged. Now all of that is done when `close` returns.
+/// Regression: a log that is written through memory was truncated to its length when the last
+/// snapshot or iterator was dropped, long after the database was closed. A later owner saw the file
+/// shrink during a read, and reported damage. Now all of that is done when `close` returns.
 #[test]
 fn a_closed_database_does_not_touch_its_logs_any_more() {
     let dir = tempfile::tempdir().unwrap();
@@ -426,8 +427,9 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// A replaced read state waits for its readers in the garbage. Nothing collected the garbage while
-/// the cache had room. So flushed memtables stayed in memory and compacted tables on disk.
+/// Regression: a replaced read state waits for its readers in the garbage. The garbage was not
+/// collected while the cache had room, so flushed memtables stayed in memory and compacted tables
+/// on disk.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     let dir = tempfile::tempdir().unwrap();
@@ -442,7 +444,7 @@ fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     db.wait_for_compaction().unwrap();
     let tables = || files(dir.path(), ".sst").len();
     let listed: usize = db.stats().levels.iter().map(|level| level.files).sum();
-    // The thread that compacted deletes when it has told the waiting ones.
+    // The thread that compacted deletes the tables after it has notified the waiting threads.
     for _ in 0..1000 {
         if tables() == listed {
             return;
@@ -452,8 +454,9 @@ fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     assert_eq!(tables(), listed);
 }
 
-/// A manual compaction merged old files of the last level although new files lay between them. The
-/// output reached over its neighbours, and lookups of their keys went to the wrong file.
+/// Regression: a manual compaction merged old files of the last level although there were new files
+/// between them. The output overlapped its neighbors, and lookups of their keys went to the wrong
+/// file.
 #[test]
 fn a_manual_compaction_does_not_reach_over_what_it_has_just_written() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,5 +1,5 @@
-//! `explain` is the lookup of `get`: it answers the same, counts the same, and what it tells adds up
-//! to what is counted.
+//! `explain` is the lookup of `get`: it has the same result and the same counts, and its trace adds
+//! up to the counts.
 
 use maypole::filter::{Family, QueryTrace};
 use maypole::table::{FilterVerdict, SstReader, TableTrace};
@@ -42,7 +42,7 @@ fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
         db.put(key(n), "newest").unwrap();
     }
     db.delete_range("userf8", "userg").unwrap();
-    // What is due is done before the tree is copied: both copies stay as they are.
+    // Due compactions run before the tree is copied, so that both copies stay unchanged.
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
     let copies = ["one", "two"].map(|name| {
@@ -116,8 +116,8 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
         trace.tables().for_each(|table| sums.add(table));
     }
     let [got, explained] = [got, explained].map(|db| db.stats());
-    // What a small cache evicts depends on what was freed, and that depends on all the readers of the
-    // process: those of other tests changed a few of these counts.
+    // What a small cache evicts depends on what was freed, and that depends on all readers of the
+    // process, so that those of other tests change a few of these counts.
     let by_chance = |name: &str| name.contains("cache") || name.contains("read");
     let all_fits = name != SMALL_CACHE;
     for ((ticker, expected), (_, found)) in got.tickers.iter().zip(explained.tickers.iter()) {
@@ -138,7 +138,7 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
     assert_eq!(counts(&explained), counts(&got), "{name}");
     assert!(!all_fits || got.cache == explained.cache, "{name}");
 
-    // What was told is what was counted.
+    // The traces agree with the counters.
     let since = &explained.tickers - &before.tickers;
     let filters = explained.counts().filter;
     assert_eq!(since.get(Ticker::NumberKeysRead), 20_000);
@@ -203,7 +203,7 @@ fn every_end_of_a_lookup_is_told() {
     db.flush().unwrap();
     ends(&expected);
     assert!(db.explain("a").unwrap().memtables.is_empty());
-    // A snapshot sees what it saw.
+    // A snapshot sees its own state.
     let seen = |key: &str| snapshot.explain(key).unwrap();
     assert_eq!((seen("c").outcome, seen("e").outcome), (Value, Value));
     assert_eq!(seen("c").sequence, snapshot.sequence());
@@ -225,7 +225,7 @@ fn every_end_of_a_lookup_is_told() {
     assert_eq!(levels, [(0, false), (6, false)]);
 }
 
-/// The levels that a lookup came to, each with its filter's verdict.
+/// The levels that a lookup reached, each with the result of its filter.
 fn verdicts(trace: &LookupTrace) -> Vec<FilterVerdict> {
     trace.tables().map(|table| table.filter.as_ref().unwrap().verdict).collect()
 }

@@ -27,7 +27,7 @@ struct Told {
 }
 
 /// Writes, flushes, compacts, closes and opens again, until a call fails. `open` keeps the database
-/// that is open then.
+/// that is open at that point.
 fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result<()> {
     let mut db = open.insert(open_on(Arc::clone(fs))?);
     for n in told.written.load(Ordering::SeqCst) + 1..=WRITES {
@@ -54,8 +54,8 @@ fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result
     open.take().expect("the database is open").close()
 }
 
-/// Runs the workload on a file system that `fail` has told what to fail. Answers whether it
-/// noticed.
+/// Runs the workload on a file system whose failures `fail` has set. Returns whether it noticed
+/// one.
 fn work_and_check(nth: u64, fail: impl Fn(&FaultFs), story: &str) -> bool {
     let mem = MemFs::new();
     let fs = FaultFs::new(Arc::new(mem.clone()));
@@ -71,7 +71,7 @@ fn work_and_check(nth: u64, fail: impl Fn(&FaultFs), story: &str) -> bool {
         assert!(!matches!(error, Error::Corruption { .. }), "{story}: {text}");
     }
     if let Some(db) = open {
-        // The device is back: what was acknowledged is readable, and nothing else is to be seen.
+        // The device works again. Acknowledged writes are readable, and nothing else is visible.
         fs.heal();
         check_content(&db, acknowledged, story);
     }
@@ -93,7 +93,7 @@ fn any_call_may_fail_once_or_from_then_on_and_nothing_acknowledged_is_lost() {
     let step = env("MAYPOLE_FAULT_STEP", 4);
     let (mut runs, mut noticed) = (0, 0);
     for (kind, fault) in (0..).zip([Fault::Io, Fault::NoSpace, Fault::ShortWrite]) {
-        // Each kind begins elsewhere, so that a step passes over few calls in all of them.
+        // Each kind starts at another call, so that few calls are skipped in all of them.
         for nth in (kind % step..calls).step_by(step as usize) {
             let once = |fs: &FaultFs| fs.fail_once(Target::Any, nth, fault);
             runs += 1;
@@ -127,7 +127,7 @@ fn power_may_be_lost_before_any_change() {
     fs.before_changes({
         let (told, images) = (Arc::clone(&told), Arc::clone(&images));
         move |number, operation, path| {
-            // Before the image: what is told later is no promise about it.
+            // Read before the image, because later acknowledgements are no promise about it.
             let synced = told.synced.load(Ordering::SeqCst);
             let image = mem.crash(number);
             let written = told.written.load(Ordering::SeqCst);
@@ -145,7 +145,7 @@ fn power_may_be_lost_before_any_change() {
     }
 }
 
-/// Tries until it succeeds: what fails must be for want of space, which comes soon.
+/// Tries until it succeeds. Only a lack of space may cause failures, and it ends soon.
 fn until_there_is_space<T>(story: &str, work: impl Fn() -> maypole::Result<T>) -> T {
     for _ in 0..10_000 {
         match work() {
@@ -169,7 +169,7 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
             while fs.faults() == 0 && !over.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(1));
             }
-            // Time for a second attempt to fail, and for other parts of the database.
+            // Time for a second attempt to fail, and for other parts of the database to need space.
             thread::sleep(Duration::from_millis(3));
             fs.heal();
         });
@@ -182,7 +182,7 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
             match n {
                 40 => until_there_is_space(&story, || db.flush()),
                 60 => {
-                    // What cannot be written at the end is still there after the next opening.
+                    // What could not be written at the end is found after the next opening.
                     if let Err(error) = db.close() {
                         assert!(error.is_out_of_space(), "{story}: {error}");
                     }
@@ -203,9 +203,9 @@ fn fill_and_free(operation: Operation, nth: u64, fault: Fault) {
     check(&mem.kill(), WRITES, WRITES, &story);
 }
 
-/// A disk that was full for a moment made the database read-only, though no write was in doubt.
-/// Now, whichever write finds no space, acknowledged writes stay, failed ones can be tried again,
-/// and the same database goes on when there is space.
+/// Regression: a disk that was full for a moment made the database read-only, although no write was
+/// in doubt. Now, whichever write finds no space, acknowledged writes stay, failed ones can be
+/// tried again, and the same database continues when there is space.
 #[test]
 fn a_disk_may_be_full_at_any_write_and_writing_goes_on_when_there_is_space() {
     let kinds = [

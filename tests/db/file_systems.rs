@@ -4,7 +4,8 @@
 //! cargo test --test db file_systems -- --ignored --nocapture
 //! ```
 //!
-//! What cannot be had (root, a `mkfs`, a mount) is skipped, and the test says so.
+//! If something is missing (root, a `mkfs`, a mount), the file system is skipped, and the test says
+//! so.
 
 use std::env;
 use std::fs::File;
@@ -84,9 +85,9 @@ impl Drop for Mounted {
     }
 }
 
-/// The log is written through memory. When btrfs was full, or XFS after a reflinked copy of the
-/// log, a page that was written a second time found no space, and the process died by SIGBUS. Now
-/// such file systems get the plain file: a full disk is an error everywhere.
+/// Regression: the log is written through memory. When btrfs was full, or XFS after a reflinked
+/// copy of the log, a page that was written a second time found no space, and the process died by
+/// SIGBUS. Now such file systems get a plain file, so that a full disk is an error everywhere.
 #[test]
 #[ignore = "needs root, loop devices, mkfs.ext4, mkfs.xfs and mkfs.btrfs"]
 fn a_full_disk_ends_no_process_on_any_file_system() {
@@ -156,7 +157,7 @@ fn fill(path: &Path, spare_bytes: u64) {
     }
 }
 
-/// Writes until it is refused, and then some more; prints what was acknowledged.
+/// Writes until a write is rejected, and then some more; prints what was acknowledged.
 fn write(db: &Db, from: u32, most: u32, durability: Durability) {
     let mut acknowledged = from;
     let mut refusal = "nothing was".to_owned();

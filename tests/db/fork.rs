@@ -1,5 +1,5 @@
-//! A process forks while its threads write. The database stays its own: the child can neither use
-//! nor harm it, and has databases of its own.
+//! A process forks while its threads write. The database stays that of the parent: the child can
+//! neither use nor harm it, and may have databases of its own.
 
 use std::ffi::{c_int, c_uint};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use maypole::{BlockCache, Db, DbCursor, DbIterator, Durability, Error, Slice, Sn
 const DIRECTORY: &str = "MAYPOLE_FORK_TEST_DIRECTORY";
 const WRITERS: u64 = 2;
 const FORKS: u64 = 6;
-/// A child that waits for a thread it does not have is killed after so many seconds.
+/// A child that waits for a thread that it does not have is killed after this number of seconds.
 const PATIENCE: c_uint = 100;
 
 // SAFETY: the declarations of POSIX.
@@ -180,7 +180,7 @@ fn own_database(dir: &Path) {
     assert_eq!(db.len().unwrap(), 3_001);
 }
 
-/// Runs `work` in a child, and answers whether it went well.
+/// Runs `work` in a child, and returns whether it succeeded.
 fn in_child(work: impl FnOnce()) -> bool {
     // SAFETY: the child runs code of this program, and ends without returning from here.
     match unsafe { fork() } {
@@ -202,7 +202,7 @@ fn in_child(work: impl FnOnce()) -> bool {
     }
 }
 
-/// Starts another half of a test as a process, and answers whether it passed.
+/// Starts another half of a test as a process, and returns whether it passed.
 fn passes(half: &str, dir: &Path) -> bool {
     let mut test = Command::new(std::env::current_exe().unwrap());
     test.args(["--exact", half, "--ignored", "--nocapture"]).env(DIRECTORY, dir);
@@ -213,13 +213,13 @@ fn directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
-/// A child forked, dropped its copy of the `Db` and ended. The drop unlocked the open file that
-/// both shared, cut the log behind what the child knew, and deleted tables. Another process could
-/// open the directory, and what the parent wrote with every call successful was gone. In a child,
-/// `flush` waited for ever for a thread that it had not.
+/// Regression: a forked child dropped its copy of the `Db` and ended. The drop unlocked the open
+/// file that both shared, truncated the log to the length that the child knew, and deleted tables.
+/// Another process could open the directory, and later successful writes of the parent were lost.
+/// In a child, `flush` waited for ever for a thread that it did not have.
 ///
-/// Now every call in the child answers [`Error::Forked`], no drop does anything, and whatever the
-/// library keeps for the process is made anew in the child.
+/// Now every call in the child returns [`Error::Forked`], no drop does anything, and the child gets
+/// new copies of everything that the library keeps for the process.
 #[test]
 fn a_forked_child_can_neither_use_nor_harm_what_it_inherits() {
     let dir = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn parent() {
     // Leaked, so that a child can drop it while threads have the parent's.
     let own: &'static mut Inherited = Box::leak(Box::new(inherit(dir)));
     let own: *mut Inherited = own;
-    // SAFETY: nobody drops the parent's before the threads have ended.
+    // SAFETY: the parent's handle is not dropped before the threads have ended.
     let db: &'static Db = unsafe { &(*own).db };
     static STOP: AtomicBool = AtomicBool::new(false);
     static WRITTEN: [AtomicU64; WRITERS as usize] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -332,16 +332,16 @@ fn parent() {
             own_database(&dir.join(format!("after {n}")));
         });
         assert!(went_well, "fork {n}: the child failed, or waited in vain");
-        // Its drop has given back nothing.
+        // Its drop has released nothing.
         assert!(passes("fork::third", dir));
-        // And the parent goes on.
+        // And the parent continues.
         db.write_opt(maypole::WriteBatch::new(), Durability::Sync).unwrap();
         db.put(format!("fork {n}"), "").unwrap();
         db.persist().unwrap();
     }
     STOP.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    // SAFETY: the threads have ended, and nobody uses the leaked one any more.
+    // SAFETY: the threads have ended, and the leaked handle is not used any more.
     let Inherited { db, cache, mut writer, mut log, mut cursor, value, .. } =
         unsafe { ptr::read(own) };
     cursor.next().unwrap();

@@ -1,5 +1,5 @@
-//! Entries that are there and are not shown: a cursor must not pay for each of them again and
-//! again. The tests count the entries that cursors pass (`Ticker::NumberIterSkip`), never time.
+//! Hidden entries: a cursor must not pass each of them again and again. The tests count the entries
+//! that cursors pass (`Ticker::NumberIterSkip`), never time.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn skipped(db: &Db) -> u64 {
     db.stats().tickers.get(Ticker::NumberIterSkip)
 }
 
-/// What `run` answers, and how many entries cursors passed in it.
+/// The result of `run`, and the number of entries that cursors passed in it.
 fn counting<R>(db: &Db, run: impl FnOnce() -> R) -> (R, u64) {
     let before = skipped(db);
     let result = run();
@@ -29,10 +29,10 @@ fn keys(
     keys.collect::<Vec<_>>().join(" ")
 }
 
-/// The story: one key was overwritten 300,000 times, and a scan of three keys stepped over each of
-/// the versions: 2 ms forward and 16 ms backward in the memtable, more after a flush. Now it seeks
-/// past them after a few steps, in both directions. So does a snapshot over the versions that are
-/// too new for it.
+/// Regression: one key was overwritten 300,000 times, and a scan of three keys stepped over each of
+/// the versions, which took 2 ms forward and 16 ms backward in the memtable, and more after a
+/// flush. Now it seeks past them after a few steps, in both directions. So does a snapshot over the
+/// versions that are too new for it.
 #[test]
 fn the_versions_of_one_key_are_passed_by_a_seek() {
     let versions = 300_000;
@@ -72,7 +72,7 @@ fn the_versions_of_one_key_are_passed_by_a_seek() {
             cursor.seek_for_prev("bee").unwrap();
             let expected = bee.map_or(("ant", "1"), |bee| ("bee", bee));
             assert_eq!(cursor.entry(), Some((expected.0.as_bytes(), expected.1.as_bytes())));
-            // Turns around where it stands.
+            // Turns around at its position.
             cursor.next().unwrap();
             assert_eq!(cursor.key(), b"cat");
             cursor.prev().unwrap();
@@ -85,9 +85,9 @@ fn job(prefix: &str, n: u64) -> String {
     format!("{prefix}{n:08}")
 }
 
-/// The story: `pop_first` passed the tombstones of all pops before it. Emptying 10,000 entries cost
-/// 96 µs a call, 80,000 cost 833. Now each run of tombstones is passed once, and jumped over after
-/// that: in a memtable, in tables, and where both hold a part.
+/// Regression: `pop_first` passed the tombstones of all pops before it. To empty 10,000 entries
+/// took 96 µs a call, 80,000 took 833. Now each run of tombstones is passed once and then skipped:
+/// in a memtable, in tables, and if both hold a part.
 #[test]
 fn popping_until_empty_passes_each_tombstone_a_few_times() {
     let entries = 20_000;
@@ -107,7 +107,7 @@ fn popping_until_empty_passes_each_tombstone_a_few_times() {
             }
         });
         assert!(passed <= 40 * entries, "{passed} entries passed");
-        // An emptied database is found empty at once.
+        // `is_empty` is fast on an emptied database.
         let (empty, _) = counting(&db, || db.is_empty().unwrap());
         assert!(empty);
         let (empty, passed) =
@@ -118,9 +118,9 @@ fn popping_until_empty_passes_each_tombstone_a_few_times() {
     }
 }
 
-/// The story: a queue of 1,000 entries cost 0.2 ms a turn at first, and 2.4 ms after 42,000 turns.
-/// Queues at either end, several under prefixes of their own, all at one time: each turn passes as
-/// many entries as the first turns did.
+/// Regression: a queue of 1,000 entries took 0.2 ms a turn at first, and 2.4 ms after 42,000 turns.
+/// Here are queues at either end, several under prefixes of their own, all at one time. Each turn
+/// passes as many entries as the first turns did.
 #[test]
 fn a_queue_costs_the_same_after_many_turns() {
     let db = builder().open().unwrap();
@@ -151,8 +151,9 @@ fn a_queue_costs_the_same_after_many_turns() {
     }
 }
 
-/// Producers and consumers on threads of their own: proposals come late, while others push and pop.
-/// No entry is lost or seen twice, and tombstones do not pile up in front of the consumers.
+/// Producers and consumers on threads of their own, so that proposals arrive late, while others
+/// push and pop. No entry is lost or seen twice, and tombstones do not accumulate in front of the
+/// consumers.
 #[test]
 fn a_queue_of_many_threads_loses_nothing_and_stays_cheap() {
     let db = builder().open().unwrap();
@@ -191,14 +192,14 @@ fn a_queue_of_many_threads_loses_nothing_and_stays_cheap() {
             .collect();
         consumers.into_iter().flat_map(|it| it.join().unwrap()).collect::<Vec<_>>()
     });
-    // What consumers that gave up too early left.
+    // The entries that consumers left because they gave up too early.
     let rest = db.iter().map(|entry| entry.unwrap().0.to_vec());
     let mut all: Vec<Vec<u8>> = popped.into_iter().chain(rest).collect();
     all.sort();
     let expected: Vec<Vec<u8>> = (0..producers * each).map(|n| job("", n).into_bytes()).collect();
     assert!(all == expected, "{} entries of {}", all.len(), expected.len());
     let passed = skipped(&db) - before;
-    // It was 17 a pop in a quiet hour. All of them in front of each pop would be 6,000.
+    // On an idle machine it was 17 a pop. All tombstones in front of each pop would be 6,000.
     assert!(passed < 600 * producers * each, "{passed} entries passed");
 }
 

@@ -1,4 +1,4 @@
-//! A history of writes: the number `n` of a write determines what it does. So the content of a
+//! A history of writes: the number `n` of a write determines what it does, so that the content of a
 //! database after a crash shows which writes survived.
 //!
 //! Any [`PERIOD`] consecutive writes put or delete each key at least once, so earlier writes leave
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use maypole::WriteBatch;
 
-/// How many keys there are, and how many writes touch each of them at least once.
+/// The number of keys, and the number of writes that touch each of them at least once.
 const PERIOD: u64 = 700;
 
 /// One change of a write.

@@ -1,5 +1,5 @@
-//! Ingestion next to writers, flushes and compactions: what it waits for, the level that it takes,
-//! and what of it a power loss, a reopening or a repair finds.
+//! Ingestion concurrent with writers, flushes and compactions: what it waits for, the level that it
+//! takes, and what a power loss, a reopening or a repair finds of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,14 +14,14 @@ use maypole::{Builder, Db, Durability, Error, Ticker};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Nothing that is waited for takes so long.
+/// Longer than any event for which a test waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Threads of one of these names stand where they create a table, until the gate is opened.
+/// Threads with one of these names wait where they create a table, until the gate is opened.
 #[derive(Clone)]
 pub struct Gate {
     names: &'static [&'static str],
-    /// Whether it is open, and how many have come to it.
+    /// Whether it is open, and how many threads have reached it.
     state: Arc<(Mutex<(bool, usize)>, Condvar)>,
 }
 
@@ -78,9 +78,9 @@ pub fn spawn<T: Send + 'static>(
     receiver
 }
 
-/// What `work` answers while somebody else stands still: it must not wait for that.
+/// The result of `work` while another thread is suspended, for which it must not wait.
 fn at_once<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    spawn("at-once", work).recv_timeout(PATIENCE).expect("it waits for what stands still")
+    spawn("at-once", work).recv_timeout(PATIENCE).expect("it waits for a suspended thread")
 }
 
 fn builder(fs: &Arc<dyn Fs>) -> Builder {
@@ -132,8 +132,8 @@ fn fill_level_0(db: &Db) {
     }
 }
 
-/// An ingestion into a new log synced the directory and the MANIFEST twice, and every sync may wait
-/// for what a compaction writes.
+/// Regression: an ingestion into a new log synced the directory and the MANIFEST twice, and every
+/// sync may wait for the writes of a compaction.
 #[test]
 fn an_ingestion_syncs_the_file_the_directory_the_log_and_the_manifest_once() {
     let (_, faults, fs) = faults();
@@ -153,8 +153,8 @@ fn an_ingestion_syncs_the_file_the_directory_the_log_and_the_manifest_once() {
     }
 }
 
-/// An ingestion waited for all running compactions, with the writers' lock held: every other write
-/// waited too. Now a file that overlaps no memtable waits for nothing.
+/// Regression: an ingestion waited for all running compactions while it held the writers' lock, so
+/// that every other write waited too. Now a file that overlaps no memtable waits for nothing.
 #[test]
 fn an_ingestion_and_the_writes_of_others_return_while_a_compaction_stands_still() {
     let (mem, faults, fs) = faults();
@@ -162,8 +162,9 @@ fn an_ingestion_and_the_writes_of_others_return_while_a_compaction_stands_still(
     let db = builder(&fs).open().unwrap();
     fill_level_0(&db);
     gate.wait_for_arrivals(1);
-    // Beyond all: the deepest level. In the gap between the compaction's inputs, over which its
-    // output may reach: above the output. Over an input: level 0.
+    // A file beyond all tables goes to the deepest level. A file in the gap between the
+    // compaction's inputs, over which its output may reach, goes above the output. A file over an
+    // input goes to level 0.
     for (keys, level) in [(["x", "z"], 6), (["e", "f"], 5), (["b", "bb"], 0)] {
         let (other, file) = (db.clone(), table(&fs, &keys, "ingested"));
         at_once(move || other.ingest(&[file])).unwrap();
@@ -175,7 +176,7 @@ fn an_ingestion_and_the_writes_of_others_return_while_a_compaction_stands_still(
     assert_eq!(sequence, 8 + 6);
     gate.open();
     db.wait_for_compaction().unwrap();
-    // Now in the way of the ingested ones: every compaction of them is right too.
+    // Now the ingested tables take part in compactions, which must be right too.
     let check = |db: &Db| {
         let found: BTreeMap<_, _> = db
             .iter()
@@ -191,7 +192,7 @@ fn an_ingestion_and_the_writes_of_others_return_while_a_compaction_stands_still(
     };
     check(&db);
     db.close().unwrap();
-    // An opening refuses tables of a level that overlap.
+    // An opening rejects overlapping tables of a level.
     let db = builder(&(Arc::new(mem) as Arc<dyn Fs>)).open().unwrap();
     check(&db);
     db.compact_all().unwrap();
@@ -243,7 +244,7 @@ fn a_file_lies_above_every_table_that_it_overlaps_and_above_nothing_else() {
     assert_eq!(level_of(&db, "kk"), 0);
     ingest(&db, &fs, &["a", "b"], "beside");
     assert_eq!(level_of(&db, "a"), 6);
-    // Together: each file by itself.
+    // Several files in one call: each gets its own level.
     db.ingest(&[table(&fs, &["c"], "many"), table(&fs, &["m"], "many")]).unwrap();
     assert_eq!((level_of(&db, "c"), level_of(&db, "m")), (6, 0));
     assert_eq!(get(&db, "k").unwrap(), "in level 0");
@@ -279,7 +280,7 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
         );
     };
     check(&db);
-    // The next one overlaps it.
+    // The next file overlaps it.
     ingest(&db, &fs, &["ll", "lm"], "ingested");
     assert_eq!(flushes(&db), 0, "m lies beyond");
     ingest(&db, &fs, &["ma", "n"], "ingested");
@@ -304,7 +305,7 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
     }
 }
 
-/// One that overlaps a memtable waits for its flush. Writers do not, and `close` ends the wait.
+/// A file that overlaps a memtable waits for its flush. Writers do not, and `close` ends the wait.
 #[test]
 fn writers_go_on_while_an_ingestion_waits_for_a_flush_and_a_close_ends_the_wait() {
     for closes in [false, true] {
@@ -361,8 +362,9 @@ fn an_ingestion_ends_although_its_range_is_written_to_all_the_time() {
     writer.recv_timeout(PATIENCE).unwrap();
 }
 
-/// An ingestion replaces what readers see without a new memtable. A reader that had looked up the
-/// old tables and then the last write saw later writes, and not the file before them.
+/// Regression: an ingestion replaces what readers see without a new memtable. A reader that had
+/// loaded the old tables and then the last sequence number saw later writes, but not the file
+/// before them.
 #[test]
 fn who_sees_a_write_sees_the_file_that_was_ingested_before_it() {
     let (_, _, fs) = faults();
@@ -410,7 +412,7 @@ fn numbered(db: &Db, fs: &Arc<dyn Fs>, n: u64) -> maypole::Result<()> {
     }
 }
 
-/// The number of the last write, after a check that all before it are there.
+/// The number of the last write, after a check that all earlier ones are found.
 fn last_of(db: &Db, story: &str) -> u64 {
     let mut numbers: Vec<u64> = db
         .iter()
@@ -419,12 +421,12 @@ fn last_of(db: &Db, story: &str) -> u64 {
     numbers.sort_unstable();
     let last = numbers.len() as u64;
     assert!(numbers.iter().copied().eq(1..=last), "{story}: not a prefix: {numbers:?}");
-    // And the numbers go on behind it.
+    // And the numbers continue after it.
     assert_eq!(db.snapshot().sequence(), last, "{story}");
     last
 }
 
-/// The logs lack the sequence numbers of ingested files. Every way to open a database knows them.
+/// The logs lack the sequence numbers of ingested files. Every kind of opening knows them.
 #[test]
 fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
     let (mem, _, fs) = faults();
@@ -435,7 +437,7 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
         (1..=last).for_each(|n| numbered(&db, &fs, n).unwrap());
         assert_eq!(flushes(&db), 0, "nothing is flushed");
         assert_eq!(last_of(&options().open_read_only().unwrap(), "read beside the writer"), last);
-        // A kill, whatever is in MANIFESTs of one record and of several.
+        // After a kill, with MANIFESTs of one record and of several.
         let killed: Arc<dyn Fs> = Arc::new(mem.kill());
         let options = |fs: &Arc<dyn Fs>| Db::builder(&path).fs(Arc::clone(fs));
         for opening in 0..3 {
@@ -504,8 +506,8 @@ fn read(fs: &Arc<dyn Fs>, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// A checkpoint has no log. One of a tree with an ingested file, and without the writes before it,
-/// which were in a memtable, would be no state that the database ever had.
+/// A checkpoint has no log. A checkpoint of a tree with an ingested file, but without the earlier
+/// writes that were in a memtable, would be a state that the database never had.
 #[test]
 fn a_checkpoint_beside_ingestions_holds_a_prefix() {
     let (_, _, fs) = faults();
@@ -535,9 +537,10 @@ fn a_checkpoint_beside_ingestions_holds_a_prefix() {
     assert!(writer.recv_timeout(PATIENCE).unwrap() >= *lasts.last().unwrap());
 }
 
-/// A checkpoint flushes and then takes the tree. A file that was ingested between the two is in that
-/// tree, and a write before it, which came after the freezing of the memtable, is not. The copy held
-/// the file without the older write. Now the checkpoint flushes again while it keeps ingestions out.
+/// Regression: a checkpoint flushes and then takes the tree. A file that was ingested between the
+/// two is in that tree, but an earlier write, which came after the freezing of the memtable, is
+/// not. The copy held the file without the older write. Now the checkpoint flushes again while it
+/// keeps ingestions out.
 #[test]
 fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
     let (_, faults, fs) = faults();
@@ -555,10 +558,10 @@ fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
             let step_is =
                 |n| step.compare_exchange(n, n + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
             if path.ends_with("UNFINISHED_COPY") && step_is(0) {
-                // So that the checkpoint's next flush has something to do.
+                // An entry for the checkpoint's next flush.
                 db.put("k0001", "1").unwrap();
             } else if is_table && thread::current().name() == Some("maypole-flush") && step_is(1) {
-                // The memtable with that is frozen: this goes to the next one.
+                // The memtable with that entry is frozen, so this one goes to the next memtable.
                 let (db, fs) = (db.clone(), Arc::clone(&fs));
                 at_once(move || {
                     numbered(&db, &fs, 2).unwrap();
@@ -576,9 +579,10 @@ fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
     assert_eq!(last_of(&db, "the database"), 3);
 }
 
-/// The directory under `tests/fixtures/maypole-ingested` was written by the last build whose MANIFEST
-/// did not name the numbers that no log holds. It flushed every memtable before an ingestion, and said
-/// that all writes up to the file's number are in tables. The process was killed after it:
+/// The directory under `tests/fixtures/maypole-ingested` was written by the last build whose
+/// MANIFEST did not list the numbers that no log holds. It flushed every memtable before an
+/// ingestion, and recorded that all writes up to the file's number are in tables. The process was
+/// killed afterwards:
 ///
 /// ```text
 ///   put a 1, put m 2 | ingest m n 3 | put b 4, delete n 5 | ingest x 6 | ingest y z 7 | put c 8, put m 9
@@ -617,7 +621,7 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     assert_eq!((found(&db), db.snapshot().sequence()), (content.to_vec(), 9));
     db.verify().unwrap();
-    // From here on this build names them: a file over a log that goes on.
+    // From here on this build lists them: a file during a log that continues.
     db.put("d", "10").unwrap();
     ingest(&db, &fs, &["y", "yy"], "11");
     db.put("e", "12").unwrap();
@@ -648,7 +652,7 @@ fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
         move |change, operation, path| {
             if path.starts_with("/db") && !path.ends_with("LOCK") {
                 let story = format!("change {change}: {operation:?} of {}", path.display());
-                // First: what is durable by now is durable in the image.
+                // Read first, because what is durable by now is durable in the image.
                 let least = durable.load(Ordering::SeqCst);
                 images.lock().unwrap().push((mem.crash(change), least, story));
             }
@@ -683,7 +687,7 @@ fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
         let last = last_of(&db, &story);
         assert!((least..=WRITES).contains(&last), "{story}: {least} is durable, {last} survived");
         ends_with_ingestion += u64::from(last.is_multiple_of(5) && last > 0);
-        // And it goes on from there.
+        // And it continues from there.
         db.put(format!("k{:04}", last + 1), (last + 1).to_string()).unwrap();
         db.close().unwrap();
         assert_eq!(last_of(&options(&image), &story), last + 1);
@@ -691,8 +695,8 @@ fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
     assert!(ends_with_ingestion > 20, "{ends_with_ingestion}");
 }
 
-/// The writes before an ingested file are synced. Where their log has lost them, an opening says so
-/// rather than to leave a hole before the file.
+/// The writes before an ingested file are synced. If their log has lost them, an opening fails
+/// rather than leave a hole before the file.
 #[test]
 fn a_lost_log_before_an_ingested_file_is_damage() {
     let (_, _, fs) = faults();
@@ -711,7 +715,7 @@ fn a_lost_log_before_an_ingested_file_is_damage() {
     let error = builder(&image).open().unwrap_err();
     assert!(matches!(&error, Error::Corruption { file, .. } if *file == log), "{error}");
     assert!(builder(&image).open_read_only().is_err());
-    // A repair keeps what there is, and never gives a number twice.
+    // A repair keeps what it finds, and never assigns a number twice.
     assert!(!builder(&image).repair().unwrap().losses.is_empty());
     let db = builder(&image).open().unwrap();
     assert_eq!(get(&db, "in0005").unwrap(), "5");
@@ -743,7 +747,7 @@ fn ingestions_between_other_writes_are_as_in_a_map() {
             let value = format!("{step}");
             match rng.random_range(0..1000) {
                 0..600 => {
-                    // Near each other for a while: a memtable leaves most keys alone.
+                    // Adjacent keys for a while, so that a memtable does not contain most keys.
                     let near = (step / 100 * 37 + rng.random_range(0..80)) % 2000;
                     let key = format!("{near:04}");
                     db.put(&key, &value).unwrap();
@@ -789,7 +793,7 @@ fn ingestions_between_other_writes_are_as_in_a_map() {
                 985..995 => check_all(db.iter(), &map, &format!("seed {seed}, step {step}")),
                 _ => {
                     snapshot = None;
-                    // A kill, or a power loss after a sync: what is there does not change.
+                    // A kill, or a power loss after a sync, which changes no content.
                     mem = match rng.random_bool(0.5) {
                         true => mem.kill(),
                         false => {

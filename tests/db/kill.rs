@@ -1,5 +1,5 @@
 //! A process is killed while it writes, and reads many blocks at one time. Its acknowledged writes
-//! must be there.
+//! must survive.
 //!
 //! ```sh
 //! MAYPOLE_KILL_CYCLES=2000 cargo test --release --test db kill:: -- --nocapture
@@ -19,7 +19,7 @@ const WRITERS: u64 = 3;
 
 fn open(dir: &str) -> Db {
     let db = Db::builder(dir).memtable_bytes(32 << 10).table_bytes(32 << 10);
-    // Little fits, so lookups read.
+    // A small cache, so that lookups read files.
     db.block_cache_bytes(64 << 10).open().unwrap()
 }
 
@@ -96,12 +96,12 @@ fn an_acknowledged_write_survives_a_killed_process() {
             acknowledged[writer as usize] = Some(number);
             count += 1;
             if count == enough {
-                // SIGKILL on Unix; lines that are in the pipe already are read on.
+                // SIGKILL on Unix; lines that are already in the pipe can still be read.
                 child.kill().unwrap();
             }
         }
         child.wait().unwrap();
-        assert!(count >= enough, "cycle {cycle}: the child ended by itself");
+        assert!(count >= enough, "cycle {cycle}: the child ended on its own");
         told += count;
 
         let db = open(path);

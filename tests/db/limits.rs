@@ -25,8 +25,8 @@ fn key(n: u32) -> String {
     format!("key{n:06}")
 }
 
-/// Under `ulimit -f` the system sends SIGXFSZ for a write beyond the limit, and that ends the
-/// process. Now such a write is refused before it is made, as one to a full disk is.
+/// Regression: under `ulimit -f` the system sends SIGXFSZ for a write beyond the limit, and that
+/// ended the process. Now such a write is rejected before it is made, like one to a full disk.
 #[test]
 fn a_limit_on_the_length_of_files_is_an_error_not_a_signal() {
     let dir = tempfile::tempdir().unwrap();
@@ -77,7 +77,8 @@ fn a_database_whose_files_may_not_grow() {
             Ok(()) => acknowledged += 1,
             Err(error) => break error,
         }
-        // Small memtables make small logs and tables: the table that compaction makes is too long.
+        // Small memtables make small logs and tables, so that only the table that compaction makes
+        // is too long.
         if dir.ends_with("table") && acknowledged % 300 == 0 {
             match db.compact_range(..) {
                 Ok(()) => {}
@@ -109,7 +110,7 @@ fn a_file_that_may_not_grow() {
             assert_eq!(before, LONGEST_FILE_BYTES, "{error}");
             break;
         }
-        // A second attempt is refused as well, and none leaves a trace.
+        // A second attempt is rejected as well, and none leaves a file.
         assert!(file.flush().is_err() || file.append(&[7; 1000]).is_err());
         drop(file);
         assert!(std::fs::read(path).unwrap() == [7; LONGEST_FILE_BYTES as usize]);

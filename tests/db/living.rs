@@ -1,15 +1,15 @@
-//! A database whose data dies all the time: by deletions, as a queue, by age, under snapshots that
-//! come and go, by ranges, with checkpoints and ingestions among them. Every key is right at any
+//! A database whose data dies all the time: by deletions, in a queue, by age, under changing
+//! snapshots, by ranges, with checkpoints and ingestions in between. Every key is right at any
 //! moment, and dead data takes no space after compaction has settled.
 //!
 //! ```sh
 //! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
 //! ```
 //!
-//! Each load has its keys to itself, under a letter, and a map of what must be there. It compares
-//! the two while the others go on. At the end the database is settled and weighed: its files take at
-//! most a tenth more than the keys and values that live, and 1 MiB. Then each load deletes what it
-//! has, and no table may be left.
+//! Each load has its own keys, under a letter, and a map of what must be found. It compares the two
+//! while the others continue. At the end compaction settles and the size is checked: the files take
+//! at most a tenth more than the live keys and values, plus 1 MiB. Then each load deletes its keys,
+//! and no table may be left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -47,7 +47,7 @@ fn disk_bytes(dir: &Path) -> u64 {
     files.map(|file| file.unwrap().metadata().map_or(0, |file| file.len())).sum()
 }
 
-/// Lets compaction settle, and checks what is there and what it takes.
+/// Lets compaction settle, and checks the content and the size.
 fn settle_and_weigh(db: &Db, dir: &Path, expected: &Map, what: &str) {
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
@@ -73,13 +73,13 @@ fn check<'a>(
     assert_eq!(expected.next(), None);
 }
 
-/// One load: its keys, and what must be there.
+/// One load: its keys, and their expected values.
 struct Load<'a> {
     db: &'a Db,
     letter: char,
     map: Map,
     rng: StdRng,
-    /// The number of the next key, where keys ascend.
+    /// The number of the next key, for ascending keys.
     next: u64,
     snapshots: VecDeque<(Snapshot, Map)>,
 }
@@ -165,7 +165,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// A key behind all others; the oldest of more than `window` keys go, `together` at a time.
+    /// Adds a key after all others, and removes the oldest of more than `window` keys, `together`
+    /// at a time.
     fn retention(&mut self, window: u64, together: u64) {
         self.append();
         let count = self.map.len() as u64;
@@ -202,7 +203,7 @@ impl<'a> Load<'a> {
         fs::remove_dir_all(&copy).unwrap();
     }
 
-    /// Deletes what is left.
+    /// Deletes the remaining keys.
     fn delete_all(&mut self) {
         let keys: Vec<Vec<u8>> = self.map.keys().cloned().collect();
         keys.iter().for_each(|key| self.db.delete(key).unwrap());
@@ -233,7 +234,7 @@ const STEPS: [(char, Step); 7] = [
             _ => (),
         }
     }),
-    // Ranges of new keys, which go whole, or but for one end.
+    // Ranges of new keys, which are deleted whole, or except for one end.
     ('f', |load, _| {
         let from = load.next;
         (0..200).for_each(|_| load.append());
@@ -277,7 +278,7 @@ fn soak(time: Duration) {
             })
         });
         let start = Instant::now();
-        // A load that panics ends it for all: the scope would wait for the others.
+        // A load that panics ends all, because the scope would wait for the others.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -1,5 +1,5 @@
 //! Random operations against a `BTreeMap`: whatever flush, compaction, snapshots and reopening do,
-//! the database answers like the map.
+//! the database returns the same as the map.
 //!
 //! ```sh
 //! MAYPOLE_MODEL_OPERATIONS=100_000_000 cargo test --release --test db model:: -- --nocapture
@@ -34,7 +34,7 @@ struct Options {
     cache_bytes: usize,
     keys: u32,
     value_bytes: usize,
-    /// A prefix extractor by name, for a filter of prefixes beside whole keys.
+    /// A prefix extractor by name, for a filter of prefixes and whole keys.
     prefixes: Option<&'static str>,
 }
 
@@ -109,7 +109,7 @@ impl Options {
         builder.filter_keys(filter_keys.unwrap_or(FilterKeys::Whole)).open().unwrap()
     }
 
-    /// A key of 0 to 20 bytes; neighbours share prefixes, and 0x00 and 0xff occur.
+    /// A key of 0 to 20 bytes; adjacent keys share prefixes, and 0x00 and 0xff occur.
     fn key(&self, rng: &mut StdRng) -> Vec<u8> {
         let n = rng.random_range(0..self.keys);
         match n % 16 {
@@ -133,7 +133,7 @@ struct Run {
     rng: StdRng,
 }
 
-/// What is needed to see a mismatch again.
+/// What is needed to reproduce a mismatch.
 impl Drop for Run {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -217,7 +217,7 @@ impl Run {
         assert_eq!(popped, self.map.pop_first());
     }
 
-    /// One key, overwritten and now and then deleted, under snapshots of single moments.
+    /// One key, overwritten and sometimes deleted, under snapshots.
     fn overwrite_hot(&mut self) {
         let key = self.options.key(&mut self.rng);
         let mut held: Vec<(Snapshot, Option<Vec<u8>>)> = Vec::new();
@@ -235,7 +235,8 @@ impl Run {
                 }
             }
         }
-        // Versions that no snapshot needs may go at once, those of a snapshot only with it.
+        // Versions that no snapshot needs may be dropped at once, those of a snapshot only after
+        // its release.
         if self.rng.random_bool(0.5) {
             self.db().flush().unwrap();
         }
@@ -247,7 +248,7 @@ impl Run {
         }
     }
 
-    /// Entries behind all others go in at the end, and the first of the map come out.
+    /// Entries after all others are added at the end, and the first of the map are removed.
     fn queue(&mut self) {
         for number in 0..self.rng.random_range(1..40_u32) {
             let key = [&[0xff; 4][..], &number.to_be_bytes()].concat();
@@ -268,8 +269,8 @@ impl Run {
         copy.destroy().unwrap();
     }
 
-    /// Deletes every key, or every second one, seldom: a map that is emptied too often would test
-    /// nothing else.
+    /// Deletes every key, or every second one. Called rarely, because a map that is emptied too
+    /// often would test nothing else.
     fn delete_many(&mut self) {
         if !self.rng.random_bool(0.1) {
             return;
@@ -341,7 +342,7 @@ impl Run {
         self.db().write_opt(batch, durability).unwrap();
     }
 
-    /// From one key to another that is near in the order of the map: whole ranges of a map that is
+    /// A range from one key to another that is near in the order of the map, because a map that is
     /// emptied too often would test nothing else.
     fn narrow_range(&mut self) -> (Vec<u8>, Vec<u8>) {
         let begin = self.options.key(&mut self.rng);
@@ -362,7 +363,7 @@ impl Run {
                 let (a, b) = (self.options.key(&mut self.rng), self.options.key(&mut self.rng));
                 if a <= b { (a, b) } else { (b, a) }
             }
-            // Keys that share a prefix, up to one that cannot be.
+            // Keys that share a prefix, and an upper bound that no key can have.
             1 => (b"key0000".to_vec(), b"key00001".to_vec()),
             _ => self.narrow_range(),
         };
@@ -450,7 +451,8 @@ fn check_all(
     assert_eq!(expected.next(), None);
 }
 
-/// Runs random operations, and returns the tables that are left when all is deleted.
+/// Runs random operations, and returns the number of tables that are left after everything is
+/// deleted.
 fn run(options: Options, seed: u64, steps: u64) -> usize {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let mut run = Run {
@@ -479,7 +481,7 @@ fn run(options: Options, seed: u64, steps: u64) -> usize {
     run.db().stats().files.len()
 }
 
-/// The longest run of one database: a longer test makes more runs.
+/// The longest run of one database. A longer test makes more runs.
 const MOST_STEPS: u64 = 20_000;
 
 #[test]

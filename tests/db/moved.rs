@@ -1,5 +1,5 @@
 //! A directory is renamed, replaced or removed while its database is open. Files belong to the
-//! directory that was opened, whatever has its name.
+//! directory that was opened, whatever has its name now.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,8 +56,8 @@ fn file_systems() -> [Arc<dyn Fs>; 2] {
     [Arc::new(RealFs), Arc::new(DirectFs)]
 }
 
-/// Files were opened, created and removed by name, so a database whose directory was renamed failed
-/// at its next table, or went on in whatever directory had the name by then.
+/// Regression: files were opened, created and removed by path, so a database whose directory was
+/// renamed failed at its next table, or continued in another directory that had the name by then.
 #[test]
 fn a_moved_database_goes_on_in_its_new_place() {
     for fs in file_systems() {
@@ -95,9 +95,9 @@ fn a_moved_database_goes_on_in_its_new_place() {
     }
 }
 
-/// The directory of an open database was renamed and a restored checkpoint took its place. Every
-/// call on the old handle returned `Ok`. It deleted the tables of the restored database and wrote
-/// its own there, and afterwards neither of them opened.
+/// Regression: the directory of an open database was renamed and replaced by a restored checkpoint.
+/// Every call on the old handle returned `Ok`. It deleted the tables of the restored database and
+/// wrote its own there, and afterwards neither of them opened.
 #[test]
 fn a_replaced_database_never_touches_its_successor() {
     for fs in file_systems() {
@@ -124,8 +124,8 @@ fn a_replaced_database_never_touches_its_successor() {
     }
 }
 
-/// The process knew its locks by path. So it refused the successor of a directory that was moved
-/// away while it was open.
+/// Regression: the process identified its locks by path, so it rejected the successor of a
+/// directory that was moved away while it was open.
 #[test]
 fn a_lock_is_on_a_directory_and_not_on_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -148,8 +148,8 @@ fn a_lock_is_on_a_directory_and_not_on_its_name() {
     assert_eq!(Db::open(&place).unwrap().get("whose").unwrap().unwrap(), b"the successor's");
 }
 
-/// In a removed directory `Durability::Sync` and `persist` returned `Ok`, though nothing of what
-/// they made durable had a name any more.
+/// Regression: in a removed directory `Durability::Sync` and `persist` returned `Ok`, although the
+/// files that they synced had no name any more.
 #[test]
 fn a_removed_directory_is_an_error_of_the_next_sync() {
     for by_persist in [false, true] {
@@ -159,7 +159,7 @@ fn a_removed_directory_is_an_error_of_the_next_sync() {
         db.put("a", "b").unwrap();
         sync(&db).unwrap();
         fs::remove_dir_all(&place).unwrap();
-        // Another database in its place is no business of this one.
+        // Another database in its place does not matter.
         Db::open(&place).unwrap().put("other", "").unwrap();
         db.put("c", "d").unwrap();
         let error = if by_persist { db.persist() } else { sync(&db) }.unwrap_err();
@@ -176,7 +176,7 @@ fn a_removed_directory_is_an_error_of_the_next_sync() {
     }
 }
 
-/// A flush in a removed directory fails too, and so does what waits for it.
+/// A flush in a removed directory fails too, and so do the calls that wait for it.
 #[test]
 fn nothing_is_flushed_to_a_removed_directory() {
     let dir = tempfile::tempdir().unwrap();

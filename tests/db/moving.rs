@@ -1,5 +1,4 @@
-//! The calls of `docs/moving.md`. Whatever stands there in a column of Maypole stands here too, and
-//! compiles.
+//! The calls of `docs/moving.md`. All code there in a column of Maypole is here too, and compiles.
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
-//! The paths a database is given: relative ones while the process changes its directory, empty
-//! ones.
+//! The paths of a database: relative ones while the process changes its directory, and empty ones.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,14 +11,14 @@ use maypole::{Db, Error};
 
 const DIRECTORY: &str = "MAYPOLE_PATHS_TEST_DIRECTORY";
 
-/// A database was opened by a relative path, and the process changed its directory. The next flush
-/// wrote its table into the database of the same relative name there, and removed the WALs and
-/// tables of that one as nobody's. Both failed to open. Now every path is made absolute first, also
-/// that of a checkpoint, of an ingested file and of a table being written.
+/// Regression: a database was opened by a relative path, and the process changed its directory. The
+/// next flush wrote its table into the database of the same relative name there, and removed the
+/// WALs and tables of that one as unlisted. Both failed to open. Now every path is made absolute
+/// first, also that of a checkpoint, of an ingested file and of a table being written.
 #[test]
 fn a_relative_path_stays_what_it_was_when_the_process_changes_its_directory() {
     let dir = tempfile::tempdir().unwrap();
-    // The directory of a process is that of all its threads, so of all its tests.
+    // The directory of a process is shared by all its threads, and so by all its tests.
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "paths::child", "--ignored", "--nocapture"])
         .env(DIRECTORY, dir.path())
@@ -78,7 +77,8 @@ fn child() {
     two.close().unwrap();
 }
 
-/// The search for the first existing directory never ended: the parent of the empty path is empty.
+/// Regression: the search for the first existing directory never ended, because the parent of the
+/// empty path is empty.
 #[test]
 fn an_empty_path_is_refused() {
     let says_so = |result: maypole::Result<()>| {
@@ -96,7 +96,7 @@ fn an_empty_path_is_refused() {
     assert!(create_dir_durably(&RealFs, Path::new("")).is_err());
 }
 
-/// A file system in memory has one root, and the directory of the process means nothing to it.
+/// A file system in memory has one root, and is independent of the directory of the process.
 #[test]
 fn a_file_system_in_memory_knows_no_directory_of_the_process() {
     let fs = Arc::new(MemFs::new());

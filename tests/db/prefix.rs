@@ -29,7 +29,7 @@ fn open(fs: &Arc<dyn Fs>, keys: FilterKeys, filter: &str) -> Db {
         .unwrap()
 }
 
-/// What no filter, whole keys, or any extractor makes: random each time.
+/// No prefixes, or a random extractor.
 fn random_keys(rng: &mut StdRng) -> FilterKeys {
     let extractor = match rng.random_range(0..5) {
         0 => PrefixExtractor::fixed(rng.random_range(1..8)),
@@ -122,12 +122,12 @@ fn run(seed: u64, filter: &str) -> u64 {
     skipped
 }
 
-/// The extractor changes at each opening; tables of several stand side by side.
+/// The extractor changes at each opening, so that the tree has tables of several extractors.
 #[test]
 fn whatever_the_extractor_was_ranges_and_lookups_answer_like_a_map() {
     let filters = ["bloom(10)", "ribbon(7)", "burr(7)"];
     let skipped: u64 = (0..9).map(|seed| run(seed, filters[seed as usize % 3])).sum();
-    assert!(skipped > 100, "the filters were hardly asked: {skipped}");
+    assert!(skipped > 100, "the filters were hardly queried: {skipped}");
 }
 
 /// 40 users in one table, every other one of 0 to 79.
@@ -146,7 +146,8 @@ fn count(db: &Db, ticker: Ticker) -> u64 {
     db.stats().tickers.get(ticker)
 }
 
-/// A correctness test does not notice a filter that is never asked (rocksdb#9736). The counters do.
+/// A correctness test does not notice a filter that is never queried (rocksdb#9736). The counters
+/// do.
 #[test]
 fn an_absent_prefix_costs_no_read_and_is_counted() {
     for keys in [FilterKeys::Prefix, FilterKeys::Both] {
@@ -208,7 +209,7 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
     }
     // Out of the domain.
     assert!(!db.contains_key("user5").unwrap());
-    // Two lookups a user; user 79 lies past the table's last key.
+    // Two lookups a user; user 79 is past the table's last key.
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 157);
     assert_eq!(count(&db, Ticker::BloomPrefixUseful), 78);
     assert_eq!(count(&db, Ticker::BloomPrefixTruePositive), 40);
@@ -222,8 +223,8 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 0);
 }
 
-/// A tombstone's key is in the filter of its table like any other: where the newer table says
-/// maybe, the older one's value stays hidden.
+/// A tombstone's key is in the filter of its table like any other, so the newer table answers maybe
+/// and the older one's value stays hidden.
 #[test]
 fn a_tombstone_hides_what_an_older_table_holds_of_its_prefix() {
     let db = users(FilterKeys::Prefix(extractor("fixed(6)")));

@@ -1,5 +1,5 @@
 //! Counters that other processes read: written while the database is open, left at closing, and
-//! never in the way of the database.
+//! never a hindrance to the database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn a_reader_sees_the_counters_of_an_open_database_and_they_stay_when_it_closes()
     db.get("another").unwrap();
     db.close().unwrap();
     assert_eq!(published(&fs).unwrap(), closed);
-    // One that does begins anew.
+    // An owner that publishes starts from zero.
     drop(builder(&fs).open().unwrap());
     assert_eq!(read(&published(&fs).unwrap()), 0);
 }
@@ -99,7 +99,7 @@ fn nothing_is_written_where_nothing_was_counted_or_nobody_asked() {
     assert_eq!(written(), 1, "an idle database was written again");
     db.get("key").unwrap();
     eventually("the lookup is published", || written() == 2);
-    // Who only reads has no right to write, and no lock.
+    // A read-only opening may not write, and has no lock.
     let reader = builder(&fs).open_read_only().unwrap();
     fill_reads(&reader);
     thread::sleep(OFTEN * 10);
@@ -128,7 +128,7 @@ fn a_crash_leaves_the_last_counters_and_the_next_opening_removes_what_was_half_w
     write_atomic(&*killed, Path::new("/db/STATS.tmp"), b"half of it").unwrap();
     let db = Db::builder("/db").fs(Arc::clone(&killed)).open().unwrap();
     assert!(!killed.exists(Path::new("/db/STATS.tmp")).unwrap());
-    // It is no stray, no part of a copy, and no reason to repair.
+    // The file is no stray, no part of a copy, and no reason for a repair.
     assert!(db.verify().unwrap().strays.is_empty());
     db.checkpoint("/copy").unwrap();
     assert!(!killed.exists(Path::new("/copy/STATS")).unwrap());
@@ -136,7 +136,7 @@ fn a_crash_leaves_the_last_counters_and_the_next_opening_removes_what_was_half_w
     let report = Db::builder("/db").fs(Arc::clone(&killed)).repair().unwrap();
     assert!(report.problems.is_empty() && report.losses.is_empty(), "{report}");
     assert_eq!(published(&killed).unwrap(), stats);
-    // A power loss at any moment leaves a database that opens, whatever it made of the file.
+    // A power loss at any moment leaves a database that opens, whatever happened to the file.
     for seed in 0..20 {
         let fs: Arc<dyn Fs> = Arc::new(mem.crash(seed));
         let _ = builder(&fs).published_stats();
@@ -198,7 +198,7 @@ fn what_is_damaged_or_foreign_is_an_error_in_words() {
     assert!(error.to_string().contains("found 1048576 bytes"), "{error}");
     let error = with(b"maypole stats 2\nmore\n").unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // The database does not care, and the next owner replaces it.
+    // The database ignores the file, and the next owner replaces it.
     builder(&fs).open().unwrap().close().unwrap();
     assert!(published(&fs).is_some());
 }
@@ -226,7 +226,7 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
         assert!(published(&fs).unwrap().is_open, "the last write failed");
         fs.remove(Path::new("/db/STATS")).unwrap();
     }
-    // A file system of the caller that panics: the thread goes on for the others.
+    // After a panic in a file system of the caller, the thread continues for the other databases.
     let panics = FaultFs::new(Arc::new(MemFs::new()));
     panics.before_changes(|_, _, path| {
         let is_stats = path.to_str().unwrap().ends_with("STATS.tmp");
@@ -242,7 +242,7 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
     other.close().unwrap();
 }
 
-/// The thread may be about to write, or at it, when the database is closed.
+/// The thread may be about to write, or be writing, when the database is closed.
 #[test]
 fn a_closed_database_is_free_and_nobody_writes_to_it_any_more() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -276,7 +276,7 @@ fn an_interval_that_makes_no_sense_is_refused() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_hundred_databases_publish_from_one_thread() {
-    // In a process of its own: the threads of other tests would be counted.
+    // In a process of its own, because the threads of other tests would be counted.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "publish::a_hundred_that_publish", "--ignored", "--nocapture"]);
     let output = child.env("MAYPOLE_HUNDRED", "1").output().unwrap();

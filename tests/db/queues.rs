@@ -1,5 +1,5 @@
-//! Queues against a `BTreeMap`: cursors jump over what was popped, and whatever else happens to the
-//! database meanwhile, they never jump over an entry that is there.
+//! Queues against a `BTreeMap`: cursors jump over popped entries, and whatever else happens to the
+//! database meanwhile, they never jump over an existing entry.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,7 +21,7 @@ struct Run {
     memtable_bytes: usize,
     db: Option<Db>,
     map: Map,
-    /// Of each queue, the numbers of its first entry and of the next one behind its last.
+    /// For each queue, the numbers of its first entry and of the one after its last.
     ends: [(u32, u32); QUEUES.len()],
     snapshots: Vec<(Snapshot, Map)>,
     cursors: Vec<(DbCursor, Map)>,
@@ -104,7 +104,7 @@ impl Run {
         self.put_all(numbers.map(|n| key(queue, n)).collect());
     }
 
-    /// Pops some entries at one end, of one queue or of all, each as a user would find it.
+    /// Pops some entries at one end, of one queue or of all, as a user would.
     fn pop(&mut self, queue: usize) {
         let count = self.rng.random_range(1..120);
         let (back, how) = (self.rng.random_bool(0.3), self.rng.random_range(0..3));
@@ -152,7 +152,7 @@ impl Run {
         self.map.extend(added);
     }
 
-    /// Seeks, and steps over what lies there, at the state of `map`.
+    /// Seeks, and steps over the next entries, at the state of `map`.
     fn walk(rng: &mut StdRng, cursor: &mut DbCursor, map: &Map, target: &[u8]) {
         let mut at = match rng.random_range(0..4) {
             0 => {
@@ -192,7 +192,7 @@ impl Run {
             0..40 => self.push(queue),
             40..75 => self.pop(queue),
             75..95 => {
-                // Among what was popped.
+                // Among popped entries.
                 let keys = (0..self.rng.random_range(1..3)).map(|_| self.any_key()).collect();
                 self.put_all(keys);
             }
@@ -236,9 +236,9 @@ impl Run {
     }
 }
 
-/// What the database promises whatever cursors jump over: queues at both ends, under prefixes, and
-/// through each other; snapshots and old cursors; writes into what was popped, by puts and by
-/// ingestion; range deletions, flushes, compactions, reopening.
+/// The promises of the database, whatever cursors jump over: queues at both ends, under prefixes,
+/// and interleaved; snapshots and old cursors; writes into popped ranges, by puts and by ingestion;
+/// range deletions, flushes, compactions, reopening.
 #[test]
 fn cursors_over_queues_answer_like_a_map() {
     for seed in 0..super::env("MAYPOLE_QUEUE_SEEDS", 24) {

@@ -1,4 +1,4 @@
-//! Deleting ranges: what the model test cannot see, costs and races, and a few stories by name.
+//! Range deletions: costs and races, which the model test cannot see, and a few regressions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +30,8 @@ fn a_scan_leaps_over_what_a_range_deletion_hides() {
         let tickers = db.stats().tickers;
         tickers.get(Ticker::BlockCacheDataHit) + tickers.get(Ticker::BlockCacheDataMiss)
     };
-    // What is hidden stays in the tables: a compaction would free it, and read blocks meanwhile.
+    // Hidden entries must stay in the tables, because a compaction would free them, and read blocks
+    // meanwhile.
     let _snapshot = db.snapshot();
     db.delete_range(key(100), key(19_900)).unwrap();
     db.put(key(10_000), "written later").unwrap();
@@ -109,8 +110,8 @@ fn a_range_that_ends_before_its_begin_is_refused_and_an_empty_one_does_nothing()
     assert!(db.contains_key("b").unwrap() && !db.contains_key("c").unwrap());
 }
 
-/// Each batch deletes all keys and writes them anew. A reader sees the keys of one batch, also
-/// while memtables are flushed and tables are compacted.
+/// Each batch deletes all keys and writes new ones. A reader sees the keys of one batch, also while
+/// memtables are flushed and tables are compacted.
 #[test]
 fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -119,7 +120,7 @@ fn readers_see_a_range_deletion_and_what_came_with_it_at_once() {
     let batch = |round: usize| {
         let mut batch = WriteBatch::new();
         batch.delete_range(key(0), key(1000));
-        // Other keys each time, so that one seen of an earlier batch is one too many.
+        // Other keys each time, so that a key of an earlier batch is recognized.
         (0..10).for_each(|n| {
             batch.put(key(n * 100 + round % 100), round.to_string());
         });

@@ -1,4 +1,4 @@
-//! Opening only to read: nothing is written, and a writer beside it shows one moment.
+//! Opening only to read: nothing is written, and the reader sees one state of an active writer.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn reading_only_writes_nothing_locks_nothing_and_refuses_to_write() {
     let db = open(Arc::new(mem.clone())).unwrap();
     (1..=100).for_each(|n| db.write(write(n)).unwrap());
     let expected: Vec<_> = db.iter().map(|entry| entry.unwrap()).collect();
-    // Beside its owner.
+    // While its owner is active.
     let fs = FaultFs::new(Arc::new(mem.clone()));
     let read = Db::builder("/db").fs(Arc::new(fs.clone())).open_read_only().unwrap();
     db.close().unwrap();
@@ -60,8 +60,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A log is written through memory: a reader can meet a record that is half copied with a later one
-/// behind it, and files that a flush or a compaction deletes under it. None of it is damage.
+/// A log is written through memory, so a reader may see a half-copied record with a later one
+/// behind it, and files that a flush or a compaction deletes during the read. None of it is damage.
 fn beside_a_writer(openings: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
@@ -78,7 +78,7 @@ fn beside_a_writer(openings: u64) {
                 written.store(n, Ordering::SeqCst);
             }
         });
-        // Also when an assertion fails: the scope waits for the writer.
+        // Also when an assertion fails, because the scope waits for the writer.
         let _stop = Stop(&stop);
         let mut last = 0;
         for opening in 0..openings {
@@ -93,7 +93,7 @@ fn beside_a_writer(openings: u64) {
             assert!(number >= last, "opening {opening}: back from {last} to {number}");
             assert!((acknowledged..begun).contains(&number) || number == acknowledged);
             last = number;
-            // Each of the last writes is there as its number says: none is missing in between.
+            // Each of the last writes has the effect of its number, so none is missing in between.
             super::crash::check_content(&read, number, &format!("opening {opening}"));
             if opening % 64 == 0 {
                 assert_eq!(read.verify().unwrap().filter_misses, 0);
@@ -101,7 +101,7 @@ fn beside_a_writer(openings: u64) {
         }
     });
     println!(
-        "{openings} read-only openings beside {} writes: each one moment",
+        "{openings} read-only openings during {} writes: one state each",
         next.into_inner() - 1
     );
 }

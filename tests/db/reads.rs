@@ -1,5 +1,5 @@
-//! Point lookups: how many reads they cost, and that looking up many keys together answers as one
-//! by one.
+//! Point lookups: how many reads they cost, and that lookups of many keys together return the same
+//! as single ones.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn an_absent_lookup_reads_nothing_unless_a_filter_is_fooled_and_then_one_block()
         let misses = count(Ticker::BlockCacheDataMiss) - before.2;
         assert!(positives <= 1, "one table a level");
         assert_eq!(reads() - before.0, misses, "one read a block");
-        assert!(misses <= positives, "no filter was fooled, and yet a block was read");
+        assert!(misses <= positives, "a block was read without a false positive");
         fooled += positives;
         reading += misses;
     }
@@ -140,7 +140,7 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     const KEYS: u64 = 20_000;
     let build = |fs: &Arc<FaultFs>| {
         let db = settled(fs, &BlockCache::new(64 << 20), KEYS);
-        // A table of level 0 whose keys lie behind all others.
+        // A table of level 0 whose keys are after all others.
         for n in 0..300 {
             db.put(format!("zzz{:04}", 2 * n), "value").unwrap();
         }
@@ -156,7 +156,7 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
         let tickers = db.stats().tickers;
         tickers.get(Ticker::BlockCacheFilterMiss) + tickers.get(Ticker::BlockCacheIndexMiss)
     };
-    // Touches the table of level 0, and then all others again and again.
+    // Reads the table of level 0, and then all others again and again.
     let press = |db: &Db| {
         db.get("zzz0000").unwrap().unwrap();
         (0..KEYS).for_each(|n| drop(db.get(key(n)).unwrap().unwrap()));
@@ -168,7 +168,7 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     };
     let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
     build(&fs);
-    // What open tables and all metadata take; one data block fits beside them.
+    // The bytes of open tables and all metadata; there is room for one data block more.
     let (db, cache) = open(&fs, PinMetadata::All, 64 << 20);
     press(&db);
     let data_bytes = cache.usage_of(BlockKind::Data).bytes;
@@ -178,8 +178,8 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     assert_eq!(pressed(PinMetadata::All), (0, 0));
     assert_eq!(pressed(PinMetadata::Level0).1, 0);
     let (_, cold) = pressed(PinMetadata::None);
-    assert!(cold > 0, "metadata that nobody asked for gave way to data");
-    // Pinned memory is charged, and given back.
+    assert!(cold > 0, "unused metadata was evicted for data");
+    // Pinned memory is charged, and released.
     let (db, cache) = open(&fs, PinMetadata::Level0, capacity);
     press(&db);
     let pinned = cache.pinned_usage();

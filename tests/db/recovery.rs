@@ -1,4 +1,4 @@
-//! Opening after a crash, after somebody has changed the files, and many times in a row.
+//! Opening after a crash, after a change of the files by other programs, and many times in a row.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -51,21 +51,22 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
     images
 }
 
-/// Opening used to write a table each time. Now it keeps few writes in a log. Two ways to lose
-/// writes hide there: a torn tail or a gap of an old log, met by a second recovery, would cut off
-/// the *new* log; and an old log that was never synced would come before a new one that is.
+/// An opening keeps few writes in a log rather than in a table. There are two risks to lose writes:
+/// a torn tail or a gap of an old log, met by a second recovery, would cut off the *new* log; and
+/// an old log that was never synced would precede a new one that is.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
     for seed in 0..seeds {
-        // Some of the writes do not fit the memtable: logs that were sealed stand before the last.
+        // Some of the writes do not fit into the memtable, so there are sealed logs before the last
+        // one.
         let (writes, synced) = (20 + seed * 17, 7 + seed * 9);
         let base = killed(writes, synced).crash(seed);
         for (k, image) in images_of_opening(&base, seed * 1000).iter().enumerate() {
             for (j, image) in images_of_opening(image, seed * 1000 + k as u64).iter().enumerate() {
                 let story = format!("seed {seed}, before change {k} and then {j}");
                 let survived = check(&image.kill(), writes, synced, &story);
-                // A write that is synced now must be there however often power fails.
+                // A write that is synced now must survive any number of power losses.
                 let db = open_on(Arc::new(image.clone())).unwrap();
                 db.write_opt(write(survived + 1), Durability::Sync).unwrap();
                 let after = image.crash(seed + j as u64);
@@ -79,8 +80,8 @@ fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     assert!(openings > 50 * seeds, "{openings} openings");
 }
 
-/// A loop of openings with one `put` each made a table each time. After a thousand the database
-/// could not be opened any more for want of descriptors.
+/// Regression: a loop of openings with one `put` each made a table each time. After a thousand the
+/// database could not be opened any more for lack of descriptors.
 #[test]
 fn many_openings_for_one_write_each_make_few_tables() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,7 +99,7 @@ fn many_openings_for_one_write_each_make_few_tables() {
     assert_eq!(db.iter().filter(|entry| entry.is_ok()).count(), 700);
 }
 
-/// A log of 266 MiB, replayed into memtables of 64 KiB, made 4,443 tables in 46 s.
+/// Regression: a log of 266 MiB, replayed into memtables of 64 KiB, made 4,443 tables in 46 s.
 #[test]
 fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
     let mem = MemFs::new();
@@ -118,9 +119,9 @@ fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
     assert_eq!(db.iter().filter(|entry| entry.is_ok()).count(), 24_000);
 }
 
-/// After a failed sync of the MANIFEST an ingestion deleted tables that the MANIFEST listed
-/// already: the database did not open any more. Now it opens whatever call fails, and has all of
-/// the file or nothing.
+/// Regression: after a failed sync of the MANIFEST an ingestion deleted tables that the MANIFEST
+/// listed already, so the database did not open any more. Now it opens whatever call fails, and has
+/// all of the file or nothing.
 #[test]
 fn any_one_call_of_an_ingestion_may_fail() {
     let prepared = || {
@@ -178,8 +179,9 @@ fn an_ingestion_of_a_bad_file_names_that_file() {
     assert!(files(&dir.path().join("db"), ".sst").is_empty());
 }
 
-/// A table that RocksDB ingested before carries the sequence number that it got. It is refused when its
-/// copy is opened with another number, and the error named the copy, which was removed by then.
+/// Regression: a table that RocksDB has ingested contains the sequence number that it got. It is
+/// rejected when its copy is opened with another number, and the error named the copy, which was
+/// removed by then.
 #[test]
 fn an_ingestion_that_fails_late_names_the_file_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -215,16 +217,16 @@ fn twins(dir: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// After two tables were exchanged, or one was put back from a copy, `get` answered old values and
-/// `verify` found nothing.
+/// Regression: after two tables were exchanged, or one was restored from a copy, `get` returned old
+/// values and `verify` found nothing.
 #[test]
 fn a_table_that_is_not_the_one_listed_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let [one, two] = twins(dir.path());
     let (ours, theirs) = (files(&one, ".sst"), files(&two, ".sst"));
     assert_eq!(fs::read(&ours[0]).unwrap().len(), fs::read(&theirs[0]).unwrap().len());
-    // Under the open database: the name leads to another file now. The file of before is not removed:
-    // Wine would take the name from its successor when the database is closed.
+    // While the database is open, the name refers to another file now. The previous file is not
+    // removed, because Wine would remove the name of its successor when the database is closed.
     let db = Db::open(&one).unwrap();
     let aside = one.join("aside");
     fs::rename(&ours[0], &aside).unwrap();
@@ -234,7 +236,7 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     drop(db);
     corruption_in(Db::open(&one), &ours[0]);
     fs::rename(&aside, &ours[0]).unwrap();
-    // Both are of this database, of one length, with as many entries.
+    // Both are of this database, with the same length and the same number of entries.
     let swapped = one.join("swapped");
     fs::rename(&ours[0], &swapped).unwrap();
     fs::rename(&ours[1], &ours[0]).unwrap();
@@ -243,7 +245,7 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     corruption_in(Db::open_read_only(&one), &ours[0]);
 }
 
-/// The newest log was deleted, and with it synced writes: nothing noticed.
+/// Regression: the newest log was deleted, and with it synced writes, which went unnoticed.
 #[test]
 fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() {
     for (synced, cut) in [(true, false), (true, true), (false, false)] {
@@ -270,7 +272,8 @@ fn a_synced_log_that_is_gone_or_cut_is_noticed_and_an_unsynced_one_may_vanish() 
     }
 }
 
-/// An empty `18446744073709551614.wal` made the next file number wrap; `7.wal` was taken for log 7.
+/// Regression: an empty `18446744073709551614.wal` made the next file number wrap; `7.wal` was
+/// taken for log 7.
 #[test]
 fn strays_are_left_alone_and_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -324,7 +327,8 @@ fn a_database_of_log_version_1_is_opened_and_goes_on_in_version_2() {
     assert_eq!(manifest[8..12], [2, 0, 0, 0], "the new MANIFEST is of version 2");
 }
 
-/// A full disk locked people out: opening wrote a table and a MANIFEST.
+/// Regression: a database on a full disk could not be opened, because an opening wrote a table and
+/// a MANIFEST.
 #[test]
 fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     let base = killed(120, 60);
@@ -342,7 +346,7 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
         let story = format!("no space from change {nth} on");
         let db = match open_on(Arc::new(fs.clone())) {
             Ok(db) => db,
-            // A failed sync, or the lock, is no matter of space.
+            // A failed sync or lock is no lack of space.
             Err(error) if !error.is_out_of_space() || nth < 3 => continue,
             Err(error) => panic!("{story}: {error}"),
         };
@@ -371,7 +375,8 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     assert!(without > 3 && said > 3, "{without} openings without space, {said} said so");
 }
 
-/// A batch of more than 4 GiB latched the database, for its writer and for others in its group.
+/// Regression: a batch of more than 4 GiB latched the database, for its writer and for others in
+/// its group.
 #[test]
 #[ignore = "needs 9 GiB of memory: cargo test --release --test db batch_over -- --ignored"]
 fn a_batch_over_4_gib_is_refused_before_it_is_queued() {

@@ -6,10 +6,10 @@
 //! - the repair ends without an error, and the database opens and verifies;
 //! - each key has its last value. If the report says that it may not, the key has none or an older
 //!   one;
-//! - no other key is there, and files that the database no longer holds are in `lost`;
+//! - there is no other key, and files that the database no longer holds are in `lost`;
 //! - a second repair finds the database sound.
 //!
-//! One file, since all cases share the damaged database that is made at its head.
+//! One file, because all cases share the damaged database that is made at its head.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -148,7 +148,7 @@ impl Case {
         if allowed == Allowed::Nothing {
             assert!(report.losses.is_empty() && !report.deleted_keys_may_return, "{report}");
         }
-        // Every file is there still, under its name or in `lost`.
+        // Every file still exists, under its name or in `lost`.
         let after = self.all_files();
         for (path, bytes) in before.iter().filter(|(path, _)| !path.ends_with("LOCK")) {
             let kept = after.values().any(|other| other == bytes);
@@ -158,7 +158,7 @@ impl Case {
         assert!(!again.changed, "{again}");
         assert_eq!(self.all_files(), after, "a second repair has changed something");
         self.check(&report, allowed);
-        // The database goes on.
+        // The database continues to work.
         let db = self::options(&self.path()).open().unwrap();
         db.put("key 00000", "afterwards").unwrap();
         db.compact_range(..).unwrap();
@@ -241,8 +241,8 @@ fn without_current_the_newest_manifest_is_taken() {
     }
 }
 
-/// A table of a deeper level may hold a newer write than one of a shallower level, of another key.
-/// A repair that put all tables into level 0 by their largest sequence numbers would answer old
+/// A table of a deeper level may hold a newer write, of another key, than one of a shallower level.
+/// A repair that put all tables into level 0 by their largest sequence numbers would return old
 /// values.
 #[test]
 fn a_newer_value_in_a_table_of_older_writes_is_found() {
@@ -251,7 +251,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     let open = |table_bytes: u64| {
         let options = options(&path).table_bytes(table_bytes).level_base_bytes(4096);
         let options = options.memtable_bytes(1 << 20);
-        // On one thread: several would share a compaction, and make a table each.
+        // On one thread, because several would share a compaction, and make a table each.
         options.compression(maypole::Compression::None).compaction_threads(1).open().unwrap()
     };
     let value = |age: &str| Some(format!("{age} {}", "x".repeat(40)));
@@ -268,7 +268,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     }
     db.wait_for_compaction().unwrap();
     db.close().unwrap();
-    // The newer of them go down to the table of level 6.
+    // The newer of them move down to the table of level 6.
     let db = open(1 << 20);
     db.compact_range("key 02000".."key 02999").unwrap();
     let levels: Vec<usize> = db.stats().files.iter().map(|file| file.level).collect();
@@ -298,8 +298,8 @@ fn without_a_manifest_every_key_has_its_newest_value() {
     }
 }
 
-/// A MANIFEST with one damaged byte, or cut off. A cut one is read as if it had a torn end: it
-/// lists tables that have gone, and lacks those that are there.
+/// A MANIFEST with one damaged byte, or truncated. A truncated one is read as if it had a torn end:
+/// it lists deleted tables, and lacks existing ones.
 #[test]
 fn the_parts_of_a_manifest_that_can_be_read_count() {
     for cuts in [false, true] {
@@ -327,8 +327,8 @@ fn the_parts_of_a_manifest_that_can_be_read_count() {
     }
 }
 
-/// A table stays removed if a readable part of the MANIFEST says so. Here a crash has left over
-/// such a table, with keys that were deleted since.
+/// A table stays removed if a readable part of the MANIFEST says so. Here a crash has left such a
+/// table, with keys that were deleted since.
 #[test]
 fn a_table_that_has_left_the_tree_stays_out() {
     // Damage behind the edit that removed it, before it, and no MANIFEST at all.
@@ -396,7 +396,7 @@ fn a_damaged_block_costs_the_keys_between_its_neighbours() {
     }
 }
 
-/// Flips one bit in every part of a table. The data blocks come back in each case.
+/// Flips one bit in every part of a table. All other data blocks are recovered in each case.
 #[test]
 fn damage_behind_the_data_costs_no_key() {
     let case = Case::new(false);
@@ -464,7 +464,7 @@ fn a_table_without_its_end_or_at_all_is_reported_with_its_keys() {
     }
 }
 
-/// Two tables that changed names are told apart by their identity, and nothing is lost.
+/// Two tables that were exchanged are distinguished by their identity, and nothing is lost.
 #[test]
 fn tables_that_changed_places_are_put_right() {
     let case = Case::new(true);
@@ -476,7 +476,7 @@ fn tables_that_changed_places_are_put_right() {
     fs::rename(&aside, other).unwrap();
     case.repaired(Allowed::Nothing);
 
-    // An older file put back under a newer one's name is another table: what it should be is lost.
+    // An older file under a newer one's name is another table, and the newer table is lost.
     let case = Case::new(true);
     let tables = case.files(".sst");
     fs::copy(&tables[0], &tables[1]).unwrap();
@@ -530,7 +530,7 @@ fn files_of_others_stay_where_they_are() {
     for name in strangers {
         fs::write(case.path().join(name), name).unwrap();
     }
-    // Spelled as ours, and no table.
+    // Named like a table, but no table.
     fs::write(case.path().join("000999.sst"), "no table").unwrap();
     case.repaired(Allowed::Nothing);
     for name in strangers {
@@ -594,9 +594,9 @@ fn a_repair_that_is_cut_short_can_be_started_again() {
         on(&|| Arc::new(watched.clone())).repair().unwrap();
         let images = std::mem::take(&mut *images.lock().unwrap());
         assert!(images.len() > 30, "{damage}: {}", images.len());
-        // Each n-th one, as a repair reads everything, and all of the end, where the new tree takes
-        // the old one's place. A power loss there once left a new MANIFEST without the tables that
-        // it lists: their names were not durable yet.
+        // Every n-th change, because a repair reads everything, and all changes at the end, where
+        // the new tree replaces the old one. A power loss there once left a new MANIFEST without
+        // the tables that it lists, because their names were not durable yet.
         let (some, end) = (images.len() / 40 + 1, images.len().saturating_sub(120));
         let tried = images.iter().enumerate().filter(|(i, _)| i % some == 0 || *i > end);
         for (_, (nth, image)) in tried {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! How a reader knows what is right: a key's versions count up from 0 (never written), every eighth
-//! is a deletion, alone or with its neighbours, and a value names key and version. A writer
+//! is a deletion, alone or with adjacent keys, and a value names key and version. A writer
 //! publishes which version it has *started* before a write, and which is *acknowledged* after it. A
 //! read must find a version between the one acknowledged before it and the one started after it.
 
@@ -25,10 +25,10 @@ use rand::{RngExt, SeedableRng};
 
 use super::env;
 
-/// Every so many versions one is a deletion.
+/// One of this number of versions is a deletion.
 const DELETED: u64 = 8;
 const MOST_VALUE_BYTES: u64 = 400;
-/// How many keys a reader looks at in one view.
+/// The number of keys that a reader reads in one view.
 const STRETCH: u64 = 60;
 
 fn key(n: u64) -> Vec<u8> {
@@ -130,7 +130,7 @@ impl Soak {
         (numbers.collect(), batch)
     }
 
-    /// Looks at stretches of keys in every way there is, and at an old snapshot again.
+    /// Reads stretches of keys by every kind of read, and an old snapshot again.
     fn read(&self, reader: u64) {
         let mut rng = StdRng::seed_from_u64(100 + reader);
         let mut old: Option<(Snapshot, Range<u64>, Vec<Option<Slice>>)> = None;
@@ -141,7 +141,7 @@ impl Soak {
             let numbers = start..start + STRETCH;
             let least = self.acknowledged(&numbers);
             if rng.random_bool(0.5) {
-                // Each as of its own moment.
+                // Each at its own moment.
                 let found = numbers.clone().map(|n| self.db.get(key(n)).unwrap()).collect();
                 self.check(&numbers, &least, &found);
                 continue;
@@ -149,7 +149,7 @@ impl Soak {
             let snapshot = self.db.snapshot();
             let found = look(&snapshot, &numbers, views);
             self.check(&numbers, &least, &found);
-            // Another way to the same, after more has been written.
+            // Another kind of read of the same keys, after further writes.
             assert!(look(&snapshot, &numbers, views + 1) == found, "a snapshot changed");
             if views.is_multiple_of(64) {
                 if let Some((snapshot, numbers, found)) = old.take() {
@@ -188,13 +188,13 @@ impl Soak {
         }
     }
 
-    /// Checks every key while nobody writes.
+    /// Checks every key while there are no writes.
     fn check_all(&self, db: &Db) {
         let mut at = 0;
         for item in db.iter() {
             let (found, bytes) = item.unwrap();
             let n = number(&found);
-            // Those in between are not there.
+            // Keys in between are absent.
             for absent in at..n {
                 let version = self.keys[absent as usize].acknowledged.load(SeqCst);
                 assert_eq!(version % DELETED, 0, "key {absent} is lost at version {version}");
@@ -228,7 +228,7 @@ fn look(snapshot: &Snapshot, numbers: &Range<u64>, way: u64) -> Vec<Option<Slice
     found
 }
 
-/// What the process takes, at one moment.
+/// The resources of the process, at one moment.
 #[derive(Clone, Copy)]
 struct Sample {
     memory_bytes: u64,
@@ -245,7 +245,7 @@ impl Sample {
         Sample {
             memory_bytes: kib.unwrap_or(0) * 1024,
             descriptors: fs::read_dir("/proc/self/fd").map_or(0, |all| all.count() as u64),
-            // A file may go while it is looked at.
+            // A file may be deleted meanwhile.
             disk_bytes: files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum(),
         }
     }
@@ -277,7 +277,7 @@ fn soak(time: Duration, keys: u64, alone: bool) {
             (0..soak.writers).map(|n| scope.spawn(move || soak.write(n))).collect();
         threads.extend((0..readers).map(|n| scope.spawn(move || soak.read(n))));
         let (start, interval) = (Instant::now(), (time / 40).min(Duration::from_secs(1)));
-        // Who panics ends it for all: the scope would wait for the others.
+        // A panic ends all threads, because the scope would wait for the others.
         while start.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
             std::thread::sleep(interval);
             samples.push(Sample::now(dir.path()));

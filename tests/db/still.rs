@@ -1,4 +1,4 @@
-//! Readers that stand still: what their memory is, and whose.
+//! Suspended readers: how much memory they hold, and which.
 //!
 //! Nothing here is timed. Bytes are counted: those that the process keeps for callbacks
 //! (`Stats::held_by_readers_bytes`), and those of the values that a thread reads.
@@ -12,10 +12,10 @@ use maypole::{BlockCache, Db, Ticker};
 use crate::device::{Gate, OpenedAtTheEnd, SlowFs, eventually};
 
 const MEMTABLE_BYTES: usize = 64 << 10;
-/// What others write meanwhile.
+/// The writes of other threads meanwhile.
 const WRITTEN_BYTES: usize = 40 << 20;
 
-/// What is held is counted for the whole process: one test at a time.
+/// Held bytes are counted for the whole process, so one test runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,10 +42,10 @@ fn held(db: &Db) -> usize {
     db.stats().held_by_readers_bytes
 }
 
-/// A callback stood still while 600 MB went to another database, and memory grew by 687 MB although
-/// `memtable_bytes` said 34: the guard of the lookup kept every memtable and every block that the
-/// process gave up. Now the callback holds its own memtable and nothing else, and reads it to the
-/// end although its database has given it up.
+/// Regression: a callback was suspended while 600 MB were written to another database, and memory
+/// grew by 687 MB although `memtable_bytes` was 34, because the guard of the lookup kept every
+/// memtable and every block that the process retired. Now the callback holds its own memtable and
+/// nothing else, and reads it to the end although its database has retired it.
 #[test]
 fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_else() {
     let _alone = alone();
@@ -53,10 +53,12 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let (own, other) = (open(&memory(), "/own", &cache), open(&memory(), "/other", &cache));
     let value: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     own.put("key", &value).unwrap();
-    // On other threads: a lookup on the callback's own would give a guard up that was kept.
+    // On other threads, because a lookup on the callback's thread would release a guard that was
+    // kept.
     let goes_on = || {
         own.flush().unwrap();
-        // Its memtable is gone from the database, and what remains is this one. A flush collects.
+        // Its memtable has left the database, and is the only held memory. A flush collects
+        // garbage.
         eventually(|| {
             other.put("key", "").unwrap();
             other.flush().unwrap();
@@ -72,7 +74,7 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let read = own.get_with("key", |bytes| {
         std::thread::scope(|scope| scope.spawn(goes_on).join().unwrap());
         assert_eq!(bytes, value);
-        // Another memtable lies at other addresses, and the value is where it was.
+        // Another memtable has other addresses, and the value is where it was.
         bytes.to_vec()
     });
     assert_eq!(read.unwrap().unwrap(), value);
@@ -106,8 +108,8 @@ fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
     eventually(|| held(&own) == 0);
 }
 
-/// The cache drops the blocks of a table that goes at once, and not with the garbage: the block that
-/// a callback reads stays.
+/// The cache drops the blocks of a deleted table at once, rather than with the garbage. The block
+/// that a callback reads stays.
 #[test]
 fn a_callback_outlives_the_table_of_its_block() {
     let _alone = alone();
@@ -121,7 +123,7 @@ fn a_callback_outlives_the_table_of_its_block() {
         db.flush().unwrap();
         db.compact_all().unwrap();
         eventually(|| {
-            // An ended flush drops the read states that nobody uses.
+            // A flush that ends drops unused read states.
             db.put("other", "").unwrap();
             db.flush().unwrap();
             held(&db) > 0
@@ -134,8 +136,8 @@ fn a_callback_outlives_the_table_of_its_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// User code looks up in user code: each value is read to its end, though the first one's memory is
-/// given up meanwhile.
+/// User code makes lookups inside user code. Each value is read to its end, although the memory of
+/// the first one is retired meanwhile.
 #[test]
 fn a_callback_may_look_up_again_and_unwind() {
     let _alone = alone();
@@ -161,7 +163,7 @@ fn a_callback_may_look_up_again_and_unwind() {
     eventually(|| held(&db) == 0);
 }
 
-/// Many threads stand still, each in a block of its own.
+/// Many threads are suspended, each in a block of its own.
 #[test]
 fn each_thread_that_stands_still_holds_one_block() {
     const THREADS: usize = 4;
@@ -198,9 +200,9 @@ fn each_thread_that_stands_still_holds_one_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// A slow device under a `get` or a `get_with` kept all that the process gave up, as a callback did:
-/// the cache kept nothing new, and memory grew. Now a lookup that reads holds no guard, whatever it
-/// reads: a filter, an index or a block.
+/// Regression: a `get` or a `get_with` on a slow device kept all memory that the process retired,
+/// as a callback did, so the cache kept nothing new, and memory grew. Now a lookup holds no guard
+/// during a read, whether of a filter, an index or a block.
 #[test]
 fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database() {
     let _alone = alone();
@@ -220,7 +222,7 @@ fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database()
             gate.stop_after(passes);
             let stopped = scope.spawn(|| own.get_with("a", <[u8]>::to_vec).unwrap());
             eventually(|| gate.is_waited_at());
-            // Other tests hold guards for moments: then again.
+            // Other tests hold guards for a moment, and then this is repeated.
             eventually(|| {
                 let mut kept = 0;
                 for n in (0..500).rev() {
@@ -243,8 +245,8 @@ fn misses(db: &Db) -> u64 {
     db.stats().tickers.get(Ticker::BlockCacheDataMiss)
 }
 
-/// `multi_get` called `AsRef` under its guard: a key that stood still there held all that the
-/// process gave up. Now it is called before.
+/// Regression: `multi_get` called `AsRef` under its guard, so a key that was suspended there held
+/// all memory that the process retired. Now `AsRef` is called before.
 #[test]
 fn keys_that_stand_still_hold_nothing() {
     struct Key<'a>(&'a Db, &'a Db);

@@ -47,7 +47,7 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
                         let durability = if sync { Durability::Sync } else { Durability::Buffered };
                         db.write_opt(batch, durability).unwrap();
                         acknowledged.store(n, Ordering::SeqCst);
-                        // What was acknowledged is visible to its writer.
+                        // An acknowledged write is visible to its writer.
                         assert_eq!(last_batch(&db.snapshot(), writer), n);
                     }
                 })
@@ -60,7 +60,7 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
                     break;
                 }
                 let told = [0, 1, 2, 3].map(|i: usize| acknowledged[i].load(Ordering::SeqCst));
-                // A killed process, reopened, now and then; a snapshot otherwise.
+                // Sometimes a killed process, reopened; otherwise a snapshot.
                 let image = look.is_multiple_of(8).then(|| open(&fs.kill()));
                 let snapshot = image.as_ref().unwrap_or(&db).snapshot();
                 for writer in 0..WRITERS {
@@ -98,7 +98,7 @@ fn hooked(mem: &MemFs, hook: impl Fn() + Send + Sync + 'static) -> Db {
     db
 }
 
-/// What was written before a panic is there, and the database can be opened again.
+/// Writes before a panic are found, and the database can be opened again.
 fn check_after_panic(db: Db, mem: &MemFs) {
     let error = db.put("later", "value").unwrap_err();
     let Error::ReadOnly(cause) = &error else { panic!("{error}") };
@@ -110,7 +110,7 @@ fn check_after_panic(db: Db, mem: &MemFs) {
     again.put("after", "value").unwrap();
 }
 
-/// The story: a program's own file system panicked in a write. The next write used the log and the
+/// Regression: a program's own file system panicked in a write. The next write used the log and the
 /// memtable as the panic had left them.
 #[test]
 fn a_write_that_panics_latches_the_database() {
@@ -121,8 +121,8 @@ fn a_write_that_panics_latches_the_database() {
     check_after_panic(db, &mem);
 }
 
-/// The story: the same, while one thread wrote for several. The others waited for their answer for
-/// ever.
+/// Regression: the same, while one thread wrote for several. The others waited for ever for their
+/// result.
 #[test]
 fn all_whose_writes_were_taken_hear_of_a_panic() {
     let mem = MemFs::new();
@@ -145,11 +145,12 @@ fn all_whose_writes_were_taken_hear_of_a_panic() {
     let first = write(0);
     first_writes.recv_timeout(Duration::from_secs(60)).unwrap();
     let others: Vec<_> = (1..=WRITERS).map(write).collect();
-    // Time to queue up. One that comes too late hears that the database is read-only.
+    // Time to queue up. A writer that comes too late gets the error that the database is read-only.
     thread::sleep(Duration::from_millis(50));
     go_on.send(()).unwrap();
     let heard = || answered.recv_timeout(Duration::from_secs(60)).expect("nobody waits for ever");
-    // One of the others led, and unwinds. The first was before the panic, but may answer later.
+    // One of the others led, and unwinds. The first write was before the panic, but may return
+    // later.
     let (written, failed): (Vec<_>, Vec<_>) =
         (0..WRITERS).map(|_| heard()).partition(Result::is_ok);
     assert_eq!(written.len(), 1);

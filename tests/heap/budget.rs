@@ -1,5 +1,5 @@
-//! The heap of a database at work, beside what it was declared to be: cache, memtables, the filters
-//! of the tables that are being written, and what compactions read ahead.
+//! The heap of a database at work, compared with its declared limits: cache, memtables, the filters
+//! of the tables that are being written, and the read-ahead of compactions.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,15 +9,16 @@ use maypole::{BlockCache, Compression, Db, WriteBatch};
 use super::{LIVE_BYTES, PEAK_BYTES, alone, key};
 
 const CACHE_BYTES: usize = 32 << 20;
-/// Just below what would lie in large pages, which the allocator does not see.
+/// Just below the size of large pages, which the allocator does not count.
 const MEMTABLE_BYTES: usize = 7 << 20;
-/// One that is written, two that may wait for their flush, and a flushed one that a lookup may
-/// still read. Without the last, the test failed on a machine that stopped the reading thread in
-/// the middle of a lookup.
+/// The active memtable, two that may wait for their flush, and a flushed one that a lookup may
+/// still read. Without the last one, the test failed on a machine that suspended the reading thread
+/// in the middle of a lookup.
 const MEMTABLES: usize = 4;
 const TABLE_BYTES: u64 = 4 << 20;
 const COMPACTION_THREADS: usize = 2;
-/// Of one compaction. When it was four times as much, and all memtables were full, the test failed.
+/// The read-ahead of one compaction. When it was four times as much, and all memtables were full,
+/// the test failed.
 const READ_AHEAD_BYTES: usize = 2 << 20;
 const KEYS: u64 = 350_000;
 const VALUE_BYTES: usize = 100;
@@ -82,7 +83,7 @@ fn peak_heap_of_a_database_that_writes_merges_and_reads_is_within_its_budget() {
          {MEMTABLE_BYTES}, filters being built {filters}, read ahead {read_ahead}): {:+.1} %",
         (peak as f64 / declared as f64 - 1.0) * 100.0
     );
-    // Else the budget was never used, and its bound would say nothing.
+    // Otherwise the budget was never used, and its bound would be meaningless.
     assert!(peak > declared / 2, "{peak} of {declared}");
     assert!(peak <= declared + declared / 20, "{peak} of {declared}");
     db.close().unwrap();

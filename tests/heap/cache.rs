@@ -1,4 +1,4 @@
-//! The heap holds what the cache is allowed, and little more.
+//! The heap holds the capacity of the cache, and little more.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicUsize;
@@ -27,7 +27,7 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
         db.wait_for_compaction().unwrap();
         db.close().unwrap();
     }
-    // What a database without tables holds: its memtable above all.
+    // The heap of a database without tables, mostly its memtable.
     let before = held_bytes();
     let empty_dir = tempfile::tempdir().unwrap();
     let empty = Db::builder(empty_dir.path()).memtable_bytes(MEMTABLE_BYTES).open().unwrap();
@@ -51,7 +51,7 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
                         if round % 64 == 0 {
                             // No load is under way.
                             meet.wait();
-                            // By one thread: measuring takes memory.
+                            // By one thread, because measuring takes memory.
                             if thread == 0 {
                                 held.fetch_max(held_bytes().saturating_sub(before), Relaxed);
                             }
@@ -63,8 +63,8 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
         });
         let held = held.into_inner() - empty_bytes;
         assert!(held <= capacity + capacity / 20, "{held} bytes held of {capacity}");
-        // A cache once emptied itself: evicted blocks left holes in its large pages, and the holes
-        // displaced more blocks.
+        // Regression: a cache emptied itself, because evicted blocks left holes in its large pages,
+        // and the holes displaced more blocks.
         assert!(cache.usage() > capacity / 8 * 7, "{} bytes used of {capacity}", cache.usage());
         db.close().unwrap();
     }
@@ -74,9 +74,9 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
 fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
     let _turn = alone();
     // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. (With tables of 1 MiB
-    // one filter is 50 KB: what a load displaces is on its way out for a moment, beside what it
-    // brought in.)
+    // one filter is 50 KB, and evicted memory coexists for a moment with what replaced it.)
     assert_bounded(300_000, 100, &[1 << 20, 8 << 20]);
-    // A cache that keeps its blocks in large pages, and blocks of other sizes: one entry or two.
+    // A cache that keeps its blocks in large pages, and blocks of other sizes, with one entry or
+    // two.
     assert_bounded(60_000, 2_500, &[64 << 20]);
 }

@@ -1,6 +1,6 @@
-//! Tables made by hand to take much memory or work. Each is opened, verified, scanned and asked.
-//! The size of the file bounds what that allocates and reads: `src/table/format/limits.rs` has the
-//! limits. One file, since all tables are forged by the builder at its head.
+//! Tables that are forged to take much memory or work. Each is opened, verified, scanned and
+//! queried. The size of the file bounds what that allocates and reads: `src/table/format/limits.rs`
+//! has the limits. One file, because all tables are forged by the builder at its head.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use maypole::{Error, Result};
 
 use super::{LIVE_BYTES, PEAK_BYTES, alone};
 
-/// Of memory, for each byte of the file: separators of 16 times its size, and what growing them by
-/// doubling takes beside. Range deletions need as much: each stands at up to 2 log n nodes of their
-/// tree.
+/// Bytes of memory for each byte of the file: separators of 16 times its size, and the overhead of
+/// growing them by doubling. Range deletions need as much, because each is at up to 2 log n nodes
+/// of their tree.
 const MEMORY_FACTOR: u64 = 48;
-/// Of memory, whatever the file: a megabyte of each kind of metadata, grown by doubling, and the
+/// Bytes of memory for any file: a megabyte of each kind of metadata, grown by doubling, and the
 /// blocks that a reader keeps and reads ahead.
 const MEMORY_BYTES: u64 = 8 << 20;
-/// How often a byte of the file is read at most, by everything below together.
+/// The most reads of a byte of the file, by everything below together.
 const READ_FACTOR: u64 = 8;
 
-/// A table being forged. Its checksums are of type 0, which is none.
+/// A table being forged. Its checksums have type 0, which is none.
 #[derive(Default)]
 struct Forged {
     bytes: Vec<u8>,
@@ -64,15 +64,15 @@ fn internal_key(user_key: &[u8], kind: u8) -> Vec<u8> {
     [user_key, &[kind, 0xff, 0, 0, 0, 0, 0, 0]].concat()
 }
 
-/// `count` entries behind one with a key of `long` bytes, each key that one and a number.
+/// `count` entries after one with a key of `long` bytes, each with that key plus a number.
 fn sharing(long: usize, count: u32, value: &[u8]) -> Vec<u8> {
     let mut out = entry(0, &vec![b'x'; long], value);
     (0..count).for_each(|i| out.extend(entry(long, &i.to_be_bytes(), value)));
     out
 }
 
-/// A ZSTD frame of `bytes` zeros: blocks of 128 KiB, four bytes each. In front of it their number,
-/// as the table format wants it.
+/// A ZSTD frame of `bytes` zeros: blocks of 128 KiB, four bytes each. The length of the content is
+/// in front of it, as the table format requires.
 fn zstd_zeros(bytes: u32) -> Vec<u8> {
     let mut out = varint(bytes.into());
     out.extend([0x28, 0xb5, 0x2f, 0xfd, 0xa0]);
@@ -133,7 +133,7 @@ impl Forged {
         self.bytes
     }
 
-    /// With one data block and a plain index for it.
+    /// A table with one data block and a plain index for it.
     fn finish_plainly(mut self) -> Vec<u8> {
         let entries = self.data();
         let index = self.block(&block(&entries));
@@ -141,7 +141,7 @@ impl Forged {
     }
 }
 
-/// The tables, and what they are.
+/// The tables, and their descriptions.
 fn tables() -> Vec<(&'static str, Vec<u8>)> {
     let mut tables = Vec::new();
     let plain = || {
@@ -263,7 +263,7 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
     forged.name("rocksdb.range_del", place);
     tables.push(("range deletions within each other", forged.finish_plainly()));
 
-    // Compression: a gigabyte from 32 KiB, and the mere claim of four.
+    // Compression: a gigabyte from 32 KiB, and a false claim of four.
     for name in [
         "rocksdb.range_del",
         "fullfilter.rocksdb.BuiltinBloomFilter",
@@ -299,7 +299,7 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
         tables.push(("data that claims 4 GiB", forged.finish(index)));
     }
 
-    // Entries of three bytes, all one key.
+    // Entries of three bytes, all with one key.
     let mut forged = plain();
     let mut entries = entry(0, &internal_key(b"key", 1), b"");
     (0..100_000).for_each(|_| entries.extend([11, 0, 0]));
@@ -309,7 +309,7 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
     tables
 }
 
-/// Everything a table can be asked; what it says is not the point.
+/// Runs every query of a table; the results do not matter.
 fn ask(fs: &dyn Fs) -> Result<()> {
     let reader = SstReader::open_in(fs, "t.sst")?;
     let verified = reader.verify().map(drop);

@@ -1,5 +1,5 @@
-//! The heap stays within its bounds: of a cache, of a whole database, of hostile tables. A program
-//! of its own, since it replaces the allocator. Its tests take turns.
+//! The heap stays within its bounds: those of a cache, of a whole database, of hostile tables. A
+//! program of its own, because it replaces the allocator. Its tests run one at a time.
 
 mod budget;
 mod cache;
@@ -13,10 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// The most that were live since it was last set.
+/// The most live bytes since it was last set.
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed on to the system's allocator as it came.
+// SAFETY: every call is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live_bytes = LIVE_BYTES.fetch_add(layout.size(), Relaxed) + layout.size();
@@ -35,13 +35,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One test at a time: they share the counters.
+/// One test at a time, because they share the counters.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of memory in mappings that were asked to be large pages (flag `hg` in
+/// Bytes of memory in mappings that requested large pages (flag `hg` in
 /// <https://man7.org/linux/man-pages/man5/proc_pid_smaps.5.html>): larger caches keep blocks there,
 /// and larger memtables their entries.
 fn large_page_bytes() -> usize {
@@ -57,7 +57,7 @@ fn large_page_bytes() -> usize {
     total
 }
 
-/// Spreads the numbers over all 64 bits, so that neighbours lie in different blocks.
+/// Spreads the numbers over all 64 bits, so that adjacent numbers are in different blocks.
 fn key(n: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());

@@ -1,5 +1,5 @@
-//! Planted bugs: mistakes that stores have made, or that this one could make, each put into a copy
-//! of the source alone. The test that must notice it is run by name, and must fail.
+//! Planted bugs: mistakes that stores have made, or that this one could make, each put separately
+//! into a copy of the source. The test that must detect it is run by name, and must fail.
 //!
 //! ```sh
 //! cargo test --test planted                                     # the list still fits the source
@@ -8,13 +8,13 @@
 //! MAYPOLE_PLANTED='sync|mark' cargo test --test planted -- --ignored --nocapture      # one of these
 //! ```
 //!
-//! A bug is a piece of text that stands once in one file, and what takes its place. So the list
-//! stops fitting loudly when the source moves on: adapt the text to the new source, and keep the
-//! mistake.
+//! A bug is a piece of text that occurs once in one file, and its replacement. When the source
+//! changes, the list fails: adapt the text to the new source, and keep the mistake.
 //!
-//! The copy has a target directory of its own: in one that it shared, cargo would take its programs
-//! for those of the source. So each bug costs one incremental build of the library and of one test
-//! program. The copy's command line is empty, but for the bugs that are in it (program `bin`).
+//! The copy has a target directory of its own, because in a shared one cargo would take its
+//! programs for those of the source. So each bug costs one incremental build of the library and of
+//! one test program. The copy's command-line program is empty, except for the bugs that are in it
+//! (program `bin`).
 
 mod bugs;
 
@@ -25,7 +25,7 @@ use std::time::Instant;
 
 use bugs::{BUGS, Bug};
 
-/// A test that takes longer hangs. The first build takes minutes.
+/// A test that takes longer is considered hung. The first build takes minutes.
 const TEST_SECONDS: &str = "180";
 const BUILD_SECONDS: &str = "1800";
 
@@ -33,11 +33,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What is not copied: builds, and packages of their own.
+/// What is not copied: builds, and separate packages.
 const LEFT_OUT: [&str; 4] = ["course", "fuzz", "peers", "target"];
 
-/// The files of the copy, relative to the root. The manifest names examples, tests include documents:
-/// where one of them is missing, nothing is built.
+/// The files of the copy, relative to the root. The manifest names examples, and tests include
+/// documents. If one of them is missing, nothing is built.
 fn sources() -> Vec<PathBuf> {
     let (mut files, mut dirs) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(dir) = dirs.pop() {
@@ -62,8 +62,8 @@ fn plant(bug: &Bug, source: &str) -> Result<String, String> {
     }
 }
 
-/// Whether the test that must notice the bug is there: the function in the file of its module, in
-/// the program that is to be run.
+/// Whether the test that must detect the bug exists: the function in the file of its module, in the
+/// program that is to be run.
 fn has_test(bug: &Bug) -> bool {
     let mut path: Vec<&str> = bug.test.split("::").collect();
     let declaration = format!("fn {}(", path.pop().unwrap());
@@ -102,7 +102,7 @@ fn every_planted_bug_still_fits_the_source_and_has_its_test() {
     assert!(BUGS.len() >= 24);
 }
 
-/// The copy of the source, and where its builds are kept.
+/// The copy of the source, and the directory of its builds.
 struct Copy {
     source: PathBuf,
     target: PathBuf,
@@ -123,13 +123,14 @@ impl Copy {
         copy
     }
 
-    /// The command line, or one of nothing: to build it for every bug of the library would take long.
+    /// The command-line program, or an empty one, because a build of it for every bug of the
+    /// library would take long.
     fn set_command_line(&self, is_whole: bool) {
         let main = "src/bin/maypole/main.rs";
         let whole = fs::read(root().join(main)).unwrap();
         let text = if is_whole { whole } else { b"//! Empty.\nfn main() {}\n".to_vec() };
         let path = self.source.join(main);
-        // Written anew, it would be built anew.
+        // If it were rewritten, it would be rebuilt.
         if fs::read(&path).unwrap() != text {
             fs::write(path, text).unwrap();
         }
@@ -172,11 +173,11 @@ impl Copy {
     }
 }
 
-/// What became of a test.
+/// The outcome of a test.
 enum Outcome {
     Passed,
     Failed,
-    /// It did not build, hung, or took the program with it.
+    /// It did not build, hung, or crashed the program.
     Other(String),
 }
 

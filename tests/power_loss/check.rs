@@ -1,4 +1,4 @@
-//! What an image must hold, and whether it does.
+//! What an image must contain, and whether it does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +12,12 @@ use super::writer::{CHECKPOINTS, DATABASE};
 /// Checkpoints looked at in one image, the newest first.
 const MOST_CHECKPOINTS: usize = 2;
 
-/// What was promised by some moment.
+/// The promises made up to some moment.
 #[derive(Debug, Clone, Default)]
 pub struct Demand {
     /// The last write of each stream that is durable.
     synced: Last,
-    /// Complete checkpoints, and what was acknowledged when they were begun.
+    /// Complete checkpoints, and the writes that were acknowledged when they were started.
     checkpoints: BTreeMap<u64, Last>,
     checkpoints_seen: u64,
 }
@@ -42,9 +42,9 @@ impl Demand {
 
 /// How an image breaks a promise.
 pub enum Finding {
-    /// A synced write is not there.
+    /// A synced write is missing.
     Lost(String),
-    /// What is there is no prefix of what was written.
+    /// The content is no prefix of the writes.
     Hole(String),
     /// It cannot be opened or read.
     Broken(String),
@@ -56,7 +56,7 @@ impl From<maypole::Error> for Finding {
     }
 }
 
-/// Checks the file system mounted at `root`; answers what it must hold from now on.
+/// Checks the file system mounted at `root`; returns what it must contain from now on.
 pub fn check(root: &Path, demand: &Demand) -> Result<Demand, Finding> {
     let mut survived = demand.clone();
     survived.synced = check_database(&root.join(DATABASE), &demand.synced)?;
@@ -91,7 +91,8 @@ fn check_database(dir: &Path, least: &Last) -> Result<Last, Finding> {
     Ok(last)
 }
 
-/// Whether the stream holds its first `number` writes, and nothing is missing that they had seen.
+/// Whether the stream contains its first `number` writes, and nothing is missing that they had
+/// seen.
 fn check_stream(
     db: &Db,
     stream: usize,

@@ -1,8 +1,8 @@
 //! Image files, loop devices and mounts.
 //!
-//! Nothing here needs to be undone by hand: the mounts live in a mount namespace of their own, the
-//! loop devices detach themselves when they are unmounted, and the outer image file has lost its
-//! name by the time it is used.
+//! Nothing here needs to be undone by hand: the mounts are in a mount namespace of their own, the
+//! loop devices are detached when they are unmounted, and the outer image file has no name by the
+//! time it is used.
 
 use std::fmt;
 use std::fs::{File, create_dir, create_dir_all};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 const OUTER_BYTES: u64 = 6 << 30;
 const DISK_BYTES: u64 = 400 << 20;
 
-/// What stands here outside is hidden from the test, and only from it.
+/// The content of this directory outside is hidden from the test, and only from it.
 const ROOT: &str = "/mnt";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl fmt::Display for FileSystem {
     }
 }
 
-/// What is missing to run at all.
+/// The missing prerequisites.
 pub fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("it needs root to mount".to_owned());
@@ -76,8 +76,8 @@ fn is_command(name: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(name).exists())
 }
 
-/// Runs what is appended to it in namespaces of its own: when this process ends, however it ends,
-/// all processes in there are killed and their mounts are gone.
+/// Runs the appended command in namespaces of its own. However this process ends, all processes in
+/// there are killed and their mounts are removed.
 pub fn in_own_namespaces() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork"]);
@@ -108,12 +108,12 @@ impl Outer {
         for dir in ["outer", "disk", "image", "incoming"] {
             create_dir(root.join(dir)).unwrap();
         }
-        // The only thing outside; without a name as soon as it is mounted.
+        // The only file outside, without a name as soon as it is mounted.
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(OUTER_BYTES).unwrap();
         let path = file.path();
         run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(path));
-        // What is deleted inside gives its space back outside.
+        // Space of files that are deleted inside is freed outside.
         let mount = Mount::new("xfs", "loop,discard", path, root.join("outer"));
         Outer { mount }
     }
@@ -129,7 +129,7 @@ pub fn disk_point() -> PathBuf {
 }
 
 /// A directory in memory for tables to ingest. On the disk, syncing them could make durable what
-/// the database forgot to.
+/// the database failed to sync.
 pub fn incoming() -> PathBuf {
     Path::new(ROOT).join("incoming")
 }
@@ -154,7 +154,7 @@ impl Mount {
     pub fn image(kind: FileSystem, image: &Path) -> Mount {
         let options = if kind == FileSystem::Xfs { "loop,nouuid" } else { "loop" };
         let mount = Mount::new(&kind.to_string(), options, image, Path::new(ROOT).join("image"));
-        // A kernel before 6.7 takes two btrfs of one identity for one.
+        // A kernel before 6.7 takes two btrfs file systems of one identity for one.
         let device = |path: &Path| path.metadata().unwrap().dev();
         assert_ne!(device(mount.path()), device(&disk_point()), "the disk, not its image");
         mount
@@ -168,7 +168,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // A panic may have left files open; the namespace's end unmounts.
+            // A panic may have left files open; the end of the namespace unmounts it.
             let _ = Command::new("umount").arg("--lazy").arg(&self.at).status();
         } else {
             run(Command::new("umount").arg(&self.at));
@@ -176,14 +176,14 @@ impl Drop for Mount {
     }
 }
 
-/// Makes `to` a file of the same extents as `from`, as of one moment.
+/// Makes `to` a file of the same extents as `from`, atomically.
 pub fn clone(from: &Path, to: &Path) {
     let _ = std::fs::remove_file(to);
     let (from, to) = (File::open(from).unwrap(), File::create_new(to).unwrap());
     rustix::fs::ioctl_ficlone(&to, &from).unwrap();
 }
 
-/// A directory that may be there already.
+/// Creates a directory that may already exist.
 pub fn make_dir(path: &Path) {
     create_dir_all(path).unwrap();
 }

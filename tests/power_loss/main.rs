@@ -9,18 +9,18 @@
 //!      └─ an image ── mounted: the file system replays its journal ──► opened, compared, verified
 //! ```
 //!
-//! Cloning the disk takes what its file system has submitted up to one moment and nothing else:
-//! what stands in the writer's page cache is lost, as in a power loss. In each image
+//! Cloning the disk copies what its file system has submitted up to one moment and nothing else:
+//! data in the writer's page cache is lost, as in a power loss. In each image
 //!
-//! * every write that was acknowledged as synced before the clone was begun is there, and so is
+//! * every write that was acknowledged as synced before the start of the clone exists, and so does
 //!   every checkpoint that was complete by then;
-//! * what is there is a prefix of what was written, without a hole, in each stream of writes and
-//!   across them ([`streams`]);
+//! * the content is a prefix of the writes, without a hole, in each stream of writes and across
+//!   them ([`streams`]);
 //! * `verify` finds nothing.
 //!
 //! The last image of a life becomes the disk of the next one, so recovery, and the power loss after
-//! it, is a part of most histories. What is not shown: a device that loses or reorders what it was
-//! sent and not yet asked to flush. The file system in memory does that (`tests/db/crash.rs`).
+//! it, is a part of most histories. Not covered: a device that loses or reorders writes that were
+//! not flushed. The file system in memory does that (`tests/db/crash.rs`).
 //!
 //! ```sh
 //! cargo test --release --test power_loss -- --ignored --nocapture                 # a minute
@@ -29,8 +29,8 @@
 //! ```
 //!
 //! All of it happens in namespaces of its own and on image files without a name: whatever ends the
-//! test, also SIGKILL, the kernel unmounts, detaches the loop devices and frees the space.
-//! Namespaces, loop devices and FICLONE are Linux'.
+//! test, even SIGKILL, the kernel unmounts, detaches the loop devices and frees the space.
+//! Namespaces, loop devices and FICLONE are features of Linux.
 
 #![cfg(target_os = "linux")]
 
@@ -64,13 +64,13 @@ const INSIDE: &str = "MAYPOLE_POWER_LOSS_INSIDE";
 const WRITER: &str = "MAYPOLE_POWER_LOSS_WRITER";
 
 const IMAGES_A_LIFE: u64 = 5;
-/// After so many lives the disk is made anew, so that creation is hit too.
+/// After this number of lives a new disk is made, so that creation is hit too.
 const LIVES_A_DISK: u64 = 4;
 /// The first image of a life falls into creation or recovery.
 const FIRST_WAIT_MILLIS: u64 = 40;
 const LONGEST_WAIT_MILLIS: u64 = 200;
-/// What the writer has just said when a disk is cloned, or nothing in particular. Right behind a
-/// promise is where a broken one shows: the next sync of another thread would keep it.
+/// What the writer has just printed when a disk is cloned, or nothing in particular. A broken
+/// promise shows right after it was made, because the next sync of another thread would fulfill it.
 const MOMENTS: [Option<&str>; 9] = [
     None,
     None,
@@ -105,7 +105,7 @@ fn number_of(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable}: \"{value}\" is not a number")))
 }
 
-/// Not a test of its own: what happens in the namespaces.
+/// Not a test of its own: the part that runs in the namespaces.
 #[test]
 #[ignore = "the other half of another test, which starts it"]
 fn inside() {
@@ -139,15 +139,15 @@ fn write_until_killed() {
     }
 }
 
-/// What a writer has said so far.
+/// The output of a writer so far.
 #[derive(Default)]
 struct Said {
     demand: Demand,
-    /// How often it did what.
+    /// How often it did each kind of work.
     done: BTreeMap<String, u64>,
 }
 
-/// A writer that runs, and the thread that listens to it.
+/// A running writer, and the thread that reads its output.
 struct Writer {
     process: Child,
     said: Arc<(Mutex<Said>, Condvar)>,
@@ -156,7 +156,7 @@ struct Writer {
 
 impl Writer {
     fn start(seed: u64, demand: Demand) -> Writer {
-        // The kernel's name for this program: what is mounted may hide its path.
+        // The kernel's name for this program, because a mount may hide its path.
         let mut process = Command::new("/proc/self/exe")
             .args(["--exact", "write_until_killed", "--ignored", "--nocapture"])
             .env(WRITER, seed.to_string())
@@ -178,12 +178,12 @@ impl Writer {
         Writer { process, said, listener }
     }
 
-    /// What was promised so far.
+    /// The promises so far.
     fn demand(&self) -> Demand {
         self.said.0.lock().unwrap().demand.clone()
     }
 
-    /// Stops the process right after it said `word`; answers whether it did so in time.
+    /// Stops the process right after it printed `word`; returns whether it did so in time.
     fn stop_after(&self, word: &str) -> bool {
         let stops = |said: &Said| said.done.get(STOPS).copied();
         let before = stops(&self.said.0.lock().unwrap());
@@ -195,14 +195,14 @@ impl Writer {
         let wanted = writer::wanted(&disks::incoming());
         std::fs::write(&wanted, word).unwrap();
         if !wait(LONGEST_WAIT_FOR_A_WORD) {
-            // Who takes the file away decides.
+            // The process that removes the file decides.
             if std::fs::remove_file(&wanted).is_ok() {
                 return false;
             }
             assert!(wait(Duration::from_secs(60)), "the writer is silent");
         }
         let status = waitpid(Some(Pid::from_child(&self.process)), WaitOptions::UNTRACED);
-        assert!(status.unwrap().unwrap().1.stopped(), "the writer ended by itself");
+        assert!(status.unwrap().unwrap().1.stopped(), "the writer ended on its own");
         true
     }
 
@@ -210,9 +210,9 @@ impl Writer {
         kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
     }
 
-    /// Kills it; answers how often it did what.
+    /// Kills it; returns how often it did each kind of work.
     fn kill(mut self) -> BTreeMap<String, u64> {
-        assert!(self.process.try_wait().unwrap().is_none(), "the writer ended by itself");
+        assert!(self.process.try_wait().unwrap().is_none(), "the writer ended on its own");
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.listener.join().unwrap();
@@ -222,7 +222,7 @@ impl Writer {
 
 impl Said {
     fn hear(&mut self, line: &str) {
-        // The test harness speaks on the same pipe.
+        // The test harness writes to the same pipe.
         let Some(words) = line.strip_prefix(writer::MARK) else { return };
         let (what, rest) = words.split_once(' ').unwrap();
         let numbers = || rest.split(' ').map(|word| word.parse::<u64>().unwrap());
@@ -288,8 +288,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// One life of a writer. The last image takes the place of `disk`; answers what it must hold
-    /// from now on, or nothing when that image is no disk to go on with, or there are enough.
+    /// One life of a writer. The last image replaces `disk`; returns what it must contain from now
+    /// on, or nothing if that image cannot be used as a disk, or if there are enough.
     fn live(&mut self, disk: &Path, demand: Demand, enough: u64) -> Option<Demand> {
         if self.images >= enough {
             return None;
@@ -320,7 +320,7 @@ impl<'a> Trial<'a> {
         survived
     }
 
-    /// Mounts the image and looks whether it holds what it must.
+    /// Mounts the image and checks its content.
     fn judge(&mut self, image: &Path, demand: Demand) -> Option<Demand> {
         let untouched = self.outer.file("untouched");
         disks::clone(image, &untouched);
@@ -346,7 +346,7 @@ impl<'a> Trial<'a> {
         None
     }
 
-    /// Copies what an image holds to where it outlives this test.
+    /// Copies the content of an image to a place that outlives this test.
     fn keep(&self, image: &Path) -> PathBuf {
         let name = format!("maypole-power-loss-{}-{}", self.file_system, self.seed);
         let kept = std::env::temp_dir().join(name);

@@ -1,8 +1,8 @@
-//! Several histories at once, one for each thread that writes, and what each knew of the others.
+//! Several histories at once, one for each writing thread, and what each knew of the others.
 //!
 //! Thread `s` writes the [`history`](super::history) under the prefix `s` + its number. Every write
-//! carries under the key `seen` which write of each stream was acknowledged when it began: those
-//! came before it, so where it survives they must survive too.
+//! stores under the key `seen` which write of each stream was acknowledged when it began. Those
+//! writes came before it, so if it survives they must survive too.
 
 use maypole::Db;
 
@@ -19,7 +19,7 @@ pub fn seen_key(stream: usize) -> String {
     format!("{}seen", prefix(stream))
 }
 
-/// Numbers as a line of words, and back.
+/// Conversion of numbers to a line of words, and back.
 pub fn to_words(last: &Last) -> String {
     last.map(|n| n.to_string()).join(" ")
 }
@@ -29,7 +29,7 @@ pub fn from_words(words: &str) -> Option<Last> {
     numbers.try_into().ok()
 }
 
-/// The last write of a stream that the database holds; 0 without any.
+/// The last write of a stream in the database; 0 if there is none.
 pub fn last_of(db: &Db, stream: usize) -> maypole::Result<u64> {
     let value = db.get(format!("{}number", prefix(stream)))?;
     Ok(value.map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap()))

@@ -1,7 +1,7 @@
-//! The writer: some threads that write, one that flushes, compacts, checkpoints and persists, life
-//! after life, until it is killed.
+//! The writer: some threads that write, and one that flushes, compacts, checkpoints and persists,
+//! in one life after another, until it is killed.
 //!
-//! It says on standard output, each on a line behind [`MARK`]:
+//! It prints to standard output, each on a line after [`MARK`]:
 //!
 //! ```text
 //! synced A B C            the first A, B, C writes of the streams survive a power loss from now on
@@ -9,8 +9,8 @@
 //! <what> N                N more of it were done; for the report
 //! ```
 //!
-//! When the file [`wanted`] holds the first word of what it says, it takes the file away, says
-//! [`STOPS`] and stops itself, until it is told to go on.
+//! When the file [`wanted`] contains the first word of a line, the writer removes the file, prints
+//! [`STOPS`] and stops itself until SIGCONT.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -35,11 +35,11 @@ pub const STOPS: &str = "stops";
 pub const DATABASE: &str = "db";
 pub const CHECKPOINTS: &str = "checkpoints";
 
-/// A life ends after so many writes at most.
+/// The most writes of a life.
 const MOST_WRITES: u64 = 4000;
 const INGESTED_PERMILLE: u64 = 2;
 
-/// A line on standard output, and a stop if that was what is waited for.
+/// Prints a line on standard output, and stops if the parent waits for that line.
 fn say(incoming: &Path, line: &str) {
     // One write, so that threads do not mix their lines.
     let print = |line: &str| {
@@ -61,7 +61,7 @@ pub fn wanted(incoming: &Path) -> PathBuf {
 
 /// Writes to the disk mounted at `root`; tables to ingest are made in `incoming`.
 pub fn run(root: &Path, incoming: &Path, seed: u64) {
-    // The harness may have begun a line.
+    // The harness may have started a line.
     println!();
     make_dir(&root.join(CHECKPOINTS));
     let mut rng = StdRng::seed_from_u64(seed);
@@ -73,7 +73,8 @@ pub fn run(root: &Path, incoming: &Path, seed: u64) {
 struct Life<'a> {
     db: Db,
     incoming: &'a Path,
-    /// Where few writes are durable, one that only seems so is not made so by the next.
+    /// If few writes are durable, one that is wrongly reported as durable is not made durable by
+    /// the next.
     durable_permille: u64,
     /// The last write of each stream that was acknowledged.
     acknowledged: [AtomicU64; STREAMS],
@@ -138,7 +139,7 @@ impl Life<'_> {
             if self.is_over() {
                 return;
             }
-            // All of these come before it.
+            // All of these precede it.
             let mut seen = self.acknowledged();
             let chance = rng.random_range(0..1000);
             let is_durable = chance < self.durable_permille;
@@ -170,8 +171,8 @@ impl Life<'_> {
         let path = self.incoming.join(format!("{stream}.sst"));
         let mut writer = SstWriter::create(&path, TableOptions::default()).unwrap();
         let key = |key: &str| format!("{}{key}", prefix(stream));
-        // The last change of a key counts. A range comes before what is put into it; a table's
-        // ranges hide nothing of the table.
+        // The last change of a key counts. A range precedes the puts into it; a table's ranges hide
+        // nothing of the table.
         let mut entries = BTreeMap::from([(seen_key(stream), Some(to_words(seen)))]);
         for change in changes(n) {
             match change {
@@ -192,7 +193,7 @@ impl Life<'_> {
         self.db.ingest(&[&path]).unwrap();
     }
 
-    /// All that is not writing.
+    /// Everything except writing.
     fn keep_house(&self, checkpoints: &Path, mut rng: StdRng) {
         let mut counted = self.tickers();
         while !self.is_over() {
@@ -231,7 +232,7 @@ impl Life<'_> {
     }
 }
 
-/// A number that no directory has.
+/// A number that no directory has yet.
 fn next_checkpoint(dir: &Path) -> u64 {
     let names = std::fs::read_dir(dir).unwrap();
     let numbers = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());

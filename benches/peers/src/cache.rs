@@ -1,9 +1,11 @@
-//! What a block cache keeps for lookups that prefer some keys, alone and with a scan beside them.
+//! The hit rate of a block cache for lookups that prefer some keys, alone and with a concurrent
+//! scan.
 //!
-//! The lookups ask present keys, rank r with probability proportional to 1 / r^0.99. Every thousand
-//! lookups a scan goes on for [`SCANNED`] entries, from the first key to the last and again from the
-//! first. It is the same thread: so the counts depend on the order of the work, not on the machine.
-//! The answer is the part of the lookups that read no block of any kind.
+//! The lookups are of present keys, rank r with probability proportional to 1 / r^0.99. Every
+//! thousand lookups a scan continues for [`SCANNED`] entries, from the first key to the last and
+//! then from the first again. It runs in the same thread, so that the counts depend on the order of
+//! the work and not on the machine. The result is the share of lookups that read no block of any
+//! kind.
 //!
 //! Filters and indexes are in the cache in all engines (RocksDB: `cache_index_and_filter_blocks`).
 
@@ -16,12 +18,12 @@ use crate::{Options, read};
 pub const WORKLOADS: &[&str] = &["zipf", "zipf+scan", "zipf+scan-past-the-cache"];
 
 const EXPONENT: f64 = 0.99;
-/// Lookups between two pieces of the scan.
+/// Lookups between two parts of the scan.
 const LOOKUPS: u64 = 1000;
-/// Entries of a piece: as many blocks as half the lookups, at about thirty entries a block.
+/// Entries of a part: as many blocks as half the lookups, at about thirty entries a block.
 const SCANNED: u64 = 15_000;
 
-/// Runs one workload; answers the percentage of lookups that read no block.
+/// Runs one workload; returns the percentage of lookups that read no block.
 pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
     let fills_cache = match workload {
         "zipf" => None,
@@ -56,7 +58,7 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
     Ok(100.0 * (1.0 - reads as f64 / asked as f64))
 }
 
-/// Measures the workloads that are wanted, and prints a table.
+/// Measures the requested workloads, and prints a table.
 pub fn compare(options: &Options) -> Result<()> {
     let mut options = options.clone();
     options.charge_metadata = true;

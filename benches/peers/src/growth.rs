@@ -1,5 +1,6 @@
-//! How lookups grow with the tree: present and absent keys at several sizes, everything in the
-//! cache, and beside each the cost of one dependent load from as much memory as the filters take.
+//! How the time of lookups grows with the tree: present and absent keys at several sizes,
+//! everything in the cache, and for each size the cost of one dependent load from as much memory as
+//! the filters take.
 
 use clap::Args;
 
@@ -7,7 +8,7 @@ use crate::engine::Result;
 use crate::memory::Memory;
 use crate::{Options, median, read};
 
-/// What is asked at each size.
+/// The workloads at each size.
 const WORKLOADS: [&str; 4] =
     ["readrandom", "readmissing", "readrandom-isolated", "readmissing-isolated"];
 
@@ -31,7 +32,7 @@ impl Growth {
             let mut options = self.options.clone();
             options.entries = size * 1_000_000;
             let entry_bytes = options.key_bytes + options.value_bytes;
-            // Blocks in a cache carry more than their entries.
+            // Blocks in a cache take more than their entries.
             let data_mb = (options.entries as usize * (entry_bytes + 60)) >> 20;
             options.cache_mb = options.cache_mb.max(data_mb + data_mb / 4);
             let filter_bytes = options.entries as usize * 10 / 8;

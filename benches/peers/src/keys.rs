@@ -13,7 +13,7 @@ use crate::engine::Result;
 pub const MOST_BYTES: usize = 32;
 /// Bytes of the digits that tell keys apart: the shortest key.
 pub const DIGITS: usize = 16;
-/// Keys that `multi_get` asks for together.
+/// Keys of one `multi_get`.
 pub const TOGETHER: usize = 64;
 
 /// A bijection of 64-bit numbers: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -49,22 +49,23 @@ impl AsRef<[u8]> for Key {
 pub struct Keys(pub usize);
 
 impl Keys {
-    /// Key number `n`. Numbers below the entries loaded are present; those above lie between them.
+    /// Key number `n`. Keys of numbers below the number of entries are present; the others sort
+    /// between them.
     pub fn key(self, n: u64) -> Key {
         self.of_mixed(mix(n + 1))
     }
 
-    /// The key of a number that is mixed already: keys are in the order of these.
+    /// The key of a mixed number. Keys are in the order of these numbers.
     pub fn of_mixed(self, mixed: u64) -> Key {
         let mut key = Key { bytes: *b"user0000000000000000000000000000", len: self.0 };
         key.bytes[self.0 - DIGITS..self.0].copy_from_slice(&hex(mixed));
         key
     }
 
-    /// Random ones of the `count` keys from number `first` on. They must be made before any of them
-    /// is asked for: a lookup of a key that was just written waits until the pieces in which it was
-    /// written have left for the processor's cache. They leave in order. So it would wait for the
-    /// lookup before it, and no two would overlap.
+    /// Random ones of the `count` keys from number `first` on. They must be made before the first
+    /// lookup: a lookup of a key that was just written waits until the stores of its parts have
+    /// reached the processor's cache. Stores complete in order, so each lookup would wait for the
+    /// one before it, and no two would overlap.
     pub fn random(
         self,
         first: u64,
@@ -86,14 +87,14 @@ impl Keys {
     }
 }
 
-/// Sixteen digits at once: a key must cost little beside its lookup.
+/// Sixteen digits at once, because a key must cost little compared with its lookup.
 fn hex(number: u64) -> [u8; DIGITS] {
     let digits = |half: u32| {
         let mut x = u64::from(half);
         x = (x | x << 16) & 0x0000_ffff_0000_ffff;
         x = (x | x << 8) & 0x00ff_00ff_00ff_00ff;
         x = (x | x << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-        // One in every byte above 9, whose digit is a letter.
+        // 1 in every byte above 9, whose digit is a letter.
         let letters = (x + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
         (x + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
     };
@@ -127,8 +128,8 @@ impl Values {
     }
 }
 
-/// Keys in ascending order with their values: one part of `parts` of all, spread over the whole
-/// range.
+/// Keys in ascending order with their values: one of `parts` parts of all keys, spread over the
+/// whole range.
 pub struct Run {
     keys: Keys,
     values: Values,
@@ -171,7 +172,7 @@ impl Numbers {
         ((u128::from(mix(self.0)) * u128::from(bound)) >> 64) as u64
     }
 
-    /// From 0 up to before 1.
+    /// A number from 0 to before 1.
     pub fn fraction(&mut self) -> f64 {
         self.below(1 << 53) as f64 / (1_u64 << 53) as f64
     }
@@ -245,7 +246,7 @@ mod tests {
         let sum = |n: u64| (1..=n).map(|rank| (rank as f64).powf(-exponent)).sum::<f64>();
         let expected = sum(ranks / 100) / sum(ranks);
         let found = hot as f64 / asked as f64;
-        assert!((found / expected - 1.0).abs() < 0.02, "{found} beside {expected}");
+        assert!((found / expected - 1.0).abs() < 0.02, "{found}, expected {expected}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The cost of memory itself: loads that wait for each other. No lookup can be faster than the
-//! loads it has to wait for, and two threads cannot gain more than these do.
+//! loads for which it has to wait, and two threads of lookups cannot gain more than two threads of
+//! loads.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -14,18 +15,18 @@ impl Memory {
         Memory((0..(bytes / 4).max(1) as u64).map(|i| mix(i) as u32).collect())
     }
 
-    /// So many loads from the place `at` on, the first of which has the number `first`; where the next
-    /// one would begin.
+    /// Makes `loads` loads from the position `at` on, the first of which has the number `first`;
+    /// returns the position of the next one.
     pub fn follow(&self, mut at: u32, first: u64, loads: u64) -> u32 {
         for i in first..first + loads {
-            // Where to load from depends on what was loaded; the counter breaks cycles.
+            // The position depends on the loaded value; the counter breaks cycles.
             let place = (u64::from(at) * self.0.len() as u64) >> 32;
             at = self.0[place as usize] ^ i as u32;
         }
         at
     }
 
-    /// Nanoseconds a load, of so many on each thread.
+    /// Nanoseconds a load, of `loads` loads on each of `threads` threads.
     pub fn load_ns(&self, threads: u64, loads: u64, seed: u64) -> f64 {
         let start = Instant::now();
         std::thread::scope(|scope| {

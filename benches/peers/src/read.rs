@@ -1,10 +1,10 @@
-//! The read workloads, and the parent that asks the engines for them in turn.
+//! The read workloads, and the parent process that makes the engines run them in turn.
 //!
-//! Every engine gets its tree the same way: sorted runs (`--runs`) that together hold each key
-//! once. The first is ingested, built as tables by the engine's own writer, and stands in the last
-//! level. Each further run goes through the memtable, large enough to take all of it, and is flushed
-//! to one table of level 0; three of these start no compaction in any of the engines. (fjall may cut
-//! a run into several tables.)
+//! Every engine builds its tree in the same way: from sorted runs (`--runs`) that together hold
+//! each key once. The first is built as tables by the engine's own writer, and ingested into the
+//! last level. Each further run goes through the memtable, large enough to take all of it, and is
+//! flushed to one table of level 0; three of these start no compaction in any of the engines.
+//! (fjall may cut a run into several tables.)
 
 use std::fmt;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, cache, median};
 
-/// Large enough that no cache holds a part worth mentioning.
+/// Large enough that the processor's caches hold only a small part.
 const MEMORY_BYTES: usize = 256 << 20;
 
 /// db_bench's names where it has one. Those with `+l0` come last: three tables in level 0 are
@@ -41,15 +41,15 @@ pub const IN_MEMORY: &[&str] = &[
     "seekrandom+l0",
 ];
 
-/// Each round begins with files of which the system's cache holds nothing.
+/// Workloads whose rounds start with no file in the system's cache.
 pub const FROM_THE_DEVICE: &[&str] =
     &["readrandom-device", "readmissing-device", "multireadrandom-device", "readseq-device"];
 /// A read of the device takes fifty times as long as one of the system's cache. A round must also
 /// end before it has read a good part of the files, which are in the cache then.
 const DEVICE_SHARE: u64 = 50;
 
-/// Runs one workload; answers nanoseconds an operation, and a percentage for those of [`cache`].
-/// Keys are made before the time begins.
+/// Runs one workload; returns nanoseconds an operation, and a percentage for those of [`cache`].
+/// Keys are made before the measurement.
 pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
     let name = workload.strip_suffix("+l0").unwrap_or(workload);
     let (entries, keys) = (options.entries, options.keys());
@@ -114,7 +114,7 @@ pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Option
     }
 }
 
-/// Nanoseconds an operation. `work` answers how many it did.
+/// Nanoseconds an operation. `work` returns the number of operations.
 fn timed(work: impl FnOnce() -> Result<u64>) -> Result<f64> {
     let start = Instant::now();
     let operations = work()?;
@@ -188,8 +188,8 @@ fn add_3_l0_files(engine: &dyn Engine, options: &Options) -> Result<u64> {
     Ok(3 * each)
 }
 
-/// What a fresh tree reads once: filters, indexes, blocks. First in random order, as far as blocks
-/// hold eight entries, so that neighbours are no neighbours in memory; then the rest.
+/// Loads what a fresh tree reads once: filters, indexes, blocks. First in random order, assuming
+/// eight entries a block, so that adjacent blocks are not adjacent in memory; then the rest.
 fn warm_up(engine: &dyn Engine, options: &Options) -> Result<()> {
     for n in 0..options.entries / 8 {
         black_box(engine.get(&options.keys().key(n))?);
@@ -198,12 +198,12 @@ fn warm_up(engine: &dyn Engine, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Asks the system to drop what its cache holds of the files in `dir`.
+/// Evicts the files in `dir` from the system's cache.
 fn forget_files(dir: &Path) -> Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let file = File::open(entry?.path())?;
         if file.metadata()?.is_file() {
-            // Pages that are still to be written cannot be dropped.
+            // Pages that are not written yet cannot be evicted.
             file.sync_all()?;
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
         }
@@ -241,7 +241,8 @@ impl fmt::Display for Row {
         for rounds in &self.rounds {
             write!(f, "{:>12.1}", median(rounds.clone()))?;
         }
-        // The ratio of each round, then its median: what slows a round slows all engines in it.
+        // The median of the ratios of each round, because what slows a round slows all engines in
+        // it.
         for rounds in &self.rounds[1..] {
             let ratios = rounds.iter().zip(&self.rounds[0]).map(|(own, base)| own / base);
             write!(f, "{:>18.3}", median(ratios.collect()))?;
@@ -250,9 +251,9 @@ impl fmt::Display for Row {
     }
 }
 
-/// Measures those of `workloads` that are wanted, and prints a table.
+/// Measures the requested ones of `workloads`, and prints a table.
 pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
-    // Three more tables in level 0 would be too many beside those that are kept there.
+    // Three more tables in level 0 would be too many in addition to those that are kept there.
     let possible = |workload: &&str| !(options.keeps_runs() && workload.ends_with("+l0"));
     let wanted = workloads.iter().copied().filter(possible);
     let wanted: Vec<&'static str> = wanted.filter(|workload| options.wants(workload)).collect();
@@ -268,7 +269,7 @@ pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
     Ok(())
 }
 
-/// Prints a table whose figures have this unit.
+/// Prints a table of figures in this unit.
 pub fn print(options: &Options, unit: &str, rows: &[Row]) {
     print!("{unit:<24}");
     options.engines.iter().for_each(|kind| print!("{:>12}", kind.name()));
@@ -288,7 +289,7 @@ pub fn measure(options: &Options, workloads: &[&'static str]) -> Result<Vec<Row>
     for engines in options.engines.chunks(together) {
         let mut options = options.clone();
         if options.keeps_runs() {
-            // Takes a run whole, with what an entry needs beside its bytes in any of the engines.
+            // Holds a whole run, including the overhead of an entry in any of the engines.
             let run_bytes = options.entries as usize / options.runs as usize
                 * (options.key_bytes + options.value_bytes + 60);
             options.memtable_mb = (run_bytes >> 20) + 16;
@@ -317,7 +318,7 @@ pub fn measure(options: &Options, workloads: &[&'static str]) -> Result<Vec<Row>
             }
             eprintln!("{}", row.workload);
             row.rounds.resize(first + servers.len(), Vec::new());
-            // One more than asked for: the first warms up.
+            // One round more than requested, because the first one is the warm-up.
             for round in 0..=options.rounds as u64 {
                 for (server, rounds) in servers.iter_mut().zip(&mut row.rounds[first..]) {
                     let ns = server.ask(row.workload, round + 1)?;

@@ -1,4 +1,4 @@
-//! An engine in a process of its own, seen from both sides: a line in, a line out.
+//! An engine in a process of its own, and the parent's handle of it: a line in, a line out.
 //!
 //! ```text
 //! in   WORKLOAD SEED
@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::engine::{Kind, Result};
 use crate::{Options, read, threads, write};
 
-/// The process's own side.
+/// The side of the process.
 pub fn serve(kind: Kind, options: &Options) -> Result<()> {
     let dir: PathBuf = options.dir.clone().ok_or("serve needs --dir")?;
     let engine = kind.open(&dir, options)?;
@@ -35,7 +35,7 @@ pub fn serve(kind: Kind, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The side of whoever asks.
+/// The side of the parent.
 pub struct Server {
     pub kind: Kind,
     child: Child,
@@ -59,7 +59,7 @@ impl Server {
         Ok(Server { kind, child, input, output })
     }
 
-    /// Has one workload run; answers nanoseconds an operation.
+    /// Runs one workload; returns nanoseconds an operation.
     pub fn ask(&mut self, workload: &str, seed: u64) -> Result<f64> {
         Ok(self.ask_all(workload, seed)?[0])
     }
@@ -82,18 +82,19 @@ impl Server {
         line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
     }
 
-    /// Bytes of the pages the process has made dirty so far: a log written through memory counts.
+    /// Bytes of the pages that the process has made dirty so far, including a log that is written
+    /// through memory.
     pub fn written_bytes(&self) -> Option<u64> {
         let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()?;
         let line = io.lines().find(|line| line.starts_with("write_bytes:"))?;
         line.split_whitespace().nth(1)?.parse().ok()
     }
 
-    /// Processor time of all its threads so far, in the system's and in its own code.
+    /// Processor time of all its threads so far, in user and in system mode.
     pub fn processor_seconds(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // After the name, which ends at the last parenthesis, utime and stime are 12th and 13th
-        // (proc(5)).
+        // After the name, which ends at the last parenthesis, utime and stime are the 12th and 13th
+        // fields (proc(5)).
         let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1.split_whitespace();
         let ticks: Vec<u64> =
             fields.skip(11).take(2).map(str::parse).collect::<std::result::Result<_, _>>()?;

@@ -1,5 +1,5 @@
-//! What a second reader thread gains, held against what a second thread of pure loads from memory
-//! gains: the share of it that the engine does not lose to lines that its threads share.
+//! The gain of a second reader thread, compared with that of a second thread of pure loads from
+//! memory: the share that the engine does not lose to cache lines that its threads share.
 //!
 //! ```text
 //! cycle     memory-1  get-1  memory-2  get-2     a slice each; every second cycle backwards
@@ -7,9 +7,9 @@
 //! printed   medians of all cycles, and the median of the cycles' get gain / memory gain
 //! ```
 //!
-//! Slices are short, so that what the machine does to one of a cycle it does to its neighbours, and
-//! many. The memory is as large as the tree's keys and values, and each load waits for the one
-//! before, as a lookup's do.
+//! Slices are short, so that a disturbance of the machine affects all slices of a cycle, and there
+//! are many. The memory is as large as the tree's keys and values, and each load waits for the one
+//! before, as those of a lookup do.
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
@@ -21,10 +21,10 @@ use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, median};
 
-/// Operations between two looks at the clock.
+/// Operations between two readings of the clock.
 const STEP: u64 = TOGETHER as u64;
 
-/// What [`run`] answers, in its order.
+/// The figures that [`run`] returns, in order.
 const FIGURES: [&str; 7] =
     ["get-1 ns", "get-2 ns", "load-1 ns", "load-2 ns", "get gain", "load gain", "get / load"];
 
@@ -47,7 +47,7 @@ pub fn compare(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// All cycles; answers the medians of [`FIGURES`].
+/// Runs all cycles; returns the medians of [`FIGURES`].
 pub fn run(engine: &Arc<dyn Engine>, options: &Options) -> Result<Vec<f64>> {
     let memory = Memory::new(options.entries as usize * (options.key_bytes + options.value_bytes));
     let load = |seed: u64, step: u64| -> Result<u64> {
@@ -92,8 +92,8 @@ pub fn run(engine: &Arc<dyn Engine>, options: &Options) -> Result<Vec<f64>> {
     Ok((0..FIGURES.len()).map(|i| median(cycles.iter().map(|cycle| cycle[i]).collect())).collect())
 }
 
-/// Lets so many threads do steps of operations for a while; nanoseconds an operation, of all
-/// threads together.
+/// Runs steps of operations in `threads` threads for a while; returns nanoseconds an operation, of
+/// all threads together.
 fn ns_an_operation(
     threads: u64,
     slice: Duration,

@@ -1,5 +1,4 @@
-//! The write workloads: each engine fills a tree of its own, from nothing; and reads beside a
-//! writer.
+//! The write workloads: each engine fills an empty tree. Also reads during writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,12 +13,12 @@ use crate::server::Server;
 use crate::{Options, median};
 
 const WORKLOADS: &[&str] = &["fillseq", "fillrandom", "overwrite", "fillsync-2-threads"];
-/// As many threads as the name says, each with its share of the entries.
+/// The workloads of several threads, each with its share of the entries. The name has the number of
+/// threads.
 const FROM_THREADS: &[&str] =
     &["fillrandom-2-threads", "fillrandom-4-threads", "fillrandom-8-threads"];
 
-/// Runs one workload; answers nanoseconds an operation first, or `None` when it is no write
-/// workload.
+/// Runs one workload; returns nanoseconds an operation first, or `None` if it is no write workload.
 pub fn run(
     engine: &Arc<dyn Engine>,
     workload: &str,
@@ -91,18 +90,18 @@ pub fn run(
     Ok(Some(vec![start.elapsed().as_nanos() as f64 / operations as f64]))
 }
 
-/// For nanoseconds up to ten minutes.
+/// A histogram of nanoseconds up to ten minutes.
 fn latencies() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_max(600_000_000_000, 3)?)
 }
 
-/// p50, p99, p99.9 and most.
+/// p50, p99, p99.9 and the maximum.
 fn quantiles(latency: &Histogram<u64>) -> [f64; 4] {
     [0.5, 0.99, 0.999, 1.0].map(|q| latency.value_at_quantile(q) as f64)
 }
 
-/// Random keys from several threads. Answers nanoseconds an operation, of all threads together; then
-/// how long a write took: p50, p99, p99.9 and most.
+/// Writes random keys from several threads. Returns nanoseconds an operation, of all threads
+/// together; then the latency of a write: p50, p99, p99.9 and the maximum.
 fn fill_from_threads(
     engine: &Arc<dyn Engine>,
     workload: &str,
@@ -137,8 +136,8 @@ fn fill_from_threads(
     Ok([&[ns], &quantiles(&latency)[..]].concat())
 }
 
-/// One thread overwrites random keys, one looks random keys up. Answers the readers' nanoseconds:
-/// mean, p50, p99, p99.9 and most; then the writes a second.
+/// One thread overwrites random keys, one looks up random keys. Returns the nanoseconds of a
+/// lookup: mean, p50, p99, p99.9 and the maximum; then the writes a second.
 fn read_while_writing(engine: &Arc<dyn Engine>, seed: u64, options: &Options) -> Result<Vec<f64>> {
     let (entries, keys) = (options.entries, options.keys());
     let time = Duration::from_secs(options.seconds);
@@ -232,7 +231,7 @@ fn fill(workload: &str, kind: Kind, round: u64, dir: &Path, options: &Options) -
     }
     let before = server.written_bytes();
     let ns = server.ask(workload, round + 1)?;
-    // Of all entries, like the figure beside it.
+    // Divided by all entries, like the previous figure.
     let settle_ns = server.ask("settle", 1)?;
     let settled = match workload {
         "fillsync-2-threads" => f64::NAN,
@@ -241,7 +240,7 @@ fn fill(workload: &str, kind: Kind, round: u64, dir: &Path, options: &Options) -
     Ok([&[ns, settled], &costs(server, before, dir)?[..]].concat())
 }
 
-/// Everything into the last level, from the tree that reads are measured on.
+/// Compacts everything into the last level, from the tree on which reads are measured.
 fn compact(kind: Kind, dir: &Path, options: &Options) -> Result<Vec<f64>> {
     let mut server = Server::start(kind, dir, options)?;
     server.ask("load", 1)?;
@@ -262,7 +261,7 @@ fn beside_a_writer(kind: Kind, round: u64, dir: &Path, options: &Options) -> Res
     Ok([&figures[..], &costs(server, before, dir)?].concat())
 }
 
-/// Megabytes written since `before`, on disk, and in memory at most. The server ends.
+/// Megabytes written since `before`, megabytes on disk, and the most in memory. Ends the server.
 fn costs(server: Server, before: Option<u64>, dir: &Path) -> Result<[f64; 3]> {
     let megabytes = |bytes: Option<u64>| bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6);
     let written = server.written_bytes().zip(before).map(|(after, before)| after - before);
@@ -272,7 +271,8 @@ fn costs(server: Server, before: Option<u64>, dir: &Path) -> Result<[f64; 3]> {
 }
 
 impl Table {
-    /// Runs all rounds, the engines in turn; prints medians, and of the rounds' ratios the median.
+    /// Runs all rounds, the engines in turn; prints the medians, and the median of the rounds'
+    /// ratios.
     fn fill(
         &self,
         options: &Options,

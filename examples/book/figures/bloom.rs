@@ -1,4 +1,4 @@
-//! A textbook Bloom filter in thirty lines: the one that the first chapters experiment with.
+//! A textbook Bloom filter in thirty lines, with which the first chapters experiment.
 
 /// `m` bits, of which every key sets `k`.
 pub struct Bloom {

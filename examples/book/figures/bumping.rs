@@ -20,7 +20,8 @@ pub fn bumped() -> String {
         writeln!(out, "layer {layer}: {} keys, {slots} slots", left.len()).unwrap();
         let mut band = vec![None; slots as usize];
         let (mut kept, mut bumped) = (Vec::new(), Vec::new());
-        // A bucket's overflow lies in the left end of the next one, so buckets go left to right.
+        // The overflow of a bucket is at the left end of the next one, so buckets are handled left
+        // to right.
         for bucket in 0..(slots - WIDTH + 1).div_ceil(BUCKET) {
             let of_bucket = |key: &&&str| row(key, slots, seed).start / BUCKET == bucket;
             let keys: Vec<&str> = left.iter().filter(of_bucket).copied().collect();

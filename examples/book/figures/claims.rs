@@ -1,4 +1,4 @@
-//! Sentences about Bloom filters that are repeated, beside what the formula gives.
+//! Common claims about Bloom filters, and the result of the formula for each.
 
 use std::f64::consts::LN_2;
 use std::fmt::Write;

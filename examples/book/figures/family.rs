@@ -1,4 +1,4 @@
-//! A filter family that is made in the tutorial: a table of fingerprints.
+//! The filter family of the tutorial: a table of fingerprints.
 //!
 //! ```text
 //! line 0            line 1            line 2            …   | trailer
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A key's hash chooses a line and a fingerprint of a byte, 1 to 255. The line holds the
-//! fingerprints of its keys in any order; 0 is a free byte. More than 64 keys for a line: no filter.
+//! fingerprints of its keys in any order; 0 is a free byte. If a line gets more than 64 keys, no
+//! filter is built.
 
 use std::fmt::Write;
 
@@ -14,7 +15,7 @@ use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::keys::{key_hash, rate};
 
-/// Keys that a line gets on average: so few that a full line is rare.
+/// Keys that a line gets on average, few enough that a full line is rare.
 const LOAD: usize = 40;
 
 /// The line and the fingerprint of a key.
@@ -38,7 +39,7 @@ pub fn build(hashes: &[u64]) -> Option<Vec<u8>> {
     Some(block)
 }
 
-/// A stored filter's shape: so many lines.
+/// The shape of a stored filter: its number of lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     lines: usize,
@@ -61,7 +62,7 @@ impl Geometry {
         block[64 * line..64 * (line + 1)].contains(&fingerprint)
     }
 
-    /// The rate to expect: each of the line's fingerprints is the asked one by 1 in 255.
+    /// The rate to expect: 1 of 255 fingerprints on a line is equal to the queried one.
     pub fn predicted_fpr(&self, keys: u64) -> f64 {
         1.0 - (-(keys as f64) / self.lines as f64 / 255.0).exp()
     }

@@ -1,4 +1,4 @@
-//! What a filter asks of its hash.
+//! What a filter requires of its hash.
 
 use std::fmt::Write;
 
@@ -57,12 +57,12 @@ pub fn quality() -> String {
     out
 }
 
-/// What is left of a rate of one in ten thousand when the hash has fewer bits than 64.
+/// What a rate of one in ten thousand becomes when the hash has fewer bits than 64.
 pub fn width() -> String {
     let spec = FilterSpec::burr(14.0).unwrap();
     let mut out = String::from("bits of the hash   measured     keys ÷ 2^bits\n");
     for bits in [20, 24, 28, 32, 64] {
-        // The kept bits are spread over 64 again, so that only their number matters.
+        // The kept bits are spread over 64 bits, so that only their number matters.
         let of = |i: u64| mixed(mixed(i) >> (64 - bits));
         let mut builder = FilterBuilder::new(spec);
         (0..KEYS).for_each(|i| builder.add(of(i)));

@@ -12,8 +12,8 @@ use super::keys::{key_hash, rate};
 const KEYS: u64 = 51_200;
 const ABSENT: u64 = 200_000;
 
-/// How many keys the lines of a filter of 10 bits a key hold, and what each kind of line lets
-/// through.
+/// How many keys the lines of a filter of 10 bits a key hold, and the false-positive rate of each
+/// kind of line.
 pub fn loads() -> String {
     let lines = KEYS * 10 / 512;
     let mut keys_of = vec![0u32; lines as usize];
@@ -56,7 +56,7 @@ fn split_rate(bits_per_key: u64, k: u32, line_bits: u64, bits: Bits) -> f64 {
     let lines = KEYS * bits_per_key / line_bits;
     let mut set = vec![false; (lines * line_bits) as usize];
     let positions = |hash: u64| {
-        // The high bits of the hash choose the line; a product's choose within it.
+        // The high bits of the hash choose the line; the high bits of a product choose within it.
         let line = ((u128::from(hash) * u128::from(lines)) >> 64) as u64;
         let inner = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         bits(inner, k, line_bits).into_iter().map(move |bit| (line * line_bits + bit) as usize)

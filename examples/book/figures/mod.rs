@@ -15,7 +15,7 @@ pub mod runs;
 pub mod table;
 pub mod tree;
 
-/// A figure's name, and what prints it.
+/// The name of a figure, and the function that prints it.
 pub type Figure = (&'static str, fn() -> String);
 
 /// All figures, in the order of the book.

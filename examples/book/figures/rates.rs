@@ -1,4 +1,4 @@
-//! Rates: what the formulas say, and what filters do.
+//! False-positive rates: those of the formulas, and those of filters.
 
 use std::f64::consts::LN_2;
 use std::fmt::Write;

@@ -35,13 +35,13 @@ pub fn row(key: &str, slots: u32, seed: u64) -> Row {
     }
 }
 
-/// What became of a row that was added to the band.
+/// The result of adding a row to the band.
 pub enum Outcome {
-    /// It stands in this slot; before, the rows of these slots were added to it.
+    /// The row is in this slot, after the rows of these slots were added to it.
     Placed(u32, Vec<u32>),
-    /// It says nothing new.
+    /// The row follows from the rows in the band.
     Redundant,
-    /// It contradicts the rows that are there.
+    /// The row contradicts the rows in the band.
     Contradiction,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use maypole::fs::MemFs;
 use maypole::{Builder, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 
-/// A database in memory. One thread compacts, so that every run counts the same.
+/// A database in memory. One thread compacts, so that every run has the same counts.
 fn builder(filter: &str) -> Builder {
     Db::builder("/book")
         .fs(Arc::new(MemFs::new()))
@@ -18,7 +18,7 @@ fn key(i: u64) -> String {
     format!("user{i:08}")
 }
 
-/// Three tables whose key ranges overlap: of every three keys each table holds one.
+/// Three tables whose key ranges overlap, each with one of every three keys.
 fn three_tables(db: &Db, keys: u64) {
     for table in 0..3 {
         for i in (table..keys).step_by(3) {
@@ -98,7 +98,7 @@ pub fn compaction() -> String {
         let db = builder("burr(7)").open().unwrap();
         let each = 500;
         for flush in 0..flushes {
-            // Every flush spreads over all keys, as writes of users do.
+            // Every flush is spread over all keys, as the writes of users are.
             for i in 0..each {
                 db.put(key(i * flushes + flush), "value").unwrap();
             }
@@ -134,7 +134,7 @@ pub fn prefixes() -> String {
         db.flush().unwrap();
         let useful = |db: &Db| db.stats().counts().filter.useful;
         for row in 0..500 {
-            // The row is there, the column is not.
+            // The row exists, the column does not.
             assert!(db.get(format!("row{:06}/column5x", 2 * row)).unwrap().is_none());
         }
         let gets = useful(&db);
@@ -174,7 +174,7 @@ pub fn deletions() -> String {
     (0..6_000).for_each(|i| db.put(key(i), "value").unwrap());
     db.flush().unwrap();
     line("6,000 puts");
-    // What it sees stays.
+    // Compaction keeps what the snapshot sees.
     let snapshot = db.snapshot();
     (0..2_000).for_each(|i| db.delete(key(i)).unwrap());
     db.flush().unwrap();

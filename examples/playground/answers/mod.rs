@@ -1,6 +1,6 @@
-//! What the page asks, and the answers as JSON.
+//! The requests of the page, and the answers as JSON.
 //!
-//! A request is a line of words. After it come lines with keys: `+key` is added, `?key` is asked.
+//! A request is a line of words. Lines with keys follow it: `+key` is added, `?key` is queried.
 //!
 //! ```text
 //! bloom BITS                    a Bloom filter of the library: its lines, the bits of each key
@@ -9,8 +9,8 @@
 //! rate FAMILY BITS KEYS ASKED   a filter of KEYS keys is asked for ASKED others
 //! ```
 //!
-//! What cannot be answered gets `{"error":"…"}`. Rates have seven digits: the last ones of a logarithm
-//! may differ between WebAssembly and another processor.
+//! Requests that cannot be answered get `{"error":"…"}`. Rates have seven digits, because the last
+//! digits of a logarithm may differ between WebAssembly and another processor.
 
 mod bloom;
 mod rate;
@@ -45,7 +45,7 @@ pub fn answer(request: &str) -> String {
 }
 
 fn error(message: &str) -> String {
-    // Debug text of ASCII escapes what JSON escapes.
+    // The debug form of an ASCII text escapes what JSON escapes.
     let ascii: String = message.chars().filter(|c| (' '..='~').contains(c)).collect();
     format!("{{\"error\":{ascii:?}}}")
 }

@@ -1,11 +1,11 @@
-//! The rate that is predicted for a filter, and the one that is seen.
+//! The predicted rate of a filter, and the observed one.
 
 use maypole::filter::{FilterBuilder, FilterSpec};
 
 use super::number;
 use crate::figures::keys::key_hash;
 
-/// `asked` may be 0: then only the prediction is of interest.
+/// `asked` may be 0 if only the prediction is of interest.
 pub fn answer(family: &str, bits: &str, keys: &str, asked: &str) -> Result<String, String> {
     let spec: FilterSpec = format!("{family}({bits})").parse().map_err(|e| format!("{e}"))?;
     let mut builder = FilterBuilder::new(spec);

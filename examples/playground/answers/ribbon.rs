@@ -1,5 +1,6 @@
-//! A ribbon of a few keys, with every step of its solution. A real row is too wide to be drawn: this
-//! is the ribbon of the book's chapters, with rows of 8 coefficients and fingerprints of 4 bits.
+//! A ribbon of a few keys, with every step of its solution. A real row is too wide to be drawn, so
+//! this is the ribbon of the book's chapters, with rows of 8 coefficients and fingerprints of 4
+//! bits.
 //!
 //! A *band* is one attempt: a seed of a plain ribbon, or a layer of a bumped one.
 
@@ -8,7 +9,7 @@ use maypole::hash64;
 use super::{Keys, list, number};
 use crate::figures::ribbon::{Row, WIDTH, picked, row, solve};
 
-/// As many keys and slots as can be drawn.
+/// The most keys and slots that can be drawn.
 const MOST: usize = 16;
 /// Seeds that are tried. The format has 256; too few slots fail with all of them.
 const SEEDS: u64 = 8;
@@ -17,9 +18,9 @@ const BUCKET: u32 = 2;
 
 /// One step of a band.
 enum Step {
-    /// A key's row, and what it became by each row that was added to it.
+    /// The row of a key, and its form after each row that was added to it.
     Key(usize, Vec<Row>),
-    /// A bucket gives its slots back. These are its keys.
+    /// A bucket is bumped and its slots are free again. These are its keys.
     Bumped(u32, Vec<usize>),
 }
 
@@ -47,7 +48,7 @@ pub fn answer(slots: &str, bumping: bool, keys: &Keys) -> Result<String, String>
     ))
 }
 
-/// A plain ribbon: the same keys with one seed after the other.
+/// A plain ribbon: the same keys with one seed after another.
 fn seeds(slots: u32, keys: &[&str]) -> Vec<Band> {
     let mut bands = Vec::new();
     for seed in 0..SEEDS {
@@ -71,7 +72,8 @@ fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
         let seed = bands.len() as u64;
         let mut band = Band { seed, slots, steps: vec![], bumped_buckets: vec![], solution: None };
         let (mut rows, mut bumped) = (vec![None; slots as usize], Vec::new());
-        // A bucket's overflow lies in the left end of the next one, so buckets go left to right.
+        // The overflow of a bucket is at the left end of the next one, so buckets are handled left
+        // to right.
         for bucket in 0..(slots - WIDTH + 1).div_ceil(BUCKET) {
             let here = |key: &usize| row(keys[*key], slots, seed).start / BUCKET == bucket;
             let of_bucket: Vec<usize> = left.iter().copied().filter(here).collect();
@@ -119,7 +121,7 @@ impl Band {
     }
 }
 
-/// What the filter says of a key: in which band it is asked, its row there, the sum of its slots.
+/// The answer for a key: the band that holds it, its row there, the sum of its slots.
 fn ask(key: &str, bands: &[Band], bumping: bool, keys: &[&str], tags: &[usize]) -> String {
     for (i, band) in bands.iter().enumerate() {
         let row = row(key, band.slots, band.seed);
@@ -134,7 +136,8 @@ fn ask(key: &str, bands: &[Band], bumping: bool, keys: &[&str], tags: &[usize]) 
             return format!("{{\"band\":{i},\"row\":{row},\"sum\":{sum},\"maybe\":{maybe}}}");
         }
     }
-    // A filter that no seed solved is none, and answers "maybe". A tag is a whole hash here.
+    // Without a seed that solves the keys there is no filter, and the answer is "maybe". A tag is a
+    // whole hash here.
     let same = |&tag: &usize| hash64(keys[tag].as_bytes()) == hash64(key.as_bytes());
     format!("{{\"band\":null,\"maybe\":{}}}", !bumping || tags.iter().any(same))
 }

@@ -1,4 +1,4 @@
-//! How arguments are read: what is wrong is refused here, before anything is touched.
+//! How arguments are read. Wrong ones are rejected here, before anything is touched.
 
 use std::ffi::OsString;
 use std::ops::{Bound, RangeInclusive};
@@ -86,7 +86,7 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let part_is_there = part.is_empty() != digits.contains('.');
-    // No part of a key: 1.5 is none, and neither is 1.0005k.
+    // Fractions of a key are rejected, such as 1.5 and 1.0005k.
     if whole.is_empty()
         || !part_is_there
         || part.len() > zeros
@@ -95,7 +95,7 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     {
         return Err(wrong());
     }
-    // A number of digits alone, so that it is exact.
+    // A number of digits only, so that it is exact.
     let all = format!("{whole}{part:0<zeros$}");
     all.parse().map_err(|_| format!("{text} is too many"))
 }
@@ -112,15 +112,16 @@ pub fn count_in<T: TryFrom<u64>>(
     }
 }
 
-/// The most bytes of a value that is made up. Several copies of one are in memory at a time.
+/// The most bytes of a generated value. Several copies of one are in memory at a time.
 const MOST_VALUE_BYTES: usize = 64 << 20;
 
-/// Reads the size of made-up values.
+/// Reads the size of generated values.
 pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
     byte_count_in(0..=MOST_VALUE_BYTES)
 }
 
-/// The most bytes of a block cache: more than any machine has, and sums with it stay numbers.
+/// The most bytes of a block cache: more than any machine has, and small enough that sums with it
+/// do not overflow.
 pub const MOST_CACHE_BYTES: usize = 1 << 48;
 
 /// Reads a compression's name: `none`, `snappy`, `lz4` or `zstd`.
@@ -134,7 +135,8 @@ pub fn compression(text: &str) -> std::result::Result<Compression, String> {
     }
 }
 
-/// Reads the name of a drawing. The ending keeps a table from being written over by mistake.
+/// Reads the name of a drawing. The required extension keeps a table from being overwritten by
+/// mistake.
 pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
@@ -144,7 +146,7 @@ pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// Opens a database that must be there, to write to it.
+/// Opens a database that must exist, to write to it.
 pub fn open_existing(path: &Path) -> Result<Db> {
     Ok(Db::builder(path).create_if_missing(false).open()?)
 }
@@ -211,7 +213,7 @@ impl KeyRange {
             None => (None, None),
             Some(Bytes(prefix)) => (Some(prefix.clone()), end_of_prefix(prefix)),
         };
-        // No key is above every other one: a prefix of bytes 255 has no end.
+        // No key is above all others, so a prefix of bytes 255 has no end.
         let first = start.into_iter().chain(from.map(|from| from.0)).max();
         let past = end.into_iter().chain(to.map(|to| to.0)).min();
         (
@@ -240,7 +242,7 @@ fn end_of_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Whether an error says that this process may not write to the database, which may be sound.
+/// Whether an error means that this process may not write to the database, which may be sound.
 fn keeps_from_writing(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {

@@ -1,4 +1,4 @@
-//! What ends a command before it is done.
+//! What ends a command early.
 
 use std::path::Path;
 use std::{fmt, io};
@@ -9,12 +9,11 @@ pub type Result<T = ()> = std::result::Result<T, Failure>;
 /// Why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
-    /// Standard output was closed by whoever read it. No fault.
+    /// The reader of standard output has closed it, which is no fault.
     OutputClosed,
-    /// What is told to the user: what failed, on which file, what to do.
+    /// The message for the user: what failed, on which file, what to do.
     Message(String),
-    /// The command was called wrongly, which only all of its options together show. Nothing was
-    /// touched.
+    /// The combination of options is wrong. Nothing was touched.
     Call(String),
 }
 
@@ -24,7 +23,7 @@ impl Failure {
         Failure::Message(message.to_string())
     }
 
-    /// A file that is no part of a database could not be read.
+    /// The failure of an operation on a file that is no part of a database.
     pub fn of_file(path: &Path, operation: &str, error: &io::Error) -> Failure {
         Failure::new(format_args!("{}: cannot {operation}: {error}", path.display()))
     }
@@ -41,7 +40,7 @@ impl From<maypole::Error> for Failure {
     }
 }
 
-/// Errors of standard output: the only place where a command uses `?` on one.
+/// Errors of standard output, the only I/O errors on which a command uses `?`.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -51,7 +50,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// File names may hold line breaks; a message takes one line all the same.
+/// Puts a message on one line, because file names may contain line breaks.
 pub fn one_line(message: &str) -> String {
     message.replace('\n', "\\n").replace('\r', "\\r")
 }

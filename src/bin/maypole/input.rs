@@ -1,5 +1,5 @@
-//! Entries that come from outside: a file or standard input, read one after the other, so that it may
-//! be larger than memory.
+//! Entries from a file or standard input, read one after the other, so that the input may be larger
+//! than memory.
 //!
 //! ```text
 //! keys      a key a line
@@ -41,14 +41,14 @@ pub enum Format {
 
 /// The most bytes of a key and a value together, as tables have it.
 const MOST_ENTRY_BYTES: u32 = 1 << 30;
-/// An entry of more bytes is only taken where there is memory for its copies: in a batch, in a
-/// memtable, in a block.
+/// A larger entry is accepted only if there is memory for its copies, in a batch, in a memtable and
+/// in a block.
 const LARGE_ENTRY_BYTES: usize = 16 << 20;
 const COPIES: u64 = 4;
-/// So much of a line is shown where it cannot be read.
+/// The most bytes that an error shows of a line that cannot be read.
 const SHOWN_BYTES: usize = 60;
 
-/// Where entries come from.
+/// A source of entries.
 pub struct Input {
     source: Box<dyn BufRead>,
     path: PathBuf,
@@ -65,8 +65,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens a file; `-` is standard input. Lines lose the byte order mark of UTF-8; other encodings
-    /// are a failure.
+    /// Opens a file; `-` is standard input. The byte order mark of UTF-8 is left out; other
+    /// encodings are a failure.
     pub fn open(path: &Path, format: Format) -> Result<Input> {
         let (mut source, file_bytes) = source(path)?;
         let mut bytes_read = 0;
@@ -108,7 +108,7 @@ impl Input {
         Ok(Some((&self.key, &self.value)))
     }
 
-    /// Where the entry that was read last stands: `keys.tsv: line 7`.
+    /// The position of the entry that was read last: `keys.tsv: line 7`.
     pub fn location(&self) -> impl fmt::Display {
         let what = if self.format == Format::Binary { "entry" } else { "line" };
         format!("{}: {what} {}", name(&self.path), self.entries)
@@ -129,7 +129,7 @@ impl Input {
             if self.key.len() + taken > most {
                 return Err(self.refused("it is longer than any entry may be"));
             }
-            // A line without an end takes all memory there is, and no more.
+            // A line without an end must not exceed the available memory.
             if self.key.try_reserve(taken).is_err() {
                 return Err(self.refused("it is longer than memory holds"));
             }
@@ -162,7 +162,8 @@ impl Input {
         Ok(())
     }
 
-    /// The most bytes of a line: the largest entry, with its tab, and all of it escaped if it is.
+    /// The most bytes of a line: the largest entry with its tab, fully escaped if the format has
+    /// escapes.
     fn most_line_bytes(&self) -> usize {
         let most = MOST_ENTRY_BYTES as usize;
         match self.format {
@@ -181,7 +182,8 @@ impl Input {
         Ok(())
     }
 
-    /// Reads a length and so many bytes. Memory is taken as the bytes come, not as the length says.
+    /// Reads a length and that number of bytes. Memory is allocated as bytes arrive, not up front
+    /// from the length.
     fn read_field(&mut self, what: &str, field: &mut Vec<u8>) -> Result {
         let mut length = [0; 4];
         let read = self.source.read_exact(&mut length);
@@ -227,8 +229,8 @@ impl Input {
     }
 }
 
-/// The bytes of a file and how many there are. `-` is standard input, whose end nobody knows. A device
-/// such as `/dev/zero` has none, and is a failure.
+/// The bytes of a file and their number. `-` is standard input, whose length is unknown. A device
+/// such as `/dev/zero` has no end, and is a failure.
 pub fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
     if path == Path::new("-") {
         if stdin().is_terminal() {
@@ -272,9 +274,9 @@ pub fn as_text(mut bytes: Vec<u8>, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How many bytes at the start of a file are the byte order mark of UTF-8, which are no part of its
-/// first line. A failure where its lines are compressed or in another encoding: each would be a key
-/// that nobody meant.
+/// The number of bytes at the start of a file that are the byte order mark of UTF-8, which is no
+/// part of its first line. A failure if the file is compressed or in another encoding, because each
+/// line would become a wrong key.
 fn marked(start: &[u8], path: &Path) -> Result<usize> {
     match Encoding::of(start) {
         Encoding::Plain => Ok(0),
@@ -289,7 +291,7 @@ fn marked(start: &[u8], path: &Path) -> Result<usize> {
     }
 }
 
-/// What a file is called in messages.
+/// The name of a file in messages.
 pub fn name(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "standard input".to_string(),
@@ -346,7 +348,7 @@ mod tests {
             let n = if cut > 10 { 2 } else { 1 };
             assert!(error.contains(&format!("entry {n}: it ends")), "{cut}: {error}");
         }
-        // The length of a key that a writer put down the other way round.
+        // The length of a key in the wrong byte order.
         let error = read(Format::Binary, b"\0\0\0\x02ab").unwrap_err();
         assert!(error.contains("33554432 bytes") || error.contains("little-endian"), "{error}");
         let error = read(Format::Binary, b"\0\0\0\x7fab").unwrap_err();

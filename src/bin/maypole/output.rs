@@ -1,5 +1,5 @@
-//! How results are laid out: tables for people, JSON for programs, and what they were measured on;
-//! and how everything else is said.
+//! The output of commands: tables for people, JSON for programs, the machine of a measurement, and
+//! notes on standard error.
 
 use std::fmt::Display;
 use std::io::{Write, stderr};
@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use crate::failure::Result;
 
-/// Says a line on standard error. Where that is closed there is nobody to tell, and the work goes on:
-/// `eprintln!` would panic.
+/// Prints a line on standard error. If that is closed the work continues, whereas `eprintln!` would
+/// panic.
 pub fn tell(line: impl Display) {
     let _ = writeln!(stderr(), "{line}");
 }
@@ -21,7 +21,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// A table whose first column stands left, all others right.
+/// A table whose first column is aligned left, and all others right.
 pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(comfy_table::LineStyle::none()));
@@ -36,8 +36,8 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
     table.trim_fmt()
 }
 
-/// A JSON object of values that are JSON already. Not an object of serde_json's: that would sort
-/// the names, and the order tells.
+/// A JSON object of values that are JSON already. Not an object of serde_json, which would sort the
+/// names, whose order is meaningful.
 pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();

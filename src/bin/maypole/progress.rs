@@ -9,10 +9,10 @@ use crate::show::sheet;
 
 const HOW: &str = "the template is well formed";
 
-/// What stands before the name of every bar: how far the work is that the bars are parts of.
+/// The text before the name of every bar: the progress of the work of which the bars are parts.
 static WHOLE: Mutex<String> = Mutex::new(String::new());
 
-/// Says how far the whole work is; nothing where it is empty.
+/// Sets the text that tells the progress of the whole work; an empty text removes it.
 pub fn set_whole(text: impl Into<String>) {
     *WHOLE.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
 }
@@ -31,12 +31,12 @@ pub fn spinner(what: impl Into<String>) -> ProgressBar {
 
 fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
     if sheet::is_dumb() {
-        // It cannot move back to draw again.
+        // Such a terminal cannot move back to redraw.
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     let whole = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     bar.set_message(whole + &what.into());
-    // Draws without being told: the work may be one long call.
+    // Draws on a timer, because the work may be one long call.
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

@@ -1,6 +1,6 @@
 //! A directory for databases that are measured. It is removed with its contents however the program
-//! ends: done, failed, Ctrl-C, SIGTERM or SIGHUP. Directories above it
-//! that were missing go too, unless somebody has put something in them.
+//! ends: success, failure, Ctrl-C, SIGTERM or SIGHUP. Parent directories that this program created
+//! are removed too, if they are empty.
 //!
 //! ```text
 //! signal ─► flag INTERRUPTED          the main thread reports nothing any more, and waits
@@ -8,13 +8,13 @@
 //!                            ─► removes what is in it ─► dies by the signal's default action
 //! ```
 //!
-//! What cannot be caught, such as SIGKILL or memory that is gone, leaves a directory behind. A file in it
-//! is locked as long as its program lives. So the next program that makes one of the same kind in the
-//! same place sees that nobody owns it any more, removes it and says so.
+//! What cannot be caught, such as SIGKILL or a lack of memory, leaves a directory behind. A file in
+//! it is locked as long as its program runs. So the next program that makes a directory of the same
+//! kind in the same place sees that the old one has no owner, removes it and says so.
 //!
-//! The exit status is therefore what a shell expects: killed by the signal, 128 and its number.
-//! A second Ctrl-C ends the program at once, whatever is left. SIGTERM and SIGHUP do not: some senders
-//! send them twice in a row. On Windows there is Ctrl-C alone.
+//! The exit status is therefore what a shell expects: killed by the signal, 128 and its number. A
+//! second Ctrl-C ends the program at once, whatever is left. A second SIGTERM or SIGHUP does not,
+//! because some senders send them twice in a row. Windows has only Ctrl-C.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -33,20 +33,20 @@ use crate::output::tell;
 /// What this process has made and not removed yet. Held while anything is made.
 static MADE: Mutex<Made> = Mutex::new(Made { above: Vec::new(), scratch: None });
 
-/// A signal has come.
+/// A signal has arrived.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// The next Ctrl-C does not wait for the removal.
 static IMPATIENT: AtomicBool = AtomicBool::new(false);
 
-/// Ctrl-C that comes twice within this time was meant once: `timeout -s INT` sends it to a process and
-/// to its group.
+/// Two Ctrl-C within this time count as one, because `timeout -s INT` sends it to a process and to
+/// its group.
 const SAME_PRESS: Duration = Duration::from_millis(200);
 
 /// The file of a scratch directory that its owner holds locked.
 const OWNED: &str = "maypole-scratch.lock";
 
-/// How often the removal of a directory is tried in which threads may still be making files.
+/// How often the removal of a directory in which threads may still be creating files is tried.
 const TRIES: usize = 1000;
 
 struct Made {
@@ -62,11 +62,11 @@ fn made() -> MutexGuard<'static, Made> {
 /// A new directory, removed at the end.
 pub struct Scratch {
     path: PathBuf,
-    /// Its lock goes with the process, however that ends.
+    /// Its lock is released with the process, however that ends.
     _owned: File,
 }
 
-/// The system's directory for temporary files. An empty `TMPDIR` names none: it counts as not set.
+/// The system's directory for temporary files. An empty `TMPDIR` counts as not set.
 pub fn temporary() -> PathBuf {
     match env::temp_dir() {
         dir if dir.as_os_str().is_empty() => PathBuf::from("/tmp"),
@@ -75,7 +75,7 @@ pub fn temporary() -> PathBuf {
 }
 
 impl Scratch {
-    /// Makes a directory inside `parent`, which is made where it is missing. Its name begins with
+    /// Makes a directory inside `parent`, which is created if it is missing. Its name begins with
     /// `prefix`.
     pub fn new(parent: &Path, prefix: &str) -> Result<Scratch> {
         let mut made = made();
@@ -96,7 +96,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Removes it. Left to the destructor, nobody would learn that it failed.
+    /// Removes the directory, and reports a failure, which the destructor cannot.
     pub fn close(self) -> Result {
         made().remove()
     }
@@ -108,22 +108,22 @@ impl Drop for Scratch {
     }
 }
 
-/// Does what may make directories inside the scratch directory. A signal that comes meanwhile removes
-/// them afterwards; made a moment after the removal, they would stay.
+/// Runs `make`, which may create directories inside the scratch directory. A signal that arrives
+/// meanwhile removes them afterwards; if they were created after the removal, they would stay.
 pub fn making<R>(make: impl FnOnce() -> R) -> R {
     let _made = made();
     make()
 }
 
-/// Where a signal has come, does not return: what a command says that lost its files on the way would
-/// only mislead, and the program is about to end.
+/// Does not return after a signal: the program is about to end, and the errors of a command that
+/// lost its files would only mislead.
 pub fn wait_if_interrupted() {
     while INTERRUPTED.load(Ordering::SeqCst) {
         thread::park();
     }
 }
 
-/// Locks a scratch directory for this process. Under its name the file is never seen unlocked.
+/// Locks a scratch directory for this process. The file is locked before it gets its name.
 fn own(scratch: &Path) -> std::io::Result<File> {
     let unlocked = scratch.join("new.lock");
     let file = File::create_new(&unlocked)?;
@@ -132,8 +132,8 @@ fn own(scratch: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Removes directories whose programs have ended and could not. What cannot be looked at or removed
-/// stays: it is no failure of this call.
+/// Removes directories whose programs have ended without removing them. Directories that cannot be
+/// inspected or removed stay, which is no failure of this call.
 fn remove_abandoned(parent: &Path, prefix: &str) {
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -150,7 +150,8 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
     }
 }
 
-/// Whether it belongs to the user who runs this: root could remove those of all others.
+/// Whether it belongs to the user who runs this, because root could remove those of all other
+/// users.
 fn is_own(entry: &fs::DirEntry) -> bool {
     #[cfg(unix)]
     {
@@ -173,7 +174,7 @@ impl Made {
         for dir in missing.into_iter().rev() {
             match fs::create_dir(dir) {
                 Ok(()) => self.above.push(dir.to_owned()),
-                // `new/..`, or somebody else made it meanwhile.
+                // `new/..`, or another process made it meanwhile.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -190,7 +191,7 @@ impl Made {
             removed.map_err(|error| Failure::of_file(&scratch, "remove", &error))?;
         }
         for dir in self.above.drain(..).rev() {
-            // Where something else is in it by now, it is no longer this program's.
+            // If it contains something else by now, it is kept.
             let _ = fs::remove_dir(dir);
         }
         Ok(())
@@ -201,7 +202,7 @@ fn remove_tree(dir: &Path) -> std::io::Result<()> {
     for _ in 1..TRIES {
         match fs::remove_dir_all(dir) {
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
-            // A file may have gone by itself.
+            // A file may have been removed meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound && dir.exists() => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             done => return done,
@@ -210,14 +211,14 @@ fn remove_tree(dir: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(dir)
 }
 
-/// From now on signals remove what was made. Those that the program was started to ignore, as `nohup`
-/// does, stay ignored.
+/// From now on signals remove what was made. Signals that are ignored at the start, as with
+/// `nohup`, stay ignored.
 fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // The order counts. Whoever sees the flag waits for the end, so the signal that sets it must be
-    // collected. And a signal must not find the flag that it sets itself.
+    // The order matters. A thread that sees the flag waits for the end, so the signal that sets it
+    // must be collected. And a signal must not find the flag that it sets itself.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;
@@ -235,14 +236,14 @@ const ENDING: &[i32] = &[SIGINT, signal_hook::consts::SIGTERM, signal_hook::cons
 #[cfg(not(unix))]
 const ENDING: &[i32] = &[SIGINT];
 
-/// Collects these signals from now on. The answer waits for the first of them.
+/// Collects these signals from now on. The returned function waits for the first of them.
 #[cfg(unix)]
 fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> + Send> {
     let mut signals = signal_hook::iterator::Signals::new(signals)?;
     Ok(move || signals.forever().next())
 }
 
-/// Elsewhere nothing waits for a signal; its flag is looked at.
+/// On other systems nothing can wait for a signal, so its flag is polled.
 #[cfg(not(unix))]
 fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> + Send> {
     Ok(move || {
@@ -255,7 +256,7 @@ fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> +
 
 /// Removes everything and ends the program.
 fn end(signal: i32) {
-    // One that came before the flag was listening has not set it.
+    // A signal that arrived before the flag was registered has not set it.
     INTERRUPTED.store(true, Ordering::SeqCst);
     thread::spawn(|| {
         thread::sleep(SAME_PRESS);
@@ -270,7 +271,8 @@ fn end(signal: i32) {
     let _ = low_level::emulate_default_handler(signal);
 }
 
-/// A bit for each signal that is ignored, the first one lowest. None where the system does not tell.
+/// A bit for each signal that is ignored, the first one lowest. 0 if the system does not report
+/// them.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

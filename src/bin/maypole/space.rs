@@ -1,5 +1,5 @@
-//! What a run will take of a disk: said before it begins, and refused where it is not there. Of memory
-//! only what cannot go well is refused.
+//! Announces how much disk space a run will take, and rejects the run if there is less. It also
+//! rejects runs for which the memory certainly does not suffice.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use crate::failure::{Failure, Result};
 use crate::output::tell;
 use crate::show::text::size;
 
-/// Logs, MANIFEST and what else there is however little is written.
+/// Logs, MANIFEST and other files that exist even if little is written.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// Says that up to about `bytes` will be written in `dir`, which need not be there yet, and what
-/// becomes of them. A failure where the file system has less.
+/// Prints that up to about `bytes` will be written in `dir`, which need not exist yet, and what
+/// happens to them afterwards. Fails if the file system has less.
 pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
     let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let needed = bytes.saturating_add(LEAST_BYTES);
@@ -31,7 +31,8 @@ pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
     Ok(())
 }
 
-/// What a program without privileges may still write there. `None` where the system is not asked.
+/// The bytes that a program without privileges may still write there. `None` if this build cannot
+/// query the system.
 fn free_bytes(there: &Path) -> std::io::Result<Option<u64>> {
     #[cfg(unix)]
     {
@@ -45,13 +46,13 @@ fn free_bytes(there: &Path) -> std::io::Result<Option<u64>> {
     }
 }
 
-/// A failure where there is less memory than `bytes`, and the work would end in an abort.
+/// Fails if there is less memory than `bytes`, because the work would end in an abort.
 pub fn check_memory(bytes: u64) -> Result {
     check("the keys alone take", bytes, available_memory(), "take fewer")
 }
 
-/// A failure where the process may not have so many `bytes` of address space for so many databases at
-/// one time. It has all it needs where nobody has set a limit.
+/// Fails if the process may not take `bytes` of address space, which `databases` databases need at
+/// one time. Without a limit there is always enough.
 pub fn check_databases(databases: u64, bytes: u64) -> Result {
     let takes = format!("{databases} databases at one time take up to about");
     check(&takes, bytes, address_space(), "compare fewer policies, or with --sweep")
@@ -68,15 +69,15 @@ fn check(takes: &str, bytes: u64, available: u64, advice: &str) -> Result {
     }
 }
 
-/// Bytes of memory that the machine has left, and that the process may still take (`ulimit -v`). As
-/// many as can be counted where the system does not tell.
+/// Bytes of memory that the machine has left, and that the process may still take (`ulimit -v`).
+/// `u64::MAX` if the system does not report them.
 pub fn available_memory() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = kib_of(&meminfo, "MemAvailable:").unwrap_or(u64::MAX);
     machine.min(address_space())
 }
 
-/// Bytes of address space that the process may still take, where there is a limit.
+/// Bytes of address space that the process may still take, if there is a limit.
 fn address_space() -> u64 {
     #[cfg(target_os = "linux")]
     {

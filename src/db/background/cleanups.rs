@@ -1,8 +1,8 @@
 //! [`Cleanups`]: ranges of keys in which cursors passed very many hidden entries of tables. A
 //! compaction of such a range frees space, and later scans read less.
 //!
-//! It is a hint. The list is short, in memory only, and a range that finds no room is dropped: the
-//! next long walk asks again.
+//! The ranges are hints. The list is short and in memory only. A range is dropped when the list is
+//! full, because the next long walk requests it again.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -16,13 +16,13 @@ use crate::version::{FileMeta, LEVELS};
 /// Ranges that wait.
 const MOST_CLEANUPS: usize = 8;
 
-/// A range that asks for a compaction of what it held when it was noticed.
+/// A request to compact what the range held when it was noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::db) struct Cleanup {
     /// The first user key, and the first one behind the range; `None`: to the last key.
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
-    /// Tables of this number and above were written later: the walk did not meet them.
+    /// Tables of this number and above were written after the walk, so it did not read them.
     pub next_file: u64,
 }
 
@@ -37,12 +37,12 @@ impl Cleanup {
     }
 }
 
-/// The ranges that wait, oldest first. None covers another.
+/// The waiting ranges, oldest first. None covers another.
 #[derive(Debug, Default)]
 pub(in crate::db) struct Cleanups(VecDeque<Cleanup>);
 
 impl Cleanups {
-    /// Adds a range, unless one that covers it waits already. Whether it was added.
+    /// Adds a range, unless a waiting range covers it. Returns whether it was added.
     pub fn request(&mut self, cleanup: Cleanup) -> bool {
         if self.0.iter().any(|waiting| waiting.covers(&cleanup)) {
             return false;
@@ -55,7 +55,7 @@ impl Cleanups {
         has_room
     }
 
-    /// Whether the table was there when one of the ranges was noticed, and lies in it.
+    /// Whether the table existed when one of the ranges was noticed, and lies in that range.
     fn wants(&self, file: &FileMeta) -> bool {
         self.0.iter().any(|cleanup| {
             file.number < cleanup.next_file
@@ -75,8 +75,8 @@ impl Inner {
         }
     }
 
-    /// The next compaction that a cursor has asked for. Tables that compactions write are newer than
-    /// the request, so it comes to an end.
+    /// The next compaction that a cursor has requested. Tables that compactions write are newer
+    /// than the request, so its work is finite.
     pub(super) fn plan_cleanup(
         &self,
         levels: &[Vec<&FileMeta>; LEVELS],
@@ -89,7 +89,7 @@ impl Inner {
         }
         let is_wanted = |file: &FileMeta| cleanups.wants(file);
         let plan = dead::pick_wanted(levels, &self.shape, conditions, unavailable, is_wanted);
-        // While something runs, a table that is wanted may be busy.
+        // A running compaction may hold a table of the range.
         if plan.is_none() && unavailable.busy.is_empty() {
             cleanups.0.clear();
         }
@@ -111,10 +111,10 @@ mod tests {
         let mut cleanups = Cleanups::default();
         assert!(cleanups.request(cleanup("c", Some("f"))));
         assert!(cleanups.request(cleanup("x", None)));
-        // Waits already, as a part.
+        // A waiting range covers it.
         assert!(!cleanups.request(cleanup("d", Some("f"))));
         assert!(!cleanups.request(cleanup("y", Some("z"))));
-        // Covers one that waits, which goes.
+        // It covers a waiting range, which is removed.
         assert!(cleanups.request(cleanup("a", Some("f"))));
         assert!(cleanups.request(cleanup("a", Some("g"))));
         assert_eq!(cleanups.0, [cleanup("x", None), cleanup("a", Some("g"))]);
@@ -129,7 +129,7 @@ mod tests {
         assert!(!cleanups.wants(&file(7, b"b", b"k")), "it was written later");
     }
 
-    /// A walk over the memtable asks for nothing here, nor does one that jumps over a mark.
+    /// A walk over the memtable requests no compaction, nor does a walk that jumps over a mark.
     #[cfg(not(loom))]
     #[test]
     fn a_long_walk_over_hidden_entries_of_tables_asks_for_their_range_once() {
@@ -143,7 +143,7 @@ mod tests {
             batch.put(key(n), "");
         }
         db.write(batch).unwrap();
-        // So that the flush keeps what is deleted.
+        // The snapshot makes the flush keep the deleted entries.
         let snapshot = db.snapshot();
         let mut batch = crate::WriteBatch::new();
         for n in 1..=12_000 {

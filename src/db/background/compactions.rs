@@ -1,7 +1,7 @@
-//! Compactions: which one is due, and its way from the plan to the new tree.
+//! Compactions: which one is due, and its steps from the plan to the new tree.
 //!
-//! Compactions that share no file run beside each other. At most one of them is from level 0, since
-//! it takes all of that level. A large one is split over the idle threads, as a manual one is.
+//! Compactions that share no file run in parallel. At most one of them is from level 0, because it
+//! takes that whole level. A large compaction is split over the idle threads, as a manual one is.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::stats::Ticker;
 use crate::version::{Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
-    /// The job: runs `first`, then whatever else is due.
+    /// The job: runs `first`, then every other compaction that is due.
     pub(super) fn compaction_job(&self, first: Compaction, mut is_retry: bool) {
         let mut next = Some(first);
         while let Some(compaction) = next {
@@ -52,7 +52,7 @@ impl Inner {
         }
     }
 
-    /// The job that tries one compaction after others found no space.
+    /// The job that tries one compaction after earlier ones found no space.
     pub(super) fn retry_job(&self) {
         self.wait_for_space(|work| &mut work.compactions);
         let mut state = self.lock_state();
@@ -63,8 +63,8 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // The tree has changed: nothing is due any more. Unless a manual compaction has
-                // claimed it.
+                // The tree has changed, so that nothing is due, or a manual compaction has claimed
+                // the work.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -84,7 +84,8 @@ impl Inner {
         Some(state.start(plan, &self.shape, most_threads, Caller::Job))
     }
 
-    /// The next compaction: what the shape of the tree asks for, or else the filter policy.
+    /// The next compaction: the one that the shape of the tree requires, or else the one that the
+    /// filter policy requires.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let metas = state.version.metas();
         let conditions = self.conditions(state);
@@ -101,7 +102,7 @@ impl Inner {
         })
     }
 
-    /// What decides about dead data beside the tree.
+    /// What decides, apart from the tree, whether dead data is merged.
     pub(crate) fn conditions(&self, state: &TreeState) -> Conditions {
         let frozen = state.frozen.iter().map(|frozen| &frozen.memtable);
         let unflushed =
@@ -116,7 +117,7 @@ impl Inner {
         }
     }
 
-    /// Runs a compaction that [`TreeState::start`] has started. Answers the numbers of the tables
+    /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables
     /// that it has written.
     pub(super) fn compact(&self, compaction: Compaction) -> Result<Vec<u64>> {
         let Compaction { plan, version, threads, borrowed, .. } = compaction;
@@ -125,7 +126,8 @@ impl Inner {
             Err(error) => damaged_input(&plan, &version, error),
             Ok(_) => None,
         };
-        // Before anybody is told: an obsolete file leaves the disk with its last version.
+        // Before the change is announced: an obsolete file is deleted with the last version that
+        // holds it.
         drop(version);
         let mut state = self.lock_state();
         state.release(&plan, borrowed);
@@ -149,8 +151,8 @@ impl Inner {
         let mut edit = VersionEdit::default();
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
-        // Files with range deletions are merged rather than moved: the merge may find that all they
-        // hide is gone, and drop them.
+        // Files with range deletions are merged rather than moved, because the merge may find that
+        // they hide nothing any more, and drop them.
         let deletes_ranges = version.files().any(|(_, file)| {
             plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
         });
@@ -207,9 +209,9 @@ impl Inner {
 /// Whose thread runs a compaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// One of the database's share.
+    /// A thread of the database's share.
     Job,
-    /// A user's, which is no part of the share.
+    /// A thread of the user, which does not count against the share.
     User,
 }
 
@@ -219,13 +221,13 @@ pub(crate) struct Compaction {
     version: Arc<Version>,
     /// Threads that it may use.
     threads: usize,
-    /// How many of them are of the database's share. They are idle again when it ends.
+    /// How many of them are of the database's share. They become idle when it ends.
     pub(super) borrowed: usize,
     attempt: u64,
 }
 
 impl TreeState {
-    /// Marks the plan's files as busy, and takes idle threads: the more, the larger the input.
+    /// Marks the plan's files as busy, and takes idle threads, more for a larger input.
     pub(super) fn start(
         &mut self,
         plan: Plan,
@@ -292,7 +294,7 @@ mod tests {
                 oldest += together;
             }
             if n % 50 == 0 {
-                // Not `wait_for_compaction`: that would have the tree at rest, and more merged.
+                // Not `wait_for_compaction`, which would bring the tree to rest and merge more.
                 let state = loop {
                     let state = db.inner.lock_state();
                     if !state.work.has_jobs() {
@@ -308,8 +310,8 @@ mod tests {
         (most, (WINDOW + together) * (15 + 300))
     }
 
-    /// Three times the bytes of the newest keys were stored, and stayed. With what compactions read,
-    /// which leaves when they end, this bounds what is stored at any moment.
+    /// The tree once kept three times the bytes of the newest keys. This bound, plus the inputs of
+    /// compactions, which are deleted when these end, limits what is stored at any moment.
     #[test]
     fn a_retention_takes_at_no_moment_more_than_its_window_and_three_memtables() {
         for together in [1, 500] {

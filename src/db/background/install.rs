@@ -4,12 +4,12 @@
 //!   tables synced ─► their names synced ─► MANIFEST synced ─► readers see it ─► obsolete files go
 //! ```
 //!
-//! Every change takes this way. A crash between two steps leaves files that no MANIFEST lists; the
-//! next opening deletes them.
+//! Every change goes through these steps. A crash between two of them leaves files that no MANIFEST
+//! lists, and the next opening deletes these.
 //!
-//! **When [`Inner::install`] fails** for want of space, the change is not recorded: its tables may
-//! be deleted, and it may be tried again. After any other error the MANIFEST may list its tables.
-//! So **none of them may be deleted**, and the database must become read-only.
+//! **When [`Inner::install`] fails** for lack of space, the change is not recorded, so its tables
+//! may be deleted and it may be tried again. After any other error the MANIFEST may list its
+//! tables. So **none of them may be deleted**, and the database must become read-only.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -44,9 +44,9 @@ impl Inner {
         Ok(())
     }
 
-    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is asked for the
-    /// change when no other change of the tree can come between. `shown` is called once readers can
-    /// see the new tree, before any compaction can begin from it.
+    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is called when
+    /// no other change of the tree can come between. `shown` is called once readers can see the new
+    /// tree, before any compaction can start from it.
     pub(crate) fn change_tree(
         &self,
         opened: Vec<Arc<TableFile>>,
@@ -97,8 +97,8 @@ impl Inner {
         })
     }
 
-    /// Enters WALs into the MANIFEST, each as its number and its durable bytes. From now on a WAL
-    /// that is missing or shorter is noticed.
+    /// Enters WALs into the MANIFEST, each as its number and its durable bytes, so that a missing
+    /// or shorter WAL is detected from now on.
     pub(crate) fn enter_durable_wals(&self, wals: Vec<(u64, u64)>) -> Result<()> {
         let manifest = lock(&self.manifest);
         let version = Arc::clone(&self.lock_state().version);
@@ -115,12 +115,12 @@ impl Inner {
 
     /// The next MANIFEST lists the WALs.
     pub(crate) fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
-        // Whoever has the MANIFEST replaces the progress.
+        // The holder of the MANIFEST may replace the progress.
         let _manifest = lock(&self.manifest);
         lock(&self.progress).durable_wals.extend(wals);
     }
 
-    /// Appends `edit`, which makes the tree `version`, and syncs. Answers the MANIFEST, still
+    /// Appends `edit`, which makes the tree `version`, and syncs. Returns the MANIFEST, still
     /// locked.
     fn record<'a>(
         &self,
@@ -158,8 +158,8 @@ impl Progress {
         after.settled()
     }
 
-    /// Without what is obsolete. A skipped number that follows the flushed one is in a table too, so
-    /// it counts as flushed.
+    /// The progress without its obsolete parts. A skipped number that follows the flushed one is in
+    /// a table too, so it counts as flushed.
     pub(crate) fn settled(mut self) -> Progress {
         self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
         self.flushed_sequence = self.skipped.after(self.flushed_sequence);

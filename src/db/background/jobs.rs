@@ -7,13 +7,13 @@
 //!                                                              ─► panicked     ─► latched
 //! ```
 //!
-//! **No space.** The job leaves everything as it was, and nothing is latched. Readers go on.
-//! Writers go on until they would have to wait for the job: then they get its error. While the job
-//! waits, no other of its kind starts. A caller of [`Inner::wait_until`] makes it try again at
-//! once, and gets the error if that attempt fails too.
+//! **No space.** The job changes nothing, and no error is latched. Readers continue. Writers
+//! continue until they would have to wait for the job, and then get its error. While the job waits,
+//! no other of its kind starts. A caller of [`Inner::wait_until`] makes it try again at once, and
+//! gets the error if that attempt fails too.
 //!
-//! **Closing** waits until no job is left. A job may itself drop the last `Db` (a file system may
-//! hold one): then the last job to end closes the database.
+//! **Closing** waits until no job is left. A job may drop the last `Db`, because a file system may
+//! hold one. Then the last job to end closes the database.
 //!
 //! What is absent: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
 
@@ -54,12 +54,12 @@ pub(crate) struct Work {
 pub(crate) struct Attempts {
     /// How many were started.
     started: u64,
-    /// The newest attempt that found no space or no thread, and its error. `None` once a later one
-    /// has succeeded.
+    /// The newest attempt that found no space or no thread, and its error. `None` after a later
+    /// attempt has succeeded.
     failed: Option<(u64, Error)>,
     /// The last wait.
     waited: Duration,
-    /// Somebody waits for the outcome: the next attempt starts at once.
+    /// A caller waits for the outcome, so the next attempt starts at once.
     retry_now: bool,
 }
 
@@ -77,7 +77,7 @@ impl Work {
 }
 
 impl Attempts {
-    /// Starts an attempt; answers its number.
+    /// Starts an attempt, and returns its number.
     pub fn start(&mut self) -> u64 {
         self.retry_now = false;
         self.started += 1;
@@ -157,7 +157,7 @@ impl Drop for Working {
             state.work.jobs == 0 && std::mem::take(&mut state.work.closed_by_job)
         };
         if closes {
-            // There is nobody to tell an error.
+            // No caller is left to receive an error.
             let _ = self.inner.finish_closing();
         }
     }
@@ -187,7 +187,7 @@ impl Inner {
         })
     }
 
-    /// Counts the calling thread as a job until the answer is dropped.
+    /// Counts the calling thread as a job until the returned value is dropped.
     pub(crate) fn work_in_this_thread(&self) -> Result<Working> {
         self.work_if(Inner::check_writable)
     }
@@ -218,8 +218,8 @@ impl Inner {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        // A job drops its reference to the database shortly after it has ended. Without this wait
-        // files would still be open when `close` returns.
+        // A job drops its reference to the database shortly after it has ended. Without this wait,
+        // files could still be open when `close` returns.
         while Arc::strong_count(&self.holds) > 1 {
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -248,7 +248,7 @@ impl Inner {
     }
 
     /// The error for a writer that would have to wait for `cause`, where that work itself waits for
-    /// space: nobody knows how long.
+    /// space, which may take for ever.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,
@@ -259,7 +259,7 @@ impl Inner {
             WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
         };
         let error = attempts.last_error()?.clone();
-        // An attempt without a thread has no job that would try again.
+        // An attempt that got no thread has no job to try again.
         self.schedule(state);
         Some(error)
     }

@@ -1,7 +1,7 @@
 //! Work that a caller waits for: `wait_for_compaction` and `compact_range`.
 //!
-//! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic ones go
-//! on next to it: both respect what is [`Unavailable`].
+//! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic ones
+//! run in parallel: both respect what is [`Unavailable`].
 //!
 //! ```text
 //!   level 0   old files, and whatever is older than one of them      ─┐
@@ -13,15 +13,15 @@
 //! *Old* is what was written before the call. A level is done when none of its files in the range
 //! holds an old entry.
 //!
-//! **It ends**, however fast others write. Old entries only move down, by automatic compactions too,
-//! and all of them are in tables when the first level begins. So while a level is being emptied, it
-//! gets no old entry from above: those levels are done. Each step takes at least one table with an
-//! old entry out of the level, or rewrites one in the deepest level that was there when that level
-//! began.
+//! **It terminates**, however fast other threads write. Old entries only move down, by automatic
+//! compactions too, and all of them are in tables when the first level begins. So while a level is
+//! being emptied, it gets no old entry from above: those levels are done. Each step takes at least
+//! one table with an old entry out of the level, or rewrites one in the deepest level that was
+//! there when that level began.
 //!
-//! **Both make progress.** Before each step the automatic compactions that are due may start. Where they
-//! block all steps that are left, the manual compaction *claims* one: whatever runs ends, and
-//! nothing that the claim overlaps starts before that step. A step is of limited size, so automatic
+//! **Both make progress.** Before each step the automatic compactions that are due may start. Where
+//! they block all remaining steps, the manual compaction *claims* one: running compactions end, and
+//! none that the claim overlaps starts before that step. A step is of limited size, so automatic
 //! compactions do not wait long for it. Nothing that runs waits for anything else, so there is no
 //! deadlock.
 
@@ -38,8 +38,8 @@ use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::Result;
 use crate::version::{FileMeta, LEVELS};
 
-/// The inputs of one step fill at most so many tables, if they are more than one file and what that
-/// overlaps.
+/// The inputs of one step fill at most this many tables, unless they are a single file and the
+/// files that it overlaps.
 const STEP_TABLES: u64 = 16;
 
 /// A manual compaction under way.
@@ -64,7 +64,7 @@ impl Inner {
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.check_open()?;
         self.ensure_taken_over(&mut self.writer.lock())?;
-        // Meanwhile a smaller dead share is worth a merge.
+        // While a caller waits, a smaller dead share is worth a merge.
         self.lock_state().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
@@ -80,7 +80,7 @@ impl Inner {
 
     /// Compacts all files that meet `range`, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
-        // Before the flush: what this counts is in tables after it.
+        // Before the flush, which writes everything up to this number to tables.
         let last_old = self.visible.load(Ordering::Acquire);
         self.flush()?;
         let _working = self.work_in_this_thread()?;
@@ -108,7 +108,7 @@ impl Inner {
         while let Some(step) = self.next_step(level, manual)? {
             match self.compact(step) {
                 Ok(written) => manual.written.extend(written),
-                // Once more, without the damaged file.
+                // The next round leaves the damaged file out.
                 Err(error) if self.is_set_aside(&self.lock_state(), &error) => {}
                 Err(error) => return Err(error),
             }
@@ -119,7 +119,7 @@ impl Inner {
     /// Starts the next step in `level`, once nothing blocks it. `None`: the level is done.
     fn next_step(&self, level: usize, manual: &Manual) -> Result<Option<Compaction>> {
         let mut state = self.lock_state();
-        // The automatic compactions have their turn.
+        // The automatic compactions that are due may start first.
         self.schedule(&mut state);
         loop {
             self.check_writable()?;
@@ -157,8 +157,8 @@ impl Inner {
         if level == 0 {
             let mut files = state.version.overlapping(0, lower, upper);
             files.find(|file| manual.is_old(&file.meta))?;
-            // And all that are older: they overlap each other, and one alone could overtake an older
-            // version.
+            // Together with all older files: files of level 0 overlap each other, so a file that
+            // moved down alone could overtake an older version.
             let newer = metas[0].iter().take_while(|file| !manual.is_old(file)).count();
             return compaction::plan_level_0(
                 &metas,
@@ -176,7 +176,7 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
-        // Neighbours only: the outputs may reach from the first input to the last.
+        // Only neighbors, because the outputs may reach from the first input to the last.
         files.split(is_done).flat_map(|files| steps(files, below, self.step_bytes())).find_map(
             |files| {
                 compaction::plan_neighbours(
@@ -196,8 +196,8 @@ impl Inner {
     }
 }
 
-/// Cuts neighbours into steps, each of one file or of at most `step_bytes` with what it overlaps
-/// in `below`.
+/// Cuts neighbors into steps, each of one file, or of at most `step_bytes` together with the files
+/// of `below` that it overlaps.
 fn steps<'a, 'f>(
     mut files: &'a [&'f FileMeta],
     below: &[&FileMeta],
@@ -234,7 +234,8 @@ mod tests {
         }
     }
 
-    /// One step took a whole level, and held up every compaction into the next one meanwhile.
+    /// Regression: one step took a whole level, and blocked every compaction into the next level
+    /// until it ended.
     #[test]
     fn a_step_is_one_file_or_fits_its_bytes_with_what_lies_below() {
         let files: Vec<_> = (0..6).map(|i| file(i, 10 * i as u8, 10 * i as u8 + 5, 10)).collect();

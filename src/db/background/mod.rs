@@ -42,7 +42,7 @@ pub(crate) fn start(inner: &Arc<Inner>) {
 }
 
 impl Inner {
-    /// Starts the jobs that `state` asks for. Called after every change of it.
+    /// Starts the jobs that `state` requires. Called after every change of it.
     pub(crate) fn schedule(&self, state: &mut TreeState) {
         if self.is_stopping() {
             return;
@@ -69,7 +69,7 @@ impl Inner {
         }
     }
 
-    /// After a compaction found no space: one at a time is tried again.
+    /// Schedules the attempts after a compaction found no space, one at a time.
     fn schedule_retry(&self, state: &mut TreeState) {
         if state.waits_for_space || state.work.retrying_compaction {
             return;

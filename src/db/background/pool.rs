@@ -1,14 +1,14 @@
-//! Threads for the jobs of all open databases of the process: as many as there are jobs, none where
-//! there are none.
+//! Threads for the jobs of all open databases of the process: as many threads as jobs, and none
+//! when there is no job.
 //!
 //! ```text
 //!   run(job) ─► an idle thread takes it ─► it waits for the next ─► none came: it leaves
 //!           └─► none is idle: a new thread
 //! ```
 //!
-//! A job never waits for another one to end: a database whose device stalls holds up no other one.
-//! Each database limits its jobs itself. Flushes have a pool of their own, so that they do not
-//! queue behind compactions even where the system refuses another thread.
+//! A job never waits for another one to end, so a database whose device stalls delays no other
+//! database. Each database limits its own jobs. Flushes have a pool of their own, so that they do
+//! not queue behind compactions even where the system refuses another thread.
 //!
 //! What is absent: a bound on threads, priorities, results.
 
@@ -20,8 +20,8 @@ use std::{io, thread};
 
 use crate::sync::{PerProcess, lock};
 
-/// How long a thread waits for its next job: longer than the time between two flushes of a database
-/// under steady writes.
+/// How long a thread waits for its next job. This is longer than the time between two flushes of a
+/// database under steady writes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(crate) static FLUSHES: Pool = Pool::new("maypole-flush", PATIENCE);
@@ -56,11 +56,11 @@ impl Pool {
         Pool { thread_name, patience, shared: PerProcess::new(Shared::default) }
     }
 
-    /// Runs `job` on a thread of its own, soon.
+    /// Runs `job` on a thread of the pool.
     ///
     /// # Errors
     ///
-    /// The pool has no thread and the system refuses one: the job is dropped. Where the pool has
+    /// The pool has no thread and the system refuses one: the job is dropped. If the pool has
     /// threads, the job waits for one of them instead.
     pub fn run(&'static self, job: Job) -> io::Result<()> {
         let shared = self.shared.get();
@@ -88,7 +88,7 @@ impl Pool {
         loop {
             while let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // The job itself reports its panic. The thread goes on.
+                // The job itself reports its panic. The thread continues.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = lock(&shared.state);
             }

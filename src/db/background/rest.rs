@@ -19,15 +19,15 @@ use super::timer;
 use crate::compaction::dead;
 use crate::db::{Inner, TreeState};
 
-/// After one to two times this without a write the tree counts as idle.
+/// The tree counts as idle after one to two of these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest wait for a deletion that is due later: clocks may be set.
+/// The longest wait for a deletion that is due later, because clocks may be set.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Inner {
-    /// The tree has changed: has the timer look after it, if it may hold something dead. Call it
-    /// without locks.
+    /// Makes the timer look at the changed tree, if it may hold dead entries. To be called without
+    /// locks.
     pub(super) fn await_rest(&self) {
         if self.awaits_rest.load(Ordering::Relaxed) || !self.may_hold_dead() {
             return;
@@ -60,7 +60,7 @@ impl Inner {
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
-        // What is overdue and was not picked waits for a damaged table or for space.
+        // An overdue compaction that was not picked waits for a damaged table or for space.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, LONGEST_WAIT));
         if wait.is_none() {
             self.awaits_rest.store(false, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Inner {
         self.snapshots.set_needed(needed);
     }
 
-    /// A snapshot went for which something was kept.
+    /// A snapshot for which tables kept something was released.
     pub(in crate::db) fn needed_snapshot_released(&self) {
         let mut state = self.lock_state();
         self.note_needed_snapshot(&state);

@@ -1,4 +1,4 @@
-//! The thread that wakes databases at certain times: to write `STATS`, and to see whether the tree
+//! The thread that wakes databases at certain times, to write `STATS` and to see whether the tree
 //! has come to rest ([`super::rest`]).
 //!
 //! ```text
@@ -8,11 +8,11 @@
 //!   C          12:00:10.0
 //! ```
 //!
-//! One thread, however many databases wait; none while none does. While it works for a database it
-//! counts as one of its jobs, so closing waits for it, and nothing is written after the lock is given
-//! back.
+//! There is one thread while any database waits, and otherwise none. While it works for a database
+//! it counts as one of its jobs, so closing waits for it, and nothing is written after the lock is
+//! released.
 //!
-//! Absent: threads for slow devices. A stalled device delays the turns of other databases. It delays
+//! Absent: threads for slow devices. A stalled device delays the turns of other databases, and
 //! nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::db::Inner;
 use crate::sync::{PerProcess, lock};
 
-/// A forked child has not the thread, and none of the databases.
+/// A forked child has neither the thread nor the databases.
 static TIMER: PerProcess<Timer> = PerProcess::new(Timer::default);
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ struct TimerState {
     has_thread: bool,
 }
 
-/// What is done at a turn. It answers when the next one is due; `None`: there is none.
+/// The work of a turn. It returns when the next turn is due; `None`: there is none.
 pub(crate) type TurnWork = fn(&Inner) -> Option<Duration>;
 
 /// A database that waits for its turn.
@@ -49,22 +49,22 @@ struct Turn {
     work: TurnWork,
 }
 
-/// Has `work` done after `delay`, and again as it says. Hold no lock of the database: the thread
-/// locks its state after the turns.
+/// Runs `work` after `delay`, and again when it says so. The caller must hold no lock of the
+/// database, because the thread locks its state after the turns.
 pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
     let at = Instant::now() + delay;
     state.turns.push(Turn { at, inner: Arc::downgrade(inner), work });
     if !state.has_thread {
-        // Where the system refuses a thread, the next turn that is added tries again.
+        // If the system refuses a thread, the next turn that is added tries again.
         let thread = thread::Builder::new().name("maypole-timer".into());
         state.has_thread = thread.spawn(work_by_turns).is_ok();
     }
     timer.changed.notify_one();
 }
 
-/// The database is closing: its turns are cancelled. Hold no lock of the database.
+/// Cancels the turns of a database that is closing. The caller must hold no lock of the database.
 pub(crate) fn cancel(inner: &Inner) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
@@ -84,11 +84,12 @@ fn work_by_turns() {
             continue;
         }
         let Turn { inner, work, .. } = state.turns.swap_remove(i);
-        // Under the lock: a database that is closing has no turn any more, or waits for this work.
+        // Under the lock, so that a database that is closing either has no turn any more or waits
+        // for this work.
         let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
         let Some(working) = working else { continue };
         drop(state);
-        // A file system of the caller may panic. The thread is not this database's alone.
+        // The caller's file system may panic, and the thread serves other databases too.
         let next = catch_unwind(AssertUnwindSafe(|| work(working.inner())));
         state = lock(&timer.state);
         // While the work counts as a job of the database, its closing cannot have cancelled this.
@@ -97,7 +98,7 @@ fn work_by_turns() {
         {
             state.turns.push(Turn { at: now + wait, inner, work });
         }
-        // Not under the lock: the last job of a closed database ends its closing.
+        // Not under the lock, because the last job of a closed database finishes its closing.
         drop(state);
         drop(working);
         state = lock(&timer.state);

@@ -1,6 +1,6 @@
-//! [`TreeObserver`]: who watches a lookup on its way through memtables and levels.
+//! [`TreeObserver`]: watches a lookup through memtables and levels.
 //!
-//! Inside a table a [`TableObserver`] takes over. Its file says why calls go through the observer,
+//! Inside a table, a [`TableObserver`] takes over. Its file says why calls go through the observer,
 //! and why the observer of `get` costs nothing.
 
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::sync::Guard;
 use crate::table::{Found, LookupKey, TableObserver};
 use crate::version::{Run, TableFile, Version};
 
-/// Hears what a lookup does, in the order it happens: of each step when it is over.
+/// Is told what a lookup does, in order, each step after it has ended.
 pub(in crate::db) trait TreeObserver: Copy {
     type InTable: TableObserver;
 
-    /// Who watches on in the table that was reached.
+    /// The observer for the table that was reached.
     fn in_table(self) -> Self::InTable;
 
     /// Calls [`find_in_memtables`].

@@ -8,8 +8,8 @@ use std::ops::{
 /// A range of keys: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`, or a pair of [`Bound`]s. A key is
 /// anything that gives bytes.
 ///
-/// Why not [`RangeBounds`]: it has a type of key, and `..` has none. So `db.range(..)` would not
-/// compile.
+/// Why not [`RangeBounds`]: it needs a type of key, and `..` has none, so that `db.range(..)` would
+/// not compile.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! [`DbCursor`]: walks the database in key order, and lends the entry it stands on.
+//! [`DbCursor`]: walks the database in key order, and lends the current entry.
 //!
 //! ```text
 //!   DbCursor        what the user sees                              seek, next, prev
@@ -6,12 +6,12 @@
 //!   Source …        memtables, and levels of tables                 sources.rs
 //! ```
 //!
-//! It shows of each key the newest version that its sequence number may see. It shows nothing where
-//! that version is a tombstone, or where a range deletion hides it ([`RangeDelAggregator`]).
+//! It shows the newest version of each key that its sequence number may see. It shows no entry for
+//! a key if that version is a tombstone, or if a range deletion hides it ([`RangeDelAggregator`]).
 //!
-//! **Forward**, the versions of a key come newest first: the cursor stands on the entry it shows,
-//! in its block. **Backward** they come oldest first: which one to show is known only behind the
-//! key. So the cursor keeps a copy, and the merge stands before the key.
+//! **Forward**, the versions of a key come newest first, so the cursor stays on the entry it shows,
+//! in its block. **Backward**, they come oldest first, so which one to show is known only when all
+//! were passed. So the cursor keeps a copy, and the merge is at the entry before the key.
 //!
 //! **Hidden entries.** A seek whose target lies in a mark starts at the mark's other end, as does a
 //! walk that has passed many hidden entries (`marks/`).
@@ -71,8 +71,8 @@ pub struct DbCursor {
     pub(super) bounds: Bounds,
     /// Which entries range deletions hide; `None` where there are no range deletions.
     pub(super) aggregator: Option<Box<RangeDelAggregator>>,
-    /// Whether an entry's key decides too if it is shown: there is an upper bound or a range
-    /// deletion.
+    /// Whether the key of an entry must be checked too before it is shown, because there is an
+    /// upper bound or a range deletion.
     checks_keys: bool,
     pub(super) position: Position,
     /// Backward: the key shown. Else: scratch.
@@ -84,7 +84,7 @@ pub struct DbCursor {
     steps_backward: u64,
     /// Entries passed and not shown that no ticker counts yet.
     pub(super) skipped: u64,
-    /// The start of a walk over hidden entries, or its end if it goes backward.
+    /// The start of a walk over hidden entries, or its end if the walk goes backward.
     pub(super) walked_from: Vec<u8>,
 }
 
@@ -113,7 +113,7 @@ impl DbCursor {
     }
 
     pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbCursor {
-        // In a forked child it has nothing to stand on: to look for sources may read a filter.
+        // In a forked child it gets no sources, because the search for them may read a filter.
         let of_this_process = point.is_of_this_process();
         let aggregator = of_this_process
             .then(|| RangeDelAggregator::new(&point.state, point.sequence))
@@ -136,7 +136,7 @@ impl DbCursor {
     }
 
     /// Whether the blocks that this cursor reads from now on enter the block cache. Default: true.
-    /// With `false` a long scan displaces nothing that lookups use. Blocks that are in the cache are
+    /// With `false`, a long scan evicts no block that lookups use. Blocks that are in the cache are
     /// used in either case.
     ///
     /// ```
@@ -156,14 +156,14 @@ impl DbCursor {
         self
     }
 
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor is on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.position != Position::NoEntry
     }
 
-    /// The key of the entry, until the cursor moves. Panics when it stands on none: ask
-    /// [`DbCursor::valid`] before, or [`DbCursor::entry`] instead.
+    /// The key of the entry, until the cursor moves. Panics if the cursor is on no entry: check
+    /// [`DbCursor::valid`] first, or call [`DbCursor::entry`] instead.
     #[inline]
     pub fn key(&self) -> &[u8] {
         match self.position {
@@ -173,7 +173,7 @@ impl DbCursor {
         }
     }
 
-    /// The value of the entry, until the cursor moves. Panics when it stands on none.
+    /// The value of the entry, until the cursor moves. Panics if the cursor is on no entry.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self.position {
@@ -183,7 +183,7 @@ impl DbCursor {
         }
     }
 
-    /// The value of the entry, to keep. Panics when the cursor stands on none.
+    /// The value of the entry, to keep. Panics if the cursor is on no entry.
     #[inline]
     pub fn value_slice(&self) -> Slice {
         match self.position {
@@ -193,7 +193,7 @@ impl DbCursor {
         }
     }
 
-    /// Key and value of the entry, until the cursor moves; `None` where it stands on none.
+    /// Key and value of the entry, until the cursor moves; `None` if the cursor is on no entry.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -304,8 +304,8 @@ impl DbCursor {
         }
     }
 
-    /// To the last entry whose key is before `bound`, which is not past the upper bound; `None`: to
-    /// the last of all.
+    /// Moves to the last entry whose key is before `bound`, which is not past the upper bound;
+    /// `None`: to the last of all.
     fn find_before(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.position = Position::NoEntry;
         let marks = &self.point.state.marks;
@@ -347,8 +347,8 @@ impl DbCursor {
         trailer >> 8 <= self.point.sequence && trailer as u8 == EntryKind::Value as u8
     }
 
-    /// The rare step: it reads a block or enters another file. A copied key tells whether the next
-    /// entry repeats it.
+    /// The rare step, which reads a block or enters another file. A copy of the key tells whether
+    /// the next entry repeats it.
     #[inline(never)]
     fn next_by_copy(&mut self) -> Result<()> {
         self.position = Position::NoEntry;

@@ -24,11 +24,11 @@ use crate::slice::{Slice, SlicePacker};
 /// The entries of a database, or of a range of it, as they were when the iterator was made. In key
 /// order, from either end.
 ///
-/// Keys are copied, many into one allocation: a key that is kept may keep 4 KiB. Values share the
-/// block they were found in.
+/// Keys are copied, many into one allocation, so a key that is kept may keep 4 KiB. Values share
+/// the block in which they were found.
 ///
-/// An iterator ends after an error. It goes on when the database is closed. One made afterwards has
-/// [`Error::Closed`](crate::Error::Closed) as its only item.
+/// An iterator ends after an error. It continues to work when the database is closed. One made
+/// afterwards has [`Error::Closed`](crate::Error::Closed) as its only item.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -45,7 +45,7 @@ use crate::slice::{Slice, SlicePacker};
 pub struct DbIterator {
     point: ReadPoint,
     bounds: Bounds,
-    /// The cursor of each end stands on the last entry it gave.
+    /// The cursor of each end is on the last entry that it returned.
     front: Option<DbCursor>,
     back: Option<DbCursor>,
     keys: SlicePacker,
@@ -138,7 +138,7 @@ impl DbIterator {
         Ok(Some((self.keys.pack(back.key()), back.value_slice())))
     }
 
-    /// Once one end runs out, or meets the other, nothing is left between them.
+    /// Ends the iterator once one end runs out, or meets the other.
     #[cold]
     fn finish(&mut self, last: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
         self.finished = true;

@@ -32,8 +32,8 @@ pub(crate) struct RangeDelAggregator {
     /// The range deletions of the memtables.
     memtables: Vec<Arc<RangeTombstones>>,
     version: Arc<Version>,
-    /// The stretch around the last key asked. From `start` to before `end` (`None`: to the last
-    /// key), entries older than `deleted_at` are hidden.
+    /// The stretch around the last key that was checked. From `start` to before `end` (`None`: to
+    /// the last key), entries older than `deleted_at` are hidden.
     start: Vec<u8>,
     end: Option<Vec<u8>>,
     deleted_at: SequenceNumber,
@@ -42,8 +42,8 @@ pub(crate) struct RangeDelAggregator {
     hidden: usize,
 }
 
-/// Hidden entries that are passed one by one. A skip to the end of the stretch costs more than
-/// that.
+/// This number of hidden entries is passed one by one, because a skip to the end of the stretch
+/// costs more than that.
 const SKIP_AFTER: usize = 16;
 
 impl RangeDelAggregator {
@@ -84,9 +84,8 @@ impl RangeDelAggregator {
         hides
     }
 
-    /// After an entry was hidden: the stretch, when it is time to skip the rest of it, which is
-    /// once a stretch. Its first user key, its end, and the sequence number below which entries are
-    /// hidden.
+    /// Called after an entry was hidden. Returns the stretch once, when it is time to skip the rest
+    /// of it: its first user key, its end, and the sequence number below which entries are hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
         if self.hidden != SKIP_AFTER {
             return None;

@@ -17,14 +17,15 @@ use crate::version::{LevelCursor, TableFile, Version};
 /// One sorted run of entries.
 #[expect(
     clippy::large_enum_variant,
-    reason = "there are few, and a box would cost each step a load"
+    reason = "sources are few, and a box would add a load to each step"
 )]
 pub(crate) enum Source {
     Memtable(MemtableCursor),
     Level(LevelCursor<LevelFiles>),
 }
 
-/// Files of a level that follow each other. Holding the version is one count, not one a file.
+/// Files of a level that follow each other. They are held through the version, which is one count
+/// rather than one for each file.
 pub(crate) struct LevelFiles {
     version: Arc<Version>,
     level: usize,
@@ -128,7 +129,7 @@ pub(crate) fn sources(
     let deeper = version.levels[1..].iter().filter(|files| !files.is_empty()).count();
     let most = memtables.clone().filter(seen).count() + version.levels[0].len() + deeper;
     let bytes = (bounds.lower().map(Arc::from), bounds.upper().map(Arc::from));
-    // The user may end at any entry, so nothing here is known to go on.
+    // The user may stop at any entry, so no scan here is known to continue.
     let options = ScanOptions::for_runs(version.levels[0].len() + deeper, true, bytes);
     let mut sources = Vec::with_capacity(most);
     let memtables = memtables.filter(seen);
@@ -152,7 +153,7 @@ pub(crate) fn sources(
             }
             continue;
         }
-        // A filter is asked only where the range lies inside one file.
+        // A filter is queried only if the range lies inside one file.
         let range = version.overlapping_range(level, bounds.lower(), bounds.upper());
         if range.len() != 1 || may_match(range.start) {
             add(range);

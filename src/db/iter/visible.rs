@@ -29,8 +29,9 @@ const SEEK_AFTER: u64 = 8;
 /// A walk looks for a mark to jump over once in this number of hidden entries.
 const LOOK_EVERY: u64 = 32;
 
-/// A walk that passed this number of hidden entries proposes a mark: after a seek, and after a step.
-/// Seeks tend to be repeated. A single scan should not pay for a mark at every gap.
+/// A walk that passed this number of hidden entries proposes a mark: after a seek, and after a
+/// step. The numbers differ because seeks tend to be repeated, whereas a single scan should not pay
+/// for a mark at every gap.
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
@@ -42,14 +43,14 @@ const CLEAN_UP_AFTER: u64 = 10_000;
 #[derive(Debug, Clone, Copy)]
 struct Passed {
     entries: u64,
-    /// May count those of the entry shown too.
+    /// The count may include versions of the entry that is shown.
     in_first: u64,
 }
 
 /// Where a walk backward started.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum WalkEnd<'a> {
-    /// Before this key; `None`: behind the last one.
+    /// Before this key; `None`: after the last one.
     Known(Option<&'a [u8]>),
     /// At the first entry that it passes.
     FirstPassed,
@@ -177,12 +178,12 @@ impl DbCursor {
 
     /// Nothing is shown from `from` to before `end`, and many entries were passed there.
     fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
-        // What an old snapshot does not see may be there by now.
+        // Entries that an old snapshot does not see may exist by now.
         if self.point.is_snapshot {
             return;
         }
         let ReadState { marks, memtable, .. } = &*self.point.state;
-        // Else the cursor does not read this memtable.
+        // If not, the cursor does not read this memtable.
         let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;
         let in_first = passed.in_first.min(passed.entries);
         let in_memtable = if reads_memtable { in_first } else { 0 };
@@ -210,7 +211,7 @@ impl DbCursor {
     }
 
     /// After a range deletion hid an entry: moves the sources that are older than it to the end of
-    /// what it hides. Whether it did so.
+    /// what it hides. Returns whether it did.
     #[cold]
     fn skip_deleted(&mut self, skip: Skip) -> Result<bool> {
         let Some(aggregator) = &mut self.aggregator else { return Ok(false) };
@@ -229,8 +230,8 @@ impl DbCursor {
     /// Moves backward from the merge's entry to the first one to show.
     pub(super) fn find_backward(&mut self, start: WalkEnd<'_>) -> Result<()> {
         self.position = Position::NoEntry;
-        // Entries met so far of the current key, which `key` holds; whether the newest visible one
-        // of them is shown, which `value` holds then.
+        // The number of entries met so far of the current key, which `key` holds, and whether the
+        // newest visible one of them is shown, which `value` holds in that case.
         let (mut versions, mut found) = (0, false);
         let (mut passed, mut in_first, mut look_at) = (0, 0, LOOK_EVERY);
         while self.merged.valid() {
@@ -354,7 +355,7 @@ enum Jump {
     /// No mark contains the merge's key.
     None,
     Done,
-    /// Nothing comes any more.
+    /// No entry follows.
     ToTheEnd,
 }
 

@@ -1,4 +1,4 @@
-//! Opening only to read, also beside a writer.
+//! Opening only to read, also while a writer has the database open.
 //!
 //! ```text
 //!   CURRENT ─► MANIFEST ─► tables ─► WALs        nothing is written, nothing is locked
@@ -6,11 +6,11 @@
 //!        └── a file is gone, a gap, something looks damaged: look again ──┘
 //! ```
 //!
-//! A writer goes on meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies a
-//! record into its log piece by piece, so that a reader may meet half of one with a whole one
-//! behind it. None of this is damage. So after any obstacle everything is read again from `CURRENT`
-//! on, but for the tables that are open. An error is reported only if later readings meet it again
-//! and nothing in the directory has changed in between.
+//! A writer continues meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies
+//! a record into its log piece by piece, so that a reader may see half of one record with a whole
+//! one behind it. None of this is damage. So after any obstacle, everything except the open tables
+//! is read again from `CURRENT` on. An error is reported only if later readings meet it again and
+//! nothing in the directory has changed in between.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
@@ -28,17 +28,17 @@ use crate::error::{Error, Result};
 use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 use crate::table::TableContext;
 
-/// Looks in a row that must meet the same obstacle before it is believed.
+/// An obstacle is reported after this number of consecutive attempts have met it.
 const BELIEVED_AFTER: u32 = 6;
-/// No writer changes the directory so fast that so many looks are in vain.
+/// The most attempts. No writer changes the directory fast enough to defeat them all.
 const MOST_LOOKS: u32 = 1000;
-/// Descriptors that are left to the program beside the tables.
+/// Descriptors that are left to the program in addition to those of the tables.
 const OTHER_OPEN_FILES: u64 = 32;
-/// The first wait before the next look, and the longest. Each is twice the one before.
+/// The first wait before the next attempt, and the longest. Each is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_micros(500);
 const MOST_WAIT: Duration = Duration::from_millis(20);
 
-/// What stood in the way, and the state of the directory then.
+/// An obstacle, and the state of the directory when it was met.
 #[derive(PartialEq)]
 struct Obstacle {
     what: String,
@@ -59,8 +59,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
-            // Lawful where a power loss took the end of a log. But beside a writer, a log may have
-            // been deleted since the directory was listed.
+            // A gap is lawful where a power loss took the end of a log. But if a writer is active,
+            // a log may have been deleted since the directory was listed.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if may_pass(&error) => (error.to_string(), Err(error)),
             Err(error) => return Err(error),
@@ -79,9 +79,9 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     unreachable!("the last look answers")
 }
 
-/// What one look leaves to the next. A table that is open stays open, even when its name goes. So
-/// the next look has to open the new ones only: else a writer that deletes tables faster than a
-/// reader opens all of them would keep it out for ever.
+/// What one attempt keeps for the next. An open table stays open, even when its name is deleted, so
+/// the next attempt opens only the new ones. Otherwise a writer that deletes tables faster than a
+/// reader opens all of them could keep the reader out for ever.
 #[derive(Default)]
 struct Kept {
     /// The cache and the counters of the open tables.
@@ -112,7 +112,8 @@ fn attempt(
     Ok(Attempt { inner: only_read(options.clone(), store, replayed), gap })
 }
 
-/// Raises the limit of the process where it must: every table keeps its file open.
+/// Raises the limit of open files of the process if necessary, because every table keeps its file
+/// open.
 pub(in crate::db) fn allow_open_files(tables: u64) -> Result<()> {
     let needed = tables.saturating_add(OTHER_OPEN_FILES);
     let allows = |limit: OpenFilesLimit| needed <= limit.soft;

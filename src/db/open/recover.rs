@@ -6,16 +6,18 @@
 //!         those of ingested tables are in no WAL: the MANIFEST lists them
 //! ```
 //!
-//! WALs are replayed in order of their numbers. What stands behind a torn record in its WAL is
-//! dropped, and so is everything from a gap in the sequence numbers on: a power loss may take
-//! whatever was not synced. Four things prove damage instead, and are errors that name the file:
+//! WALs are replayed in order of their numbers. Everything behind a torn record of a WAL is
+//! dropped, and so is everything from a gap in the sequence numbers on, because a power loss may
+//! take whatever was not synced. Four things prove damage instead, and are errors that name the
+//! file:
 //!
 //! - a synced record behind the gap,
 //! - a WAL that the MANIFEST calls synced, and that is missing,
 //! - or that is shorter than its synced bytes,
-//! - a write missing before an ingestion, as that is recorded after they are synced.
+//! - a write missing before an ingestion, because an ingestion is recorded only after all writes
+//!   before it are synced.
 //!
-//! Nothing that counts is written here. Tables made of replayed writes count once
+//! Nothing written here is in force yet. Tables made of replayed writes count once
 //! [`super::take_over`] has listed them. A read-only opening ends here.
 
 use std::collections::BTreeMap;
@@ -34,11 +36,11 @@ use crate::version::{Recovered, Skipped, TableStore, Version, VersionEdit, names
 use crate::wal::{LogKind, LogReader};
 
 /// Replayed writes go to memtables of at least this size, even where those of the database are
-/// smaller: a long log must not become many small tables.
+/// smaller, because a long log must not become many small tables.
 const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
-/// Up to this many bytes of replayed records go to a new WAL rather than to a table: a database that
-/// is often opened for a few writes does not get a table each time.
+/// Up to this many bytes of replayed records go to a new WAL rather than to a table, so that a
+/// database that is often opened for a few writes does not get a table each time.
 const MOST_REWRITTEN_BYTES: usize = 1 << 20;
 
 /// What the tables and the WALs of a directory hold together.
@@ -49,8 +51,8 @@ pub(crate) struct Replayed {
     /// Sequence numbers above the flushed one that no WAL holds, as ingested tables have them.
     pub skipped: Skipped,
     pub last_sequence: SequenceNumber,
-    /// Full memtables that did not become tables, oldest first: the opening is read-only, or there
-    /// was no space.
+    /// Full memtables that did not become tables, because the opening is read-only or there was no
+    /// space, oldest first.
     pub full: Vec<Arc<Memtable>>,
     pub memtable: Arc<Memtable>,
     pub writer: MemtableWriter,
@@ -108,9 +110,9 @@ pub(crate) struct Replay<'a> {
     /// Whether full memtables become tables as soon as they are full.
     flushes: bool,
     state: Replayed,
-    /// There was no space for the table of a memtable: later memtables stay in memory too.
+    /// There was no space for the table of a memtable, so later memtables stay in memory too.
     no_space: bool,
-    /// Where the replay stopped, if that was no damage.
+    /// The gap at which the replay stopped, unless damage stopped it.
     gap: Option<Gap>,
 }
 
@@ -162,7 +164,7 @@ impl<'a> Replay<'a> {
         }
         for (index, &number) in wals.iter().enumerate() {
             if !self.wal(number, &wals[index..], durable)? {
-                // Writes before this log are missing: neither it nor any later one counts.
+                // Writes before this log are missing, so neither it nor any later log counts.
                 break;
             }
         }
@@ -175,7 +177,8 @@ impl<'a> Replay<'a> {
         let mut log = LogReader::open(&*self.store.fs, &path, LogKind::Wal, number)?;
         let durable_bytes = durable.get(&number).copied();
         if log.kind() == LogKind::RecoveredWal && durable_bytes.is_none() {
-            // A crash cut a take-over short: the WALs that this one was made of are still here.
+            // A crash interrupted a take-over: the WALs from which this one was made are still
+            // here.
             return Ok(true);
         }
         let most_rewritten = MOST_REWRITTEN_BYTES.min(self.memtable_bytes / 2);
@@ -212,8 +215,8 @@ impl<'a> Replay<'a> {
                 self.memtable_is_full()?;
             }
         }
-        // The log may end in a torn record. Where that one was acknowledged, the next log has a gap
-        // in front.
+        // The log may end in a torn record. If that record was acknowledged, the next log starts
+        // with a gap.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
             return Err(Error::Corruption {
@@ -248,8 +251,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Tells a lost tail from damage. A log is synced only after all before it: behind a lawful gap
-    /// no log has a synced byte.
+    /// Tells a lost tail from damage. A log is synced only after all logs before it, so no log
+    /// behind a lawful gap has a synced byte.
     fn check_gap(
         &mut self,
         gap: Gap,

@@ -9,12 +9,12 @@
 //! ```
 //!
 //! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new
-//! MANIFEST, the old MANIFEST and the old WALs count: it lists neither the new tables nor the
-//! recovered WAL. From then on the old WALs are obsolete, with whatever torn tails and gaps they
-//! end in.
+//! MANIFEST, the old MANIFEST and the old WALs count. The old MANIFEST lists neither the new tables
+//! nor the recovered WAL. From then on the old WALs are obsolete, including their torn tails and
+//! gaps.
 //!
-//! **Without space** for this the database opens all the same, for reading: the entries of the WALs
-//! are in memory. [`Inner::ensure_taken_over`] tries again at each write.
+//! **Without space** for this the database still opens, for reading, with the entries of the WALs
+//! in memory. [`Inner::ensure_taken_over`] tries again at each write.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -163,7 +163,7 @@ fn assemble(
         awaits_rest: AtomicBool::new(false),
         visible_at_look: AtomicU64::new(0),
         counters: Arc::clone(&store.context.counters),
-        // Only who holds the lock may write.
+        // Only the holder of the lock may write.
         publishing: lock.as_ref().and(options.publish_interval).map(Publishing::new),
         read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
         read_state: ArcCell::new(read_state),
@@ -196,8 +196,8 @@ fn assemble(
     }
 }
 
-/// Makes what was replayed durable, so that the next opening finds it, and starts a WAL and a
-/// MANIFEST. May be tried again where space was missing.
+/// Makes the replayed writes durable, so that the next opening finds them, and starts a WAL and a
+/// MANIFEST. May be tried again after a lack of space.
 fn take_over(
     store: &TableStore,
     options: &Options,
@@ -214,7 +214,7 @@ fn take_over(
     let mut new = Vec::new();
     let taken = start_logs(store, options, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
-        // No MANIFEST lists them. What cannot be removed goes when the database is next opened.
+        // No MANIFEST lists them. A file that cannot be removed is deleted at the next opening.
         new.iter().for_each(|path| drop(store.fs.remove(path)));
     }
     taken
@@ -266,15 +266,15 @@ fn recovered_wal(
     Ok(Some((number, wal.synced_to())))
 }
 
-/// Deletes what a crash left behind: files of this database that the new MANIFEST does not list.
-/// What cannot be deleted stays until the next opening.
+/// Deletes what a crash left behind: files of this database that the new MANIFEST does not list. A
+/// file that cannot be deleted stays until the next opening.
 fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manifest: u64) {
     let listed: HashSet<u64> = version.files().map(|(_, file)| file.meta.number).collect();
     let most = store.next_file.load(Ordering::Relaxed);
     for name in store.fs.list(&store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {
             None => true,
-            // A stray: no file of this database ever had such a number.
+            // A stray, because no file of this database ever had such a number.
             Some(kind) if kind.number() > Some(most) => true,
             Some(names::FileKind::Table(number)) => listed.contains(&number),
             Some(names::FileKind::Wal(number)) => number >= oldest_wal,
@@ -302,7 +302,7 @@ pub(crate) fn no_database(dir: &Path) -> Error {
 }
 
 impl Inner {
-    /// Takes the directory over, where the opening could not. Every writer calls this first.
+    /// Takes the directory over if the opening could not. Every writer calls this first.
     #[inline]
     pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
         match writer.wal {

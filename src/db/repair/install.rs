@@ -1,5 +1,5 @@
-//! The end of a repair: the new tree replaces the old one, and nothing is lost if that is cut
-//! short.
+//! The end of a repair: the new tree replaces the old one, and nothing is lost if this is
+//! interrupted.
 //!
 //! ```text
 //!   new tables get their names                          they repeat what old ones hold; durable
@@ -23,7 +23,8 @@ struct Replaced {
     name: String,
     /// Its path in `lost/`.
     lost: PathBuf,
-    /// Whether it has that name already. Where the file system has no links it gets it at the end.
+    /// Whether it has that name already. On a file system without links it gets the name at the
+    /// end.
     is_linked: bool,
 }
 
@@ -33,8 +34,8 @@ impl Repair<'_> {
         self.name_new_tables()?;
         let oldest_wal = self.store.new_number();
         let manifest_number = self.store.new_number();
-        // Durable before the new MANIFEST: from then on an opening may delete what that does not
-        // list.
+        // Durable before the new MANIFEST, because an opening may then delete what the new one does
+        // not list.
         let replaced = self.link_replaced_files()?;
 
         let edit = VersionEdit {
@@ -65,8 +66,8 @@ impl Repair<'_> {
                 FileLocation::NamedAs(from) => self.fs.hard_link(from, &path)?,
             }
         }
-        // The next repair believes a whole MANIFEST that no CURRENT names yet, and misses what it
-        // lists.
+        // Otherwise the next repair could trust a whole MANIFEST that no `CURRENT` names yet, and
+        // report the files that it lists as missing.
         self.fs.sync_dir(&self.dir)
     }
 
@@ -78,7 +79,7 @@ impl Repair<'_> {
         let mut names: Vec<String> = fs.list(&self.dir)?;
         names.retain(|name| match names::parse(name) {
             Some(FileKind::Table(number)) if stays.contains(&number) => false,
-            // Worth nothing, and the new CURRENT is written under this name.
+            // A temporary file has no value, and the new `CURRENT` is written under this name.
             Some(FileKind::Temporary) => false,
             Some(kind) => kind.number() < Some(most),
             None => name == "CURRENT",
@@ -104,7 +105,7 @@ impl Repair<'_> {
         Ok(replaced)
     }
 
-    /// Removes the first names of the replaced files. Answers their paths in `lost/`.
+    /// Removes the first names of the replaced files. Returns their paths in `lost/`.
     fn remove_first_names(&self, replaced: Vec<Replaced>) -> Result<Vec<PathBuf>> {
         let mut moved = Vec::new();
         for Replaced { name, lost, is_linked } in replaced {
@@ -112,9 +113,9 @@ impl Repair<'_> {
             match (name == "CURRENT", is_linked) {
                 (false, true) => self.fs.remove(&first)?,
                 (false, false) => self.fs.rename(&first, &lost)?,
-                // The name is the new CURRENT's by now.
+                // The name belongs to the new `CURRENT` by now.
                 (true, true) => {}
-                // Overwritten. It held no more than the name of a MANIFEST.
+                // Overwritten. It held only the name of a MANIFEST.
                 (true, false) => continue,
             }
             moved.push(lost);

@@ -5,8 +5,9 @@
 //!          └──────── kept ────────────────┘           └── left out ──────┘
 //! ```
 //!
-//! A prefix of the writes is kept, as in a recovery: whoever wrote behind a hole had seen the
-//! missing writes. With `salvage_logs` writes behind a hole are kept too.
+//! A prefix of the writes is kept, as in a recovery, because the program had seen the missing
+//! writes when it wrote those behind a hole. With `salvage_logs`, writes behind a hole are kept
+//! too.
 //!
 //! A WAL that does not continue the ones before it is left out. A later WAL may still continue
 //! them: an earlier recovery started it there, and a crash left the torn WALs behind.
@@ -27,7 +28,7 @@ use crate::wal::{LogKind, LogReader};
 /// Writes that become one table.
 const MEMTABLE_BYTES: usize = 16 << 20;
 
-/// What came of reading a record.
+/// The result of reading a record.
 enum Step {
     Taken,
     /// The log ends here, torn or not.
@@ -70,7 +71,7 @@ impl Repair<'_> {
             self.log(number, durable, &mut writes)?;
         }
         self.flush_writes(&mut writes)?;
-        // An ingested table stays, even where writes before it are lost: its number is used.
+        // An ingested table stays, even if writes before it are lost, so its number is used.
         let last = writes.last.unwrap_or(0).max(skipped.largest());
         self.last_sequence = self.last_sequence.max(last);
         Ok(())
@@ -98,7 +99,7 @@ impl Repair<'_> {
             opened => opened?,
         };
         if durable.is_some() && log.kind() == LogKind::RecoveredWal && must_hold.is_none() {
-            // A crash cut a recovery short: the WALs that this one was made of are still here.
+            // A crash interrupted a recovery: the WALs from which this one was made are still here.
             return Ok(());
         }
         loop {
@@ -160,7 +161,7 @@ impl Repair<'_> {
             self.report.problems.push(what);
         }
         for (sequence, operation) in (first..).zip(operations) {
-            // A recovered WAL repeats what older ones say.
+            // A recovered WAL repeats the writes of older ones.
             if writes.last.is_none_or(|last| sequence > last) {
                 let kind = operation.kind as u8;
                 writes.writer.insert(operation.key, sequence, kind, operation.value);

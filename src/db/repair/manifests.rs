@@ -1,9 +1,9 @@
 //! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
 //!
-//! Edits behind a hole count too: each has its own checksum and offset. They tell which tables are
-//! obsolete for good, as numbers are never used again. They tell the global sequence numbers of
-//! ingested tables, which the tables themselves do not hold. They do not tell the tree: one missing
-//! edit may have moved anything.
+//! Edits behind a hole count too, because each has its own checksum and offset. They tell which
+//! tables are obsolete for good, because numbers are never used again. They also tell the global
+//! sequence numbers of ingested tables, which the tables themselves do not hold. They do not tell
+//! the tree, because one missing edit may have moved anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -43,7 +43,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What a MANIFEST says of a table: of the one with this identity, or else with this number.
+    /// What a MANIFEST says about the table with this identity, or else about the one with this
+    /// number.
     pub fn of(&self, number: u64, identity: Option<TableIdentity>) -> Option<&FileMeta> {
         let same = |meta: &&FileMeta| meta.identity.is_some() && meta.identity == identity;
         let by_number =
@@ -95,7 +96,7 @@ pub(super) fn read(
         Err(error) => return Err(error),
     };
     // The MANIFEST in force, or a newer one: it was whole before `CURRENT` would have named it.
-    // Without `CURRENT`, the newest. An older one tells a tree of the past.
+    // Without `CURRENT`, the newest. An older one describes a tree of the past.
     let least = named.or(numbers.last().copied()).unwrap_or(0);
     if named.is_some_and(|named| !numbers.contains(&named)) {
         problems.push(format!("{}: no such file", dir.join(names::manifest_name(least)).display()));
@@ -166,7 +167,7 @@ impl Parts {
             self.removed.insert(number);
         }
         for (_, meta) in edit.added {
-            // Not obsolete: it was moved to another level.
+            // The table is not obsolete: it was moved to another level.
             self.removed.remove(&meta.number);
             self.next_file = self.next_file.max(meta.number + 1);
             self.entered.insert(meta.number, meta);

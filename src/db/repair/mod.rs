@@ -61,7 +61,7 @@ struct Repair<'a> {
     dir: PathBuf,
     /// Opens the old tables.
     whole: TableStore,
-    /// Makes new tables, in `lost/`, where no opening looks for them.
+    /// Creates new tables, in `lost/`, where no opening looks for them.
     store: TableStore,
     /// Numbers of the tables in the directory.
     tables: Vec<u64>,
@@ -71,7 +71,7 @@ struct Repair<'a> {
     /// The new tree: level, table, and where the file is.
     tree: Vec<(usize, Arc<TableFile>, FileLocation)>,
     is_done: bool,
-    /// A table has entries that this build does not understand.
+    /// Whether a table may have entries that this build does not understand.
     may_hold_unknown: bool,
     report: RepairReport,
 }
@@ -88,7 +88,7 @@ enum FileLocation {
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     let (fs, dir) = (&options.fs, &options.path);
-    // Before the lock, which would leave a file in a foreign directory.
+    // Before the lock, because the lock leaves a file, which a foreign directory must not get.
     let is_ours = |name: &String| name == "CURRENT" || names::parse(name).is_some();
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));
@@ -126,7 +126,7 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     repair.install()
 }
 
-/// Reads everything: as an opening does, then every table whole. Whatever is wrong is an error.
+/// Reads everything, first as an opening does, then every table whole. Any damage is an error.
 fn look(options: &Builder) -> Result<RepairReport> {
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&*options.fs, &options.path)?;
@@ -165,7 +165,7 @@ fn lost_current(dir: &Path) -> Error {
     }
 }
 
-/// Whether the error is of a damaged or missing file, which a repair can help.
+/// Whether the error is about a damaged or missing file, which a repair can mend.
 fn is_damage(error: &Error) -> bool {
     match error {
         Error::Corruption { .. } => true,
@@ -174,8 +174,9 @@ fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// As [`is_damage`], of a table. Its footer has no checksum, so an unsupported feature may be
-/// damage. A log's header has one: there an unsupported feature is what a newer version wrote.
+/// As [`is_damage`], for a table. Its footer has no checksum, so an unsupported feature may be
+/// damage. The header of a log has one, so an unsupported feature there was written by a newer
+/// version.
 fn is_table_damage(error: &Error) -> bool {
     is_damage(error) || matches!(error, Error::Unsupported { .. })
 }
@@ -260,8 +261,8 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Raises the last sequence number to the largest one of the tree, whatever a MANIFEST says: the
-    /// next write would else be taken for an older one.
+    /// Raises the last sequence number to the largest one of the tree, whatever a MANIFEST says,
+    /// because otherwise the next write would be taken for an older one.
     fn include_tree(&mut self) {
         let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
         self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);
@@ -360,9 +361,9 @@ mod tests {
     use crate::fs::MemFs;
     use crate::version::{Manifest, ROLL_AFTER_BYTES, read_current};
 
-    /// A repair that took 0 for the last write left such a MANIFEST. Later writes had smaller
-    /// sequence numbers than what the tables hold, and a compaction took them for the older ones.
-    /// Another repair said "sound".
+    /// Regression: a repair that took 0 for the last write left such a MANIFEST. Later writes got
+    /// smaller sequence numbers than the entries of the tables, so a compaction took them for the
+    /// older ones. Another repair reported "sound".
     #[test]
     fn a_last_write_below_that_of_a_table_is_raised() {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

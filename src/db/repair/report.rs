@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Whether anything was changed. If not, every byte was read and is sound.
+    /// Whether anything was changed. If nothing was, every byte was read and is sound.
     pub changed: bool,
     /// Tables of the database after the repair.
     pub tables: usize,

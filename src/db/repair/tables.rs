@@ -79,7 +79,7 @@ impl Repair<'_> {
         Ok((file, survey))
     }
 
-    /// Finds the table that `meta` describes under the name of another one. Answers that name, and
+    /// Finds the table that `meta` describes under the name of another one. Returns that name, and
     /// the table with a new number.
     fn find_elsewhere(
         &mut self,
@@ -108,7 +108,7 @@ impl Repair<'_> {
         self.may_hold_unknown |= survey.unknown.is_some();
     }
 
-    /// All tables but the obsolete ones. Their levels are not known: they will be merged.
+    /// Takes all tables but the obsolete ones. Their levels are not known, so they will be merged.
     pub(super) fn all_tables(&mut self, parts: &Parts) -> Result<()> {
         let mut whole = Vec::new();
         let mut suspects = Vec::new();
@@ -125,7 +125,7 @@ impl Repair<'_> {
             match opened {
                 Ok((table, survey)) => {
                     self.may_hold_unknown |= survey.unknown.is_some();
-                    // From the entries: the properties of many tables do not tell.
+                    // From the entries, because the properties of many tables do not hold them.
                     let own = survey.sequences.filter(|_| !table.needs_global_sequence());
                     newest.extend(own.map(|(_, largest)| (number, largest)));
                     let meta = parts.of(number, table.properties().identity());
@@ -258,7 +258,7 @@ impl Repair<'_> {
         self.report.problems.push(format!("{}: {kept} entries were salvaged", path.display()));
         for Hole { offset, bytes, after, before, why } in holes {
             let why = why.to_string();
-            // The first problem was met when the table was opened.
+            // The first problem was reported when the table was opened.
             if !self.report.problems.contains(&why) {
                 self.report.problems.push(why);
             }
@@ -297,7 +297,7 @@ impl Repair<'_> {
             is_empty = false;
             table.add(key, value)
         })?;
-        // As an open table: they count within its bounds only.
+        // As in an open table, they count only within its bounds.
         let ranges = match meta {
             Some(meta) => {
                 let end = key::user_key_behind(&meta.largest);
@@ -313,8 +313,8 @@ impl Repair<'_> {
         Ok((if is_empty { None } else { Some(table.finish()?) }, holes))
     }
 
-    /// Merges all tables into new ones of the last level. That is right whatever the levels were,
-    /// since each entry has its sequence number.
+    /// Merges all tables into new ones of the last level. This is correct whatever the levels were,
+    /// because each entry has its sequence number.
     pub(super) fn merge_all(&mut self) -> Result<()> {
         // The merge drops tombstones, which have numbers too.
         self.include_tree();
@@ -354,7 +354,8 @@ impl Repair<'_> {
             inputs.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
         written.for_each(|(level, file, _)| file.mark_obsolete(*level));
         for file in merged?.outputs {
-            // The compaction kept them. They are found by reading: no property tells.
+            // The compaction kept these entries. They are found by reading, because no property
+            // counts them.
             if self.may_hold_unknown {
                 let survey = file.table.survey()?;
                 self.see(&survey, file.meta.number);
@@ -379,7 +380,7 @@ fn keys_of(meta: &FileMeta) -> Keys {
     (Bound::Included(smallest), Bound::Included(largest))
 }
 
-/// Refuses a directory without any MANIFEST whose tables are not those of one map that this build
+/// Rejects a directory without any MANIFEST whose tables are not those of one map that this build
 /// understands: tables of other formats or orders, and of several column families, whose equal keys
 /// would collide. Opens every table.
 pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
@@ -422,7 +423,7 @@ pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a table has the sequence numbers that the MANIFEST lists: those of its entries, whatever
+/// Checks that the entries of a table have the sequence numbers that the MANIFEST lists, whatever
 /// its properties say.
 pub(super) fn check_sequences(table: &Table, meta: &FileMeta, survey: &Survey) -> Result<()> {
     let listed = (meta.smallest_sequence, meta.largest_sequence);

@@ -15,9 +15,10 @@
 //! crc32c 1a2b3c4d                        of all bytes before this line
 //! ```
 //!
-//! `docs/format.md` describes it field by field. The checksum comes first in reading: after it the
-//! text is what some Maypole has written. A line whose first word is unknown is skipped, and so is
-//! an unknown ticker: a later version may add them. Everything else that is wrong is an error.
+//! `docs/format.md` describes it field by field. A reader checks the checksum first, which proves
+//! that some version of Maypole has written the text. A line whose first word is unknown is
+//! skipped, and so is an unknown ticker, because a later version may add them. Everything else that
+//! is wrong is an error.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -89,7 +90,8 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         }
         level_fields!(level, print);
         writeln!(text, " predicted {}", rate_text(level.predicted_fpr))?;
-        // A line of its own: readers of this version take a level's line as it is, and skip this.
+        // A line of its own, because older readers reject an unknown field of a level's line, but
+        // skip an unknown line.
         if (level.dead_bytes, level.dead_entries) != (0, 0) {
             writeln!(text, "dead {} {} {}", level.level, level.dead_bytes, level.dead_entries)?;
         }
@@ -168,7 +170,7 @@ fn empty() -> PublishedStats {
     }
 }
 
-/// The start of a strange text, on one line.
+/// The start of an unexpected text, on one line.
 fn shown(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(40)];
     format!("\"{}\"", start.escape_ascii())
@@ -180,7 +182,7 @@ fn last_line_at(bytes: &[u8]) -> usize {
 }
 
 /// The lines between the first and the checksum, each with its offset. `None`: the checksum is
-/// wrong or missing, or the text is no text.
+/// wrong or missing, or the bytes are not UTF-8.
 fn checked_lines(bytes: &[u8]) -> Option<impl Iterator<Item = (usize, &str)>> {
     let (checked, last) = bytes.split_at(last_line_at(bytes));
     let last = str::from_utf8(last).ok()?;
@@ -260,7 +262,7 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
     Ok(())
 }
 
-/// A level below those before it: so there are at most [`LEVELS`].
+/// A level below those before it, so that there are at most [`LEVELS`].
 fn level<'a>(
     words: &mut impl Iterator<Item = &'a str>,
     before: &[LevelStats],
@@ -286,7 +288,8 @@ fn named<'a>(words: &mut impl Iterator<Item = &'a str>, name: &str) -> Option<()
     (words.next() == Some(name)).then_some(())
 }
 
-/// No count comes near [`MOST`], and sums of a few counts stay numbers.
+/// Rejects numbers from [`MOST`] on, which no count approaches, so that sums of a few counts do not
+/// overflow.
 fn number<'a, N: TryFrom<u64>>(words: &mut impl Iterator<Item = &'a str>) -> Option<N> {
     let number = words.next()?.parse::<u64>().ok().filter(|&number| number < MOST)?;
     N::try_from(number).ok()
@@ -345,8 +348,8 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // What an earlier version writes, and what an earlier version reads of this: the lines that
-        // it knows have what they had.
+        // The text of an earlier version, and what an earlier version reads of this one: the lines
+        // that it knows have their old content.
         let is_new = |line: &&str| line.starts_with("dead ") || line.starts_with("snapshots ");
         let lines: Vec<String> =
             body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
@@ -364,7 +367,7 @@ mod tests {
                 .filter(|line| line.starts_with("level "))
                 .all(|line| { line.split(' ').count() == 28 && line.contains(" predicted -") })
         );
-        // What no prediction is, is none.
+        // A number that is no rate counts as no prediction.
         let mut stats = sample();
         stats.predicted_fpr = Some(f64::NAN);
         stats.levels[0].predicted_fpr = Some(2.0);

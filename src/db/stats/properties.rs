@@ -1,6 +1,7 @@
 //! Properties by the names that RocksDB gives them, for monitoring that knows these.
 //!
-//! Absent are those that would have to be made up, such as the sizes of pinned memtables.
+//! Absent: properties whose values would have to be invented, such as the sizes of pinned
+//! memtables.
 
 use std::fmt::Write;
 

@@ -7,14 +7,15 @@
 //!
 //! Invariants:
 //!
-//! - `STATS` is worth nothing to the database. Whatever happens to it, the database goes on, and
+//! - The database does not depend on `STATS`: it continues whatever happens to the file, and
 //!   nothing is ever recovered from it.
 //! - Only the holder of the directory's lock writes it, one write at a time.
-//! - A reader never sees half of a write: the file under the name is whole, and its checksum says
-//!   so. After a power loss it may be damaged, since it was not synced. That is an error in words.
+//! - A reader never sees half of a write: the file under the name is whole, and its checksum proves
+//!   it. After a power loss it may be damaged, because it was not synced. The reader then gets an
+//!   error.
 //!
-//! What is absent: single tables. A file of all tables would grow with the database and be
-//! rewritten every second. Levels are seven at most.
+//! What is absent: single tables. A file with all tables would grow with the database and be
+//! rewritten every second. There are at most seven levels.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
@@ -32,7 +33,7 @@ use crate::stats::{FileCounts, Tickers};
 use crate::sync::{lock, pin};
 use crate::version::names;
 
-/// The most bytes of a file that is read. One of all counters has a tenth of it.
+/// The most bytes of a file that is read. A file with all counters has a tenth of it.
 const MOST_BYTES: u64 = 64 << 10;
 
 /// What a process that has a database open publishes of it, and leaves when it closes the database;
@@ -56,9 +57,9 @@ const MOST_BYTES: u64 = 64 << 10;
 pub struct PublishedStats {
     /// Whether the owner had the database open then. After a crash this stays true.
     pub is_open: bool,
-    /// The owner, as its system numbers processes.
+    /// The process ID of the owner.
     pub process_id: u32,
-    /// When the owner opened the database: all counters count from there.
+    /// When the owner opened the database. All counters count from then on.
     pub opened: SystemTime,
     /// When this was written, by the owner's clock. Nothing is written while nothing is counted and
     /// the tree and the oldest snapshot stay the same.
@@ -138,7 +139,7 @@ pub(crate) struct Publishing {
     written: Mutex<Option<Shown>>,
 }
 
-/// What is news when it changes.
+/// What is published again when it changes.
 struct Shown {
     tickers: Tickers,
     /// When the oldest snapshot was made.
@@ -164,13 +165,13 @@ impl Publishing {
 
 impl Inner {
     /// Writes `STATS` when something was counted since the last write, when the tree or the oldest
-    /// snapshot is another one, and when the database closes.
-    /// Failures are nobody's business: the next attempt may succeed, and nothing depends on it.
+    /// snapshot has changed, and when the database closes. Failures are ignored, because the next
+    /// attempt may succeed and nothing depends on it.
     pub(crate) fn publish_stats(&self, is_open: bool) {
         let Some(publishing) = &self.publishing else { return };
         // Held while the file is written: one write at a time.
         let mut written = lock(&publishing.written);
-        // First: what changes from here on is news at the next turn.
+        // Read first, so that what changes from here on is published at the next turn.
         let shown = Shown {
             tickers: self.counters.sums(),
             oldest_snapshot: self.snapshots.oldest(),

@@ -4,8 +4,8 @@
 //!   tables ─► WALs ─► STATS, *.tmp ─► CURRENT ─► MANIFESTs ─► LOCK
 //! ```
 //!
-//! `CURRENT` goes after the tables. So a removal that was cut short leaves what does not open as a
-//! smaller database, and can be started again.
+//! `CURRENT` is removed after the tables. So what an interrupted removal leaves does not open as a
+//! smaller database, and the removal can be started again.
 
 use crate::db::Builder;
 use crate::db::open::directory::Directory;
@@ -34,7 +34,8 @@ pub struct DestroyReport {
     pub left: Vec<String>,
 }
 
-/// In which step a file of the database is removed; `None` if it is a stranger's.
+/// The step in which a file of the database is removed; `None` for a file that is not the
+/// database's.
 fn step(name: &str, most: u64) -> Option<u8> {
     let kind = names::parse(name);
     if kind.and_then(FileKind::number) > Some(most) {
@@ -53,7 +54,7 @@ fn step(name: &str, most: u64) -> Option<u8> {
 
 pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     let (fs, dir) = (&options.fs, &options.path);
-    // Before the lock, which would leave a file in a foreign directory.
+    // Before the lock, because the lock leaves a file, which a foreign directory must not get.
     let most = Recovered::default().most_file_number();
     let is_ours = |name: &String| {
         name == "CURRENT"
@@ -72,7 +73,7 @@ pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     };
     Directory::read(&**fs, dir).and_then(owned)?;
     let lock = fs.lock(&names::lock_path(dir))?;
-    // Once more: the last owner may have written until now.
+    // Read again, because the last owner may have written until the lock was taken.
     let most = Directory::read(&**fs, dir).and_then(owned)?;
 
     let mut report = DestroyReport::default();

@@ -64,10 +64,11 @@ use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// An ingested table is opened before its level is known. For pinning it counts as deep.
+/// An ingested table is opened before its level is known, and counts as deep for pinning.
 const DEEPEST: usize = LEVELS - 1;
 
-/// How often writers may fill an overlapping memtable while another is flushed. Then they wait.
+/// How often writers may write to an overlapping memtable again during a flush. After that they
+/// wait.
 const MOST_ATTEMPTS: u32 = 4;
 
 impl Inner {
@@ -90,22 +91,23 @@ impl Inner {
                 Ok(())
             })
             .and_then(|()| self.enter(&mut copied));
-        // The copies go where this failed: the error names the files that the caller knows.
+        // The copies are deleted after a failure, so the error names the files that the caller
+        // knows.
         let ingested = entered.map_err(|error| {
             let own = |number: &u64| names::table_path(&self.store.dir, *number);
             let copies = numbers.iter().map(own).zip(&files);
             copies.fold(error, |error, (own, known)| error.in_place_of(&own, known))
         });
-        // Still here: the files that no MANIFEST lists.
+        // The copies that no MANIFEST lists.
         for meta in copied {
-            // A file that cannot be removed now goes when the database is next opened.
+            // A file that cannot be removed now is deleted at the next opening.
             let _ = self.store.fs.remove(&names::table_path(&self.store.dir, meta.number));
         }
         ingested
     }
 
-    /// Makes the copied tables part of the tree. Empties `copied` where the MANIFEST may list them:
-    /// then none may be deleted.
+    /// Makes the copied tables part of the tree. Empties `copied` if the MANIFEST may list them,
+    /// because then none may be deleted.
     fn enter(&self, copied: &mut Vec<FileMeta>) -> Result<()> {
         copied.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
         if copied.windows(2).any(|pair| !pair[1].starts_after(&pair[0].largest)) {
@@ -121,7 +123,8 @@ impl Inner {
             .iter()
             .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
             .collect::<Result<Vec<_>>>()?;
-        // Before the files are listed: a power loss must not leave them without the writes before.
+        // Before the files are listed, because a power loss must not leave them without the earlier
+        // writes.
         let synced = self.sync_logs(&mut writer).map_err(|error| self.latch(error))?;
         // The files hold puts, so no mark may hide what they bring.
         for FileMeta { smallest, largest, .. } in copied.iter() {
@@ -218,7 +221,8 @@ impl Inner {
             VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
         };
         let unlisted = std::mem::take(copied);
-        // Before any compaction may drop what the files hide: readers must see the files by then.
+        // Before any compaction may drop what the files hide, because readers must see the files by
+        // then.
         let shown = || self.visible.store(sequence, Ordering::Release);
         let listed = self.change_tree(opened.clone(), edit, |_| {}, shown);
         let mut state = self.lock_state();
@@ -227,7 +231,7 @@ impl Inner {
         self.changed.notify_all();
         drop(state);
         listed.map_err(|error| {
-            // They are durable all the same.
+            // The writes are durable nevertheless.
             self.enter_durable_wals_later(durable_wals);
             if error.is_out_of_space() {
                 *copied = unlisted;
@@ -274,8 +278,8 @@ impl Inner {
     }
 }
 
-/// Reads a table whole, and refuses entries that do not become one write of this tree: those that
-/// it does not understand, and those that have a place among the writes already.
+/// Reads a table whole, and rejects entries that cannot be part of one write of this tree: those
+/// that it does not understand, and those that already have a sequence number.
 fn check_entries(path: &Path, table: &Table) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     if let Some((number, name)) = table.properties().column_family() {
@@ -329,7 +333,8 @@ pub(in crate::db) fn smallest_and_largest(
 
 /// The table with its global sequence number, which all its entries get.
 fn with_global_sequence(meta: &FileMeta, sequence: SequenceNumber) -> FileMeta {
-    // The end of a range deletion is no entry's key: it keeps its number, the largest there is.
+    // The end of a range deletion is not the key of an entry, so it keeps its number, the largest
+    // possible.
     let moved = |internal_key: &[u8]| match key::sequence(internal_key) {
         MAX_SEQUENCE => internal_key.to_vec(),
         _ => key::internal_key(user_key(internal_key), sequence, key::kind_byte(internal_key)),
@@ -374,12 +379,12 @@ fn span_for(version: &Version, running: &[Span], meta: &FileMeta) -> Span {
     span
 }
 
-/// Copies a file and syncs the copy. Answers its bytes.
+/// Copies a file and syncs the copy. Returns its size in bytes.
 pub(in crate::db) fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u64> {
     copy_open_file(fs, &*fs.open(from)?, to)
 }
 
-/// As [`copy_file`], of a file whose name may be gone.
+/// As [`copy_file`], for a file whose name may be gone.
 pub(in crate::db) fn copy_open_file(
     fs: &dyn Fs,
     source: &dyn RandomAccessFile,

@@ -28,7 +28,7 @@ pub struct VerifyReport {
     pub range_deletions: u64,
     /// Bytes of the files.
     pub file_bytes: u64,
-    /// Keys that are there, though their filter denies them. Anything but 0 is a bug.
+    /// Keys that exist although their filter denies them. Anything but 0 is a bug.
     pub filter_misses: u64,
     /// One line for each table with entries of a kind that this build does not understand, such as
     /// merge operands: the table, the first such key, and how many there are. A read of such a key
@@ -48,8 +48,8 @@ impl Inner {
         let read_state = self.read_state.load_arc(&pin());
         let mut report = VerifyReport::default();
         for (level, file) in read_state.version.files() {
-            // Opened anew: another file may have the name by now. Not so where the database was
-            // opened read-only: a writer may lawfully have removed the name.
+            // Opened again, because another file may have the name by now. Not if the database was
+            // opened read-only, because a writer may lawfully have removed the name.
             let survey = match self.store.keeps_tables_open {
                 true => file.table.survey()?,
                 false => self.store.open(file.meta.clone(), level)?.table.survey()?,

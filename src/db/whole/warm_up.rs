@@ -1,12 +1,12 @@
-//! Warming up: what every lookup asks comes into memory before the first lookup.
+//! Warming up: loads the filters and indexes, which every lookup reads, before the first lookup.
 //!
 //! ```text
 //!   level 0, newest first ─► level 1 ─► … ─► the deepest          filter and index of each table
 //!   until the next table's would displace another's
 //! ```
 //!
-//! Why shallow levels first: a lookup asks a table of each level, so a filter of a shallow level,
-//! which has few keys, serves as many lookups as a large one of the deepest.
+//! Why shallow levels first: a lookup queries a table of each level, so a small filter of a shallow
+//! level serves as many lookups as a large one of the deepest.
 
 use crate::cache::BlockKind;
 use crate::db::Inner;
@@ -49,9 +49,9 @@ impl Inner {
         let most_bytes = capacity_bytes - capacity_bytes / FREE_SHARE;
         let mut report = WarmUpReport::default();
         for (_, file) in read_state.version.files() {
-            // Each time: whoever closes the database waits for one table at most.
+            // Checked for each table, so that closing the database waits for one table at most.
             self.check_open()?;
-            // Data makes room for this, and metadata does not.
+            // Data blocks are evicted for this, and metadata is not.
             let taken_bytes =
                 cache.usage().saturating_sub(cache.usage_of(BlockKind::Data).bytes) as u64;
             let needed_bytes = file.table.missing_metadata_bytes();

@@ -158,7 +158,7 @@ impl WriteBatch {
             });
             return;
         }
-        // Reserved at once: a batch of one put would grow four times.
+        // Reserved at once, because a batch of one put would otherwise grow four times.
         let value_bytes = value.map_or(0, |value| value.len() + MOST_LENGTH_BYTES);
         self.operations.reserve(1 + MOST_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);
@@ -178,7 +178,7 @@ impl WriteBatch {
         Operations { decoder: Decoder::new(&self.operations) }
     }
 
-    /// The operations as they stand in a WAL record.
+    /// The operations in the encoding of a WAL record.
     pub(crate) fn encoded(&self) -> &[u8] {
         &self.operations
     }
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn what_no_table_can_hold_is_refused_when_the_batch_is_written() {
         let refused = |batch: &WriteBatch| matches!(batch.check(), Err(Error::InvalidArgument(_)));
-        // Never copied, as it is refused.
+        // Never copied, because it is rejected.
         let large = vec![0; MAX_WRITE_BYTES];
         let mut batch = WriteBatch::new();
         batch.put("k", &large);

@@ -1,4 +1,4 @@
-//! The way of a write: batch → WAL → memtable → visible. Top to bottom in the order it happens.
+//! A write: batch → WAL → memtable → visible. Top to bottom in the order of the steps.
 //!
 //! ```text
 //!   commit ──► nobody else writes: leads itself
@@ -13,12 +13,13 @@
 //!
 //! **A power loss.** After step 3 the write survives it. Before step 3, or without it, a power loss
 //! may take the write, until a later synced write, `persist`, `flush` or `close` makes it durable.
-//! What comes back is a prefix of the writes, and each batch is there whole or not at all. A killed
-//! process loses nothing after step 2. All promises: `docs/reliability.md`.
+//! Recovery finds a prefix of the writes, and each batch whole or not at all. A killed process
+//! loses nothing after step 2. All promises: `docs/reliability.md`.
 //!
-//! **A record that finds no space** is an error of its callers and of nobody else: the WAL ends
-//! before it, and the next write starts another WAL. Any other failure makes the database
-//! read-only. So does a panic: it goes on in the thread that led, and the others get an error.
+//! **A record that finds no space** is an error only for the callers whose batches it holds: the
+//! WAL ends before it, and the next write starts another WAL. Any other failure makes the database
+//! read-only. So does a panic, which continues in the thread that led, while the others get an
+//! error.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new pair. The old
 //! WAL may not be synced yet: a later synced write syncs it first, so that what is durable never
@@ -68,9 +69,9 @@ pub enum Durability {
 /// A group is full at this size, so that the first of many writers does not wait for all of them.
 const GROUP_BYTES: usize = 1 << 20;
 
-/// A delayed writer sleeps at least so long at once: shorter sleeps take longer than asked for.
+/// The shortest sleep of a delayed writer. Shorter sleeps take longer than requested.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// And at most so long, to notice that the delay is over.
+/// The longest sleep of a delayed writer, so that it notices the end of the delay.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
 
 /// How long a stopped writer sleeps when nothing wakes it.
@@ -115,7 +116,8 @@ pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
 /// A leader at work. It is dropped only by a panic. Then WAL and memtable may hold a part of the
-/// group: nobody may write after it, and all who wait for the leader hear of it.
+/// group, so nothing may be written after it, and all writers that wait for the leader get an
+/// error.
 struct Unfinished<'a, 'l> {
     inner: &'a Inner,
     writer: &'a mut LeadingWriter<'l>,
@@ -204,7 +206,7 @@ impl Inner {
                 write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
             match stall {
                 WriteStall::Stop(cause) => {
-                    // The background has no space: nobody knows when the stop will end.
+                    // The background has no space, so the stop may last for ever.
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
                         return Err(error);
                     }
@@ -215,7 +217,7 @@ impl Inner {
                     };
                     self.stalled(ticker, || {
                         // Every change of the state wakes it. The timeout only guards against a
-                        // stop that nobody lifts.
+                        // missed change.
                         let wait = self.changed.wait_timeout(state, STOP_PATIENCE);
                         drop(wait.unwrap_or_else(PoisonError::into_inner));
                     });
@@ -239,7 +241,7 @@ impl Inner {
         }
     }
 
-    /// Runs `wait`; counts it, by its cause too, and its time.
+    /// Runs `wait`, and counts it, in total and by its cause, and its time.
     fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
         let start = Instant::now();
         wait();
@@ -345,14 +347,15 @@ impl Inner {
         writer.marks.take_in(&self.marks, last);
     }
 
-    /// Does what cursors ask of a writer: takes their marks in, and freezes a memtable of which most
-    /// is hidden. Not while another memtable waits for its flush: writers would wait too.
+    /// Does what cursors request of a writer: takes their marks in, and freezes a memtable of which
+    /// most is hidden, but not while another memtable waits for its flush, because writers would
+    /// have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
         let wanted = self.marks.take_flush_wanted();
         self.take_in_marks(writer);
         if wanted == writer.memtable.smallest_sequence() && self.lock_state().frozen.is_empty() {
-            // The write needs no other memtable: it can do without where the disk is full.
+            // The write needs no new memtable, so it can continue when the disk is full.
             return self.rotate(writer).or_else(|error| match error.is_out_of_space() {
                 true => Ok(()),
                 false => Err(error),
@@ -377,8 +380,8 @@ impl Inner {
         }
     }
 
-    /// Makes all WALs durable, oldest first. Answers those that the MANIFEST is to list, since they
-    /// were synced for the first time: each as its number and its durable bytes.
+    /// Makes all WALs durable, oldest first. Returns those that were synced for the first time,
+    /// which the MANIFEST is to list, each as its number and its durable bytes.
     pub(crate) fn sync_logs(&self, writer: &mut Writer) -> Result<Vec<(u64, u64)>> {
         let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);

@@ -14,10 +14,10 @@
 //!                                     slow      stop
 //! ```
 //!
-//! The delay is graded. So writers slow down to the background's speed before they must stop: many
-//! short waits instead of a long one. Level 0 is limited because every lookup asks all its files.
-//! The *debt*, the bytes that compaction must still rewrite, is limited because it fills the disk
-//! and level 0 later.
+//! The delay is graded, so that writers slow down to the background's speed before they must stop,
+//! and wait often and shortly rather than once and long. Level 0 is limited because every lookup
+//! queries all its files. The *debt*, the bytes that compaction must still rewrite, is limited
+//! because it fills the disk and level 0 later.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.
@@ -43,8 +43,8 @@ const L0_STOP: u64 = 36;
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// What all delayed writers may write in a second, where the delay starts; and how often that
-/// halves on the way to the stop.
+/// What all delayed writers together may write in a second when the delay starts, and how often
+/// that halves before the stop.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
@@ -69,7 +69,7 @@ pub enum WriteStall {
     None,
     /// Writers may write this many bytes a second.
     Delay {
-        /// Of all writers together.
+        /// The rate of all writers together.
         bytes_per_second: u64,
         /// Why.
         cause: WriteStallCause,
@@ -129,8 +129,8 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// The pressure of a tree, without its memtables. What damaged files block from compaction does
-    /// not count: writers would wait for ever.
+    /// The pressure of a tree, without its memtables. Data that damaged files block from compaction
+    /// does not count, because writers would wait for ever.
     pub fn of_tree(version: &Version, shape: &TreeShape, unavailable: &Unavailable) -> Pressure {
         let levels = compaction::without_blocked(&version.metas(), shape, unavailable);
         Pressure {

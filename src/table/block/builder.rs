@@ -4,8 +4,8 @@
 use crate::encoding::bytes::common_prefix_len;
 use crate::encoding::coding::{put_fixed32, put_varint};
 
-/// The most bytes that key and value of one entry may have together: offsets within a block are
-/// 32 bits.
+/// The most bytes that key and value of one entry may have together, because offsets within a block
+/// have 32 bits.
 pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 /// Builds a block. Call order: `(add* finish clear)*`, keys in ascending order.
@@ -16,7 +16,7 @@ pub(crate) struct BlockBuilder {
     restart_interval: usize,
     since_restart: usize,
     last_key: Vec<u8>,
-    /// Index entries carry no value length: their values delimit themselves.
+    /// Index entries carry no value length, because their values delimit themselves.
     value_lengths: bool,
 }
 
@@ -82,7 +82,7 @@ impl BlockBuilder {
         &self.out
     }
 
-    /// Empty, for the next block.
+    /// Empties the builder for the next block.
     pub fn clear(&mut self) {
         self.out.clear();
         self.restarts.clear();

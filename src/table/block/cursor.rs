@@ -1,11 +1,11 @@
 //! [`BlockCursor`]: walks the internal keys of a data block, both ways.
 //!
-//! Entries can only be read forwards, since each key needs the one before it. So a step back goes
-//! to the restart point before, and forwards from there.
+//! Entries can only be read forwards, because each key needs the one before it. So a step back goes
+//! to the restart point before the entry, and forwards from there.
 //!
-//! A scan consists of [`BlockCursor::step`]: it checks every length, copies a suffix, and cannot
-//! report an error. At an end or at damage it does not move, and [`BlockCursor::next`] says which
-//! it is.
+//! A scan consists of calls of [`BlockCursor::step`], which checks every length, copies a suffix,
+//! and cannot report an error. At an end or at damage it does not move, and [`BlockCursor::next`]
+//! tells the two apart.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -22,10 +22,10 @@ use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::key_heads::Candidate;
 use super::pinned::{PinnedBlock, PinsBlock};
 
-/// What [`BlockCursor::step`] reads at once: the longest short head and a short suffix.
+/// The bytes that [`BlockCursor::step`] reads at once: the longest short head and a short suffix.
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 
-/// Walks the internal keys of a data block, both ways. Stands on an entry or on none.
+/// Walks the internal keys of a data block, both ways. It is on an entry or on none.
 ///
 /// Its methods are those of [`crate::cursor::Cursor`], but failures are [`Damage`]: a block knows
 /// no file.
@@ -59,7 +59,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Goes to another block, on no entry; the buffers for keys stay.
+    /// Moves to another block, on no entry, and keeps the buffers for keys.
     pub fn enter(&mut self, block: B) {
         self.block = PinnedBlock::new(block);
         self.valid = false;
@@ -105,7 +105,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         &self.block.entries()[self.value_start..self.next]
     }
 
-    /// Where the value lies in the block.
+    /// The range of the value in the block.
     #[inline]
     pub fn value_range(&self) -> Range<usize> {
         self.value_start..self.next
@@ -120,17 +120,17 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.last_before(self.block.entries().len())
     }
 
-    /// To the first entry at or after the internal key `target`.
+    /// Moves to the first entry at or after the internal key `target`.
     pub fn seek(&mut self, target: &[u8]) -> Result<(), Damage> {
         self.seek_parts(key::user_key(target), key::trailer(target))
     }
 
-    /// As [`Self::seek`], the target given as user key and trailer.
+    /// As [`Self::seek`], with the target as user key and trailer.
     pub fn seek_parts(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         self.seek_from(self.block.start_seek(user_key), user_key, trailer)
     }
 
-    /// As [`Self::seek_parts`]; `start` is what the block said of the user key.
+    /// As [`Self::seek_parts`]; `start` is the result of [`Block::search_start`] for the user key.
     pub fn seek_from(
         &mut self,
         start: SeekStart,
@@ -151,10 +151,10 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Goes before the candidate. `false` if its key cannot be known from the key heads.
+    /// Moves to before the candidate. `false` if its key cannot be derived from the key heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
-            // The block has been read again since, from a file that has changed.
+            // The block was read again in between, from a file that has changed.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
@@ -166,8 +166,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
-    /// Goes before the last restart point whose key is before the target: the target lies behind
-    /// it.
+    /// Moves to before the last restart point whose key is before the target, which is behind it.
     fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count());
         while high - low > 1 {
@@ -182,7 +181,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.go_to_restart(low)
     }
 
-    /// To the last entry before the internal key `target`.
+    /// Moves to the last entry before the internal key `target`.
     pub fn seek_before(&mut self, target: &[u8]) -> Result<(), Damage> {
         self.seek(target)?;
         if self.valid { self.prev() } else { self.seek_to_last() }
@@ -202,8 +201,8 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds the whole trailer. Seeing a repeated user key costs nearly nothing: writers share
-    /// all they can, so the first byte of the suffix differs.
+    /// that holds the whole trailer. To detect a repeated user key costs nearly nothing, because
+    /// writers share all they can, so that the first byte of the suffix differs.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -236,7 +235,8 @@ impl<B: PinsBlock> BlockCursor<B> {
             && key_end[..user_suffix_bytes] == suffix[..user_suffix_bytes];
         *key_end = *suffix;
         self.stored_key.set_length(key_bytes);
-        // Read from the block: a load from bytes that were just stored would wait for the stores.
+        // Read from the block, because a load from bytes that were just stored would wait for the
+        // stores.
         let trailer = fixed64(&suffix[user_suffix_bytes..suffix_bytes]);
         let end = self.next + entry_bytes;
         Some(Step { repeats, trailer: self.stand_on(end - value_bytes..end, trailer) })
@@ -264,7 +264,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Some(Step { repeats, trailer: self.stand_on(entry.value, trailer) })
     }
 
-    /// Moves to the next entry, whose key is already stored. Answers the trailer it is seen with.
+    /// Moves to the next entry, whose key is already stored. Returns the trailer that readers see.
     #[inline(always)]
     fn stand_on(&mut self, value: Range<usize>, trailer: u64) -> u64 {
         self.offset = self.next;
@@ -277,8 +277,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// A step from the last entry of the block to the first one of the next block. If it did not
-    /// move, `block` comes back.
+    /// A step from the last entry of the block to the first one of the next block. Returns `block`
+    /// if it did not move.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
         // A first key shares nothing, so the last key can stay for the comparison.
         let block = PinnedBlock::new(block);
@@ -305,7 +305,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         check_internal(&self.stored_key, at)
     }
 
-    /// Makes the shown key, and answers its trailer.
+    /// Makes the shown key, and returns its trailer.
     #[inline(never)]
     fn show(&mut self, sequence: SequenceNumber) -> u64 {
         self.shown_key.clear();
@@ -314,12 +314,12 @@ impl<B: PinsBlock> BlockCursor<B> {
         trailer
     }
 
-    /// To the entry before, by way of the restart point before it.
+    /// Moves to the entry before, through the restart point before it.
     pub fn prev(&mut self) -> Result<(), Damage> {
         self.last_before(self.offset)
     }
 
-    /// To the last entry that starts before `limit`.
+    /// Moves to the last entry that starts before `limit`.
     fn last_before(&mut self, limit: usize) -> Result<(), Damage> {
         self.valid = false;
         let (mut low, mut high) = (0, self.block.restart_count());
@@ -341,7 +341,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Before restart point `i`, so that [`Self::next`] reads its entry.
+    /// Moves to before restart point `i`, so that [`Self::next`] reads its entry.
     fn go_to_restart(&mut self, i: usize) -> Result<(), Damage> {
         self.valid = false;
         self.next = self.block.restart(i)?;

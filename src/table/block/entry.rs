@@ -7,8 +7,8 @@
 //!             ◄────────── key ─────────────►
 //! ```
 //!
-//! Nothing is trusted: an entry is checked whenever it is decoded. A checksum says only that the
-//! bytes are those that were written.
+//! Nothing is trusted: an entry is checked whenever it is decoded, because a checksum only proves
+//! that the bytes are those that were written.
 
 use std::ops::{Deref, Range};
 
@@ -16,7 +16,7 @@ use crate::encoding::coding::varint;
 use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Damage;
 
-/// Where the parts of one entry lie.
+/// The positions of the parts of one entry.
 pub(crate) struct Entry {
     /// Bytes that the key has in common with the key before.
     pub shared: usize,
@@ -44,8 +44,8 @@ impl Entry {
         Ok(Entry { shared, suffix: suffix_start..value_start, value: value_start..value_end })
     }
 
-    /// The three lengths and the bytes they take, as nearly every entry has them: one byte each, or
-    /// two for the value's.
+    /// The three lengths and the bytes they take, in the form that nearly every entry has: one byte
+    /// each, or two for the length of the value.
     #[inline(always)]
     fn short_head(entries: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
         let head = entries[offset..].first_chunk().map(|head| u32::from_le_bytes(*head))?;
@@ -79,7 +79,7 @@ impl Entry {
     }
 }
 
-/// Refuses a key that is too short for an internal one.
+/// Rejects a key that is too short for an internal one.
 pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
     if key.len() < TRAILER_BYTES {
         return Err(Damage::new(
@@ -91,10 +91,11 @@ pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
     Ok(())
 }
 
-/// A suffix up to this long is copied as if it had this length: two moves instead of a call.
+/// A suffix of up to this length is copied as if it had this length, which takes two moves instead
+/// of a call.
 pub(crate) const SHORT_SUFFIX_BYTES: usize = 32;
 
-/// The key of the current entry of a walk. The next key takes over what it shares.
+/// The key of the current entry of a walk. The next key reuses the bytes that it shares.
 #[derive(Default)]
 pub(crate) struct KeyBuffer {
     /// All of it may be written at any time; the key is the front.
@@ -103,7 +104,8 @@ pub(crate) struct KeyBuffer {
 }
 
 impl KeyBuffer {
-    /// The least room of a buffer that holds any key: most keys fit, and their short suffixes.
+    /// The least room of a buffer that holds a key. Most keys fit, together with their short
+    /// suffixes.
     const ROOM_BYTES: usize = 128;
 
     pub fn clear(&mut self) {
@@ -196,7 +198,7 @@ impl<'a> Scan<'a> {
         Ok(Some((&self.key, &self.entries[entry.value])))
     }
 
-    /// Where the last value lies in the block.
+    /// The range of the last value in the block.
     pub fn value_range(&self) -> Range<usize> {
         self.value.clone()
     }

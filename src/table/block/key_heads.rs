@@ -1,9 +1,9 @@
-//! [`KeyHeads`]: the first bytes of a block's keys, side by side, and where each entry is.
+//! [`KeyHeads`]: the first bytes of a block's keys in adjacent memory, and where each entry is.
 //!
 //! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads
-//! make that two trips to memory: one for the heads, fetched together with the block's own header,
-//! and one for the only entry worth reading. An absent key mostly needs no second trip. Heads are
-//! made when a block enters the cache; the file knows nothing of them.
+//! reduce that to two cache misses in a row: one for the heads, fetched together with the block's
+//! own header, and one for the only entry worth reading. For an absent key, one is mostly enough.
+//! Heads are made when a block enters the cache; the file does not contain them.
 //!
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
@@ -13,16 +13,16 @@
 //! prefix      the common prefix of all user keys
 //! ```
 //!
-//! The rows stand in the room behind the block's payload ([`super::bytes`]), so they lie in large
-//! pages where blocks do. The table leaves as much room as its blocks need on average. Rows that are
-//! larger are in a box.
+//! The rows are in the room behind the block's payload ([`super::bytes`]), so they are in large
+//! pages if blocks are. The table leaves as much room as its blocks need on average. Larger rows
+//! are in a box.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets none; the plain search finds the
 //! damage.
 //!
 //! Entries with a smaller head are before the target, entries with a larger head behind it. Equal
-//! heads decide nothing: from the first of them on, the entries themselves are compared
+//! heads do not decide, so from the first of them on the entries themselves are compared
 //! ([`super::search`]).
 
 use std::ops::Range;
@@ -42,7 +42,7 @@ const LINEAR_HEADS: usize = 128;
 /// Three lengths and a trailer.
 const LEAST_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 
-/// A table leaves room for as many bytes of the common prefix.
+/// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
 /// The first walk notes this many entries: those of a block of the usual size.
@@ -55,7 +55,7 @@ const NARROW_BLOCK_BYTES: usize = 1 << 16;
 pub(crate) struct KeyHeads {
     entries: u32,
     prefix_bytes: u32,
-    /// The rows, if the block has no room for them; else empty.
+    /// The rows if the block has no room for them, otherwise empty.
     boxed: Box<[u8]>,
 }
 
@@ -64,8 +64,8 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// Where the heads are equal: this many bytes are common to the target and the entry's user key,
-    /// if that key is so long. `None`: the entry's user key is larger.
+    /// Where the heads are equal: this many bytes are common to the target and the entry's user
+    /// key, or the whole user key if it is shorter. `None`: the entry's user key is larger.
     pub same_bytes: Option<usize>,
 }
 
@@ -73,8 +73,8 @@ impl KeyHeads {
     /// The heads of a block of internal keys, whose entries are the first `entries_bytes`. `None`
     /// for a block that is empty, damaged or out of order, or if there is no memory.
     ///
-    /// Every cache miss does this. So the block is walked twice: the first walk finds the size of
-    /// the rows, and nothing has to be copied or allocated twice.
+    /// Every cache miss does this, so the block is walked twice: the first walk finds the size of
+    /// the rows, so that nothing has to be copied or allocated twice.
     pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
         let (block, room) = block.payload_and_room();
         let mut notes = [Note::default(); MOST_NOTES];
@@ -143,7 +143,7 @@ impl KeyHeads {
     pub fn candidate(&self, block: &BlockBytes, target: &[u8]) -> Option<Candidate> {
         let (heads, offsets, prefix) = self.parts(block);
         let Some(rest) = strip_prefix(target, prefix) else {
-            // Before all entries, or after them.
+            // The target is before all entries, or after them.
             let head = (target < prefix).then(|| i32::from_le_bytes(heads[0]))?;
             return Some(Candidate { offset: 0, head, same_bytes: None });
         };
@@ -191,7 +191,7 @@ fn offset_bytes(block_bytes: usize) -> usize {
     if block_bytes <= NARROW_BLOCK_BYTES { 2 } else { 4 }
 }
 
-/// Flipped, it makes the order of unsigned numbers that of signed ones.
+/// Flipping this bit makes the order of unsigned numbers that of signed ones.
 const SIGN: u32 = 1 << 31;
 
 /// What the first walk over a block finds.
@@ -232,7 +232,7 @@ impl Iterator for Notes<'_> {
             offset: self.offset as u32,
             suffix: entry.suffix.start as u32,
             shared: entry.shared as u32,
-            // Right where `shared` is: then it is less than all bytes of the block.
+            // Correct wherever `shared` is, because then it is less than the bytes of the block.
             key_bytes: (entry.shared + entry.suffix.len()) as u32,
         };
         self.offset = entry.value.end;
@@ -257,7 +257,8 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // A whole key at a restart point, mostly. What is shared is prefix already.
+                // Mostly a whole key at a restart point. The shared bytes are known to have the
+                // prefix.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);
@@ -274,8 +275,8 @@ impl FirstWalk {
 }
 
 /// Fills the rows of heads and offsets, an item for each entry. After the [`FirstWalk`] every entry
-/// decodes and every key has the prefix. `next` says what is known of each entry. `false`: the heads
-/// do not ascend.
+/// decodes and every key has the prefix. `next` returns what is known of each entry. `false`: the
+/// heads do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are
@@ -295,8 +296,8 @@ fn fill<const N: usize>(
         let Some(note) = next() else { return false };
         let shared = note.shared as usize;
         let window_start = note.suffix as usize + prefix_bytes.saturating_sub(shared);
-        // The tail of the block follows the last entry: these bytes are in the block, also where
-        // all of the window is shared and the suffix has fewer.
+        // The tail of the block follows the last entry, so these bytes are in the block even if all
+        // of the window is shared and the suffix has fewer bytes.
         let Some(own) = block.get(window_start..).and_then(|rest| rest.first_chunk()) else {
             return false;
         };
@@ -320,7 +321,7 @@ fn front_mask(bytes: usize) -> u32 {
     (u64::from(u32::MAX) << (32 - 8 * bytes)) as u32
 }
 
-/// The first 4 bytes as a number that orders as they do, padded with zeros.
+/// The first 4 bytes, padded with zeros, as a number with the same order.
 #[inline(always)]
 fn head(bytes: &[u8]) -> i32 {
     let front = bytes.first_chunk().copied().unwrap_or_else(|| {
@@ -339,7 +340,7 @@ fn count_below(heads: &[[u8; 4]], wanted: i32) -> usize {
     let below = |head: &[u8; 4]| i32::from_le_bytes(*head) < wanted;
     let (mut low, mut high) = (0, heads.len());
     while high - low > LINEAR_HEADS {
-        // In whole groups of lanes, as the row is.
+        // In whole groups of lanes, like the row.
         let middle = low + (high - low) / 2 / LANES * LANES;
         if below(&heads[middle]) {
             low = middle;

@@ -12,7 +12,7 @@
 //! entry; `restart[0]` is 0. A search is binary over the restart points, then walks one interval.
 //!
 //! Making a [`Block`] checks its tail; entries are checked as they are decoded. Nothing here knows
-//! a file: failures are [`Damage`] with an offset in the block.
+//! the file, so failures are [`Damage`] with an offset in the block.
 
 pub(crate) mod builder;
 pub(crate) mod bytes;
@@ -38,7 +38,7 @@ pub(crate) const HASH_INDEX_BIT: u32 = 1 << 31;
 /// Lines that a seek fetches at once: an entry or two.
 const SEEK_LINES: usize = 4;
 
-/// What a block knows of where a user key belongs.
+/// What a block knows about the position of a user key.
 #[derive(Clone, Copy)]
 pub(crate) enum SeekStart {
     /// The block has no key heads.
@@ -128,7 +128,7 @@ impl Block {
         self.key_heads.as_ref().map_or(&[], |key_heads| key_heads.rows(&self.bytes))
     }
 
-    /// The memory behind the block, for another one.
+    /// The block's memory, for reuse by another block.
     pub fn into_memory(self) -> LineBuf {
         self.bytes.into_memory()
     }

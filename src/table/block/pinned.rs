@@ -1,10 +1,10 @@
-//! [`PinnedBlock`]: a block that a cursor keeps, with the address of its entries beside it.
+//! [`PinnedBlock`]: a block that a cursor keeps, together with the address of its entries.
 //!
 //! What keeps a block alive: for a cursor an `Arc` (here), for a lookup its guard (`sync/reclaim.rs`),
 //! for a returned value its `Slice` (`slice.rs`).
 //!
-//! Every step of a scan asks for the entries. Through the handle that keeps the block, the
-//! entries are three loads and two checks away: a fifth of the cost of a step.
+//! Every step of a scan reads the entries. Through the handle that keeps the block, they are three
+//! loads and two checks away, which is a fifth of the cost of a step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).
@@ -29,7 +29,7 @@ pub(crate) unsafe trait PinsBlock: Deref<Target = Block> {}
 // SAFETY: a shared reference leads to one block, which cannot change or move meanwhile.
 unsafe impl PinsBlock for &Block {}
 
-/// How a table's cursor keeps a block: one of the cache, or one of its own.
+/// How a table's cursor keeps a block: one of the cache, or its own.
 pub(crate) enum BlockPin {
     Cached(Arc<Resident<Block>>),
     Private(Arc<Block>),

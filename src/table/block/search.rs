@@ -1,7 +1,7 @@
 //! Finds one key in a data block, without building the keys it passes.
 //!
-//! A cursor copies every key that it passes, since the next key may share its prefix. A point
-//! lookup needs less: `matched`, the number of bytes that the entry before has in common with the
+//! A cursor copies every key that it passes, because the next key may share its prefix. A point
+//! lookup needs only `matched`, the number of bytes that the entry before has in common with the
 //! target.
 //!
 //! ```text
@@ -12,9 +12,9 @@
 //! shared < 3      a larger byte within the first three: behind the target, which is absent
 //! ```
 //!
-//! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user key
-//! before is matched and `shared` is larger, the other shared bytes belong to its trailer. Then a
-//! [`BlockCursor`] searches. The tests use it as the reference too.
+//! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user
+//! key before is matched and `shared` is larger, the other shared bytes belong to its trailer. In
+//! that case a [`BlockCursor`] searches, which the tests also use as the reference.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -31,10 +31,11 @@ use super::entry::Entry;
 use super::key_heads::Candidate;
 use super::{Block, SeekStart};
 
-/// What a block says of a target.
+/// The result of a search in a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SearchResult {
-    /// The newest entry of the user key at or after the target: trailer, and where the value lies.
+    /// The newest entry of the user key at or after the target: its trailer, and the range of its
+    /// value.
     Found { trailer: u64, value: Range<usize> },
     /// An entry of another user key is at or after the target: the key is nowhere in the table.
     Absent,
@@ -87,8 +88,8 @@ impl Block {
                 });
             }
         };
-        // Nearly always this entry is the one. The bytes that it shares with the entry before are
-        // known to be the target's, so the suffix decides.
+        // This entry is nearly always the result. The bytes that it shares with the entry before
+        // are known to be the target's, so the suffix decides.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
@@ -125,7 +126,8 @@ impl Block {
     }
 
     /// Searches from the entry at `offset` on; all entries before it are before the target. The
-    /// first `same_bytes` bytes of that entry's user key, if it has so many, are the target's.
+    /// first `same_bytes` bytes of that entry's user key, or all of them if it is shorter, are the
+    /// target's.
     fn walk(
         &self,
         mut offset: usize,
@@ -194,7 +196,7 @@ impl Block {
     }
 }
 
-/// The trailer an entry is seen with.
+/// The trailer that readers see.
 #[inline]
 fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
     match global_sequence {

@@ -5,20 +5,20 @@
 //!   reads      one  8 KiB   16 KiB          32 KiB …                    1 MiB each from then on
 //! ```
 //!
-//! * A scan may end at any entry. So the first block is read alone, then reads double: a scan reads
-//!   at most about twice what it uses. A scan past the cache is known to go on, and reads in full
-//!   size at once.
-//! * Nothing is read past the scan's bounds. A read goes on over a few blocks that are in memory, and
-//!   ends before many: one longer read costs less than two, and the system takes reads with gaps
-//!   between them for reads in no order.
-//! * A scan may go backward too. No system reads ahead in that direction by itself.
+//! * A scan may end at any entry. So the first block is read alone and then reads double, so that a
+//!   scan reads at most about twice what it uses. A scan that bypasses the cache is known to
+//!   continue, and reads at full size at once.
+//! * Nothing is read past the scan's bounds. A read continues over a few blocks that are in memory,
+//!   and ends before many, because one longer read costs less than two, and the system takes reads
+//!   with gaps between them for random reads.
+//! * A scan may go backward too. No system reads ahead automatically in that direction.
 //! * A read for several blocks may fail because of a later one. Then the wanted block is read
 //!   alone. So a scan delivers all entries before the damage, and names the block that has it.
 //!
-//! Absent on purpose: asking the system to fetch what follows while this is decoded. Linux does so
-//! by itself where reads follow each other, in requests as large as the reads are. Asking for it
-//! (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took half again as much processor time for a scan
-//! (`docs/measurements/2026-11-24-cold-scan.md`).
+//! Absent on purpose: a request to the system to fetch what follows while this is decoded. For
+//! adjacent reads Linux does so automatically, in requests as large as the reads. An explicit
+//! request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took half again as much processor time for a
+//! scan (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,34 +30,35 @@ use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
 use crate::table::index::Index;
 
-/// The most bytes of one read of a scan. A device that reads ahead little by itself (128 KiB are
-/// Linux's usual setting) gets requests of this size.
+/// The most bytes of one read of a scan. A device for which the system reads ahead little (128 KiB
+/// is Linux's default) gets requests of this size.
 const MOST_READ_BYTES: usize = 1 << 20;
 
 /// The most bytes that the runs of one scan hold together for reading ahead, if there are at most
 /// 512 of them.
 const MOST_SCAN_BYTES: usize = 8 << 20;
 
-/// The same for the runs of one compaction. Compactions run beside everything else, several at one
-/// time, and their memory is in nobody's budget.
+/// The same for the runs of one compaction. Several compactions may run at a time, in parallel with
+/// reads and writes, and no budget counts their memory.
 const MOST_COMPACTION_BYTES: usize = 2 << 20;
 
-/// The least of a run's share in them.
+/// The least share of a run in these bytes.
 const LEAST_SHARE_BYTES: usize = 16 << 10;
 
-/// The first read of a scan that may end soon, when it has come to its second block in a row.
+/// The first read of a scan that may end soon, once it has reached its second adjacent block.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
-/// The most bytes of adjacent blocks in memory that a read goes on over.
+/// The most bytes of adjacent blocks in memory over which a read continues.
 const MOST_RESIDENT_BYTES: u64 = 32 << 10;
 
 /// How a cursor gets its blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanOptions {
-    /// Whether blocks that are read enter the cache. Off for compactions, which would evict what
-    /// lookups use.
+    /// Whether blocks that are read enter the cache. Off for compactions, which would evict the
+    /// blocks that lookups use.
     pub fill_cache: bool,
-    /// Whether the scan is known to go on to its bounds: then reads have their full size at once.
+    /// Whether the scan is known to continue to its bounds, so that reads have their full size at
+    /// once.
     pub goes_on: bool,
     /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. The
     /// reads of a scan that may end soon start small and double up to this.
@@ -67,15 +68,15 @@ pub(crate) struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// For each of so many runs that are scanned together. What does not fill the cache is known to
-    /// go on.
+    /// The options for each of `runs` runs that are scanned together. A scan that does not fill the
+    /// cache is known to continue.
     pub fn for_runs(runs: usize, fill_cache: bool, bounds: ScanBounds) -> ScanOptions {
         let read_ahead_bytes = share_of(MOST_SCAN_BYTES, runs);
         ScanOptions { fill_cache, goes_on: !fill_cache, read_ahead_bytes, bounds }
     }
 
-    /// For each of so many runs that a compaction merges. It needs each block once: it leaves the
-    /// cache to lookups.
+    /// The options for each of `runs` runs that a compaction merges. A compaction needs each block
+    /// only once, so it leaves the cache to lookups.
     pub fn for_compaction(runs: usize, bounds: ScanBounds) -> ScanOptions {
         let read_ahead_bytes = share_of(MOST_COMPACTION_BYTES, runs);
         ScanOptions { fill_cache: false, goes_on: true, read_ahead_bytes, bounds }
@@ -86,7 +87,7 @@ fn share_of(most_bytes: usize, runs: usize) -> usize {
     (most_bytes / runs.max(1)).clamp(LEAST_SHARE_BYTES, MOST_READ_BYTES)
 }
 
-/// From a user key, up to before another one; `None`: no bound.
+/// The range from a user key to before another one; `None`: no bound.
 pub(crate) type ScanBounds = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
 
 impl Default for ScanOptions {
@@ -117,7 +118,7 @@ impl<'a> WholeScan<'a> {
     }
 }
 
-/// From a block to its neighbour.
+/// The direction from a block to its neighbor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Forward,
@@ -133,7 +134,7 @@ pub(crate) struct ScanSource<'a, R: Fn(usize) -> bool> {
     pub is_resident: R,
 }
 
-/// Bytes of the file that were read before they were asked for.
+/// Bytes of the file that were read before the scan needed them.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     /// The offset of the first of them.
@@ -141,15 +142,15 @@ pub(crate) struct ReadAhead {
     /// How many of `bytes` they are.
     filled: usize,
     bytes: Vec<u8>,
-    /// `None`: the scan has not yet gone from a block to its neighbour.
+    /// `None`: the scan has not yet moved from a block to its neighbor.
     direction: Option<Direction>,
     /// Bytes of the next read.
     next_bytes: u64,
 }
 
 impl ReadAhead {
-    /// The stored bytes of block `i`: from what was read ahead, or from the file. `direction`: how
-    /// the scan comes from the neighbour of the block, if it does.
+    /// The stored bytes of block `i`, from what was read ahead or from the file. `direction`: the
+    /// direction in which the scan comes from the neighbor of the block, if it does.
     pub fn fetch<R: Fn(usize) -> bool>(
         &mut self,
         source: &ScanSource<R>,
@@ -176,7 +177,7 @@ impl ReadAhead {
         source.file.read_stored(handle, buffer)
     }
 
-    /// For the next file of the same scan: reads go on at their size.
+    /// Prepares for the next file of the same scan, where reads continue at their size.
     pub fn enter_next_file(&mut self) -> Option<Direction> {
         self.filled = 0;
         self.direction
@@ -202,7 +203,7 @@ impl ReadAhead {
             true => most,
             false => self.next_bytes.max(FIRST_READ_AHEAD_BYTES).min(most),
         };
-        // Blocks that are larger than the read make it grow too.
+        // Blocks larger than the read make it grow too.
         self.next_bytes = 2 * wanted.max(handle.bytes);
         let blocks = self.neighbours(source, i, wanted);
         if blocks.len() > 1 {
@@ -267,12 +268,12 @@ impl ReadAhead {
 impl<R: Fn(usize) -> bool> ScanSource<'_, R> {
     /// The bytes of the file that hold these blocks, which are at least one.
     fn bytes_of(&self, blocks: &Range<usize>) -> Range<u64> {
-        // An index has only blocks that lie within the file.
+        // An index has only blocks within the file.
         let end = self.index.handle(blocks.end - 1).end().unwrap_or(u64::MAX);
         self.index.handle(blocks.start).offset..end
     }
 
-    /// The blocks that may hold what the scan wants, and block `i`, where it is.
+    /// The blocks that may hold what the scan wants, including block `i`.
     fn blocks_in_bounds(&self, i: usize) -> Range<usize> {
         let (lower, upper) = &self.options.bounds;
         let find = |key: &Arc<[u8]>| self.index.find(key, pack(MAX_SEQUENCE, SEEK_KIND));

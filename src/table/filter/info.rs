@@ -1,4 +1,4 @@
-//! [`FilterInfo`]: what is known of a table's filter without asking it.
+//! [`FilterInfo`]: what is known of a table's filter without a query.
 
 use crate::filter::{FAMILIES, Family, FilterReader};
 
@@ -19,12 +19,11 @@ use crate::table::format::properties::{TableProperties, names};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FilterInfo {
-    /// The family that was built. `None` where the file does not say, or where the filter cannot
-    /// be used.
+    /// The family that was built. `None` if the file does not say, or if the filter cannot be used.
     pub family: Option<Family>,
     /// Stored bytes, block trailers not counted.
     pub bytes: u64,
-    /// Hashes in the filter. Files that do not say are counted as one hash for each entry.
+    /// Hashes in the filter. For files that do not say, one hash for each entry.
     pub keys: u64,
     /// The false-positive rate to expect, 0 to 1. `None` where only the file's properties were
     /// read and they do not say, as in files of RocksDB.

@@ -1,4 +1,4 @@
-//! Prefixes of keys, for filters that are asked "is there any key that starts like this?"
+//! Prefixes of keys, for filters that answer "is there any key that starts like this?"
 //!
 //! ```text
 //!                        key          fixed(4)   capped(4)   delimiter(0x2f, 1)   … (0x2f, 2)
@@ -9,18 +9,18 @@
 //!                        maypole.                            DelimiterPrefix.2f.1
 //! ```
 //!
-//! A key without a prefix is out of the extractor's **domain**. No filter holds anything of its
-//! prefix, so nothing can be concluded about it.
+//! A key without a prefix is out of the extractor's **domain**. No filter holds a prefix for it, so
+//! nothing can be concluded about it.
 //!
 //! Invariants, proved by the tests at the foot:
 //!
 //! * A prefix is the front of its key.
-//! * Within the domain prefixes have the order of their keys.
+//! * Within the domain, prefixes have the order of their keys.
 //! * If [`PrefixExtractor::prefix_of_range`] names a prefix, every key of the range is in the domain
 //!   and has that prefix.
 //!
-//! The name stored in a file decides how the file's filter is asked. Today's options do not: the
-//! extractor may change from one opening to the next.
+//! The name stored in a file decides how the file's filter is queried. The current options do not,
+//! because the extractor may change from one opening to the next.
 
 use std::fmt;
 use std::str::FromStr;
@@ -64,10 +64,10 @@ pub enum FilterKeys {
     /// Whole keys: for point lookups.
     #[default]
     Whole,
-    /// Prefixes only: for ranges inside one prefix. A point lookup asks for its key's prefix, and
-    /// learns nothing where other keys share it, or where the key has none.
+    /// Prefixes only: for ranges inside one prefix. A point lookup queries its key's prefix, and
+    /// learns nothing if other keys share it, or if the key has none.
     Prefix(PrefixExtractor),
-    /// Whole keys and prefixes: both questions answered, for both costs.
+    /// Whole keys and prefixes: for point lookups and ranges, at the cost of both.
     Both(PrefixExtractor),
 }
 
@@ -89,7 +89,7 @@ const FORMS: &str = "fixed(BYTES), capped(BYTES) or delimiter(BYTE, COUNT) such 
                      capped(8) or delimiter(0x2f, 1)";
 
 impl PrefixExtractor {
-    /// The first `bytes` bytes. Shorter keys have no prefix. RocksDB uses filters of it.
+    /// The first `bytes` bytes. Shorter keys have no prefix. RocksDB uses such filters.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Fixed(at_least_one("fixed", bytes)?)))
     }
 
-    /// The first `bytes` bytes; a shorter key is its own prefix. RocksDB uses filters of it.
+    /// The first `bytes` bytes; a shorter key is its own prefix. RocksDB uses such filters.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl PrefixExtractor {
 
     /// Up to the `count`-th `byte`, which is included: with keys such as `row/column/…`, 1 for
     /// prefixes of rows and 2 for prefixes of columns. Keys with fewer have no prefix. RocksDB
-    /// makes no use of it, and no mistake with it.
+    /// ignores such filters.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl PrefixExtractor {
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;
-        // A short key that is its own prefix does not share it with the keys that continue it.
+        // The keys that continue a short key that is its own prefix have other prefixes.
         let is_short = matches!(self.0, Rule::Capped(bytes) if prefix.len() < bytes as usize);
         (!is_short && ends_within(prefix, upper)).then_some(prefix)
     }
@@ -265,8 +265,8 @@ mod tests {
         }
     }
 
-    /// Every pair of keys as the bounds of a range: what is said of the range is true of each key
-    /// in it.
+    /// For every pair of keys as the bounds of a range, what is said about the range holds for each
+    /// key in it.
     #[test]
     fn a_range_with_one_prefix_holds_no_key_with_another_or_with_none() {
         let keys = universe();
@@ -285,7 +285,7 @@ mod tests {
                     named += usize::from(end > i);
                     assert_eq!(prefixes[i], Some(prefix));
                     assert!(end <= run_end[i].max(i + 1), "{extractor} {lower:02x?} {upper:02x?}");
-                    // Nothing longer slips in between either.
+                    // Nor does any longer key in between.
                     if let Some(key) = keys[i..end].last() {
                         let longer = [&key[..], b"\xff\xff"].concat();
                         if upper.is_none_or(|upper| &longer[..] < upper) {

@@ -9,8 +9,8 @@
 //! 4   XXH3       low 32 bits of XXH3-64 over all but the last byte, ^ last byte * 0x6b9083d9
 //! ```
 //!
-//! From format_version 6 on a *context* is added, modulo 2^32. So the checksum of a block is wrong
-//! at another offset and in another file.
+//! From format_version 6 on a *context* is added, modulo 2^32, so that the checksum of a block is
+//! wrong at another offset and in another file.
 //!
 //! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of it.
 
@@ -41,7 +41,7 @@ pub enum ChecksumKind {
     XxHash32,
     /// The low half of XXH64.
     XxHash64,
-    /// XXH3 with the last byte folded in; what Maypole and today's RocksDB write.
+    /// XXH3 with the last byte folded in, which Maypole and current versions of RocksDB write.
     Xxh3,
 }
 
@@ -90,7 +90,7 @@ impl ChecksumKind {
         }
     }
 
-    /// The XXH3 checksum of a payload and its type byte that do not lie together.
+    /// The XXH3 checksum of a payload and its type byte that are not adjacent in memory.
     pub(crate) fn xxh3_of_parts(payload: &[u8], last: u8) -> u32 {
         xxh3_64(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
     }

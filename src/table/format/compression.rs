@@ -5,11 +5,11 @@
 //! Snappy      raw Snappy, which begins with its own varint32 of uncompressed bytes
 //! ```
 //!
-//! Invariant: no memory is allocated because a file says so. A codec can expand its input only so
-//! far (at best a few bytes stand for one longest match). A larger stated size is damage, and is
-//! refused before anything is allocated.
+//! Invariant: no memory is allocated merely because a file states a size. Each codec can expand its
+//! input only by a limited factor (at best a few bytes represent one longest match). A larger
+//! stated size is damage, and is rejected before anything is allocated.
 //!
-//! The file is long since all codecs have their tests at its foot.
+//! The file is long because all codecs have their tests at its foot.
 
 use crate::encoding::coding::Decoder;
 #[cfg(any(feature = "lz4", feature = "zstd", test))]
@@ -38,7 +38,7 @@ pub enum Compression {
 }
 
 impl Default for Compression {
-    /// LZ4 where it is built in.
+    /// LZ4 if it is built in.
     fn default() -> Compression {
         if Compression::Lz4.is_built_in() { Compression::Lz4 } else { Compression::None }
     }
@@ -80,11 +80,11 @@ impl Compression {
     }
 }
 
-/// Most bytes that one byte of ZSTD's input can become: a run-length block of 4 bytes stands for
-/// 128 KiB.
+/// The most bytes to which one byte of ZSTD's input can expand: a run-length block of 4 bytes
+/// represents 128 KiB.
 const ZSTD_EXPANSION: usize = 32 << 10;
 
-/// The binary logarithm of the largest window of a frame that stands alone.
+/// The binary logarithm of the largest window of a standalone frame.
 #[cfg(feature = "zstd")]
 const MOST_WINDOW_LOG: u32 = 23;
 
@@ -127,9 +127,10 @@ impl Compressor {
         })
     }
 
-    /// Puts the compressed form of `block` into `out`, and answers its codec. If compression saves
-    /// less than an eighth, `out` is empty and the answer is `None`: a small gain is not worth the
-    /// work of every read. The rule is RocksDB's default (`max_compressed_bytes_per_kb` = 896).
+    /// Puts the compressed form of `block` into `out`, and returns its codec. If compression saves
+    /// less than an eighth, `out` is empty and the result is `None`, because a small gain is not
+    /// worth the work of every read. The rule is RocksDB's default (`max_compressed_bytes_per_kb` =
+    /// 896).
     pub fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
         let done = match self.compression {
@@ -233,8 +234,8 @@ impl<'a> Compressed<'a> {
         }
         let mut decoder = Decoder::new(payload);
         let uncompressed_bytes = decoder.varint32("uncompressed size")? as usize;
-        // Most bytes one byte of input can become. Snappy: a 3-byte copy of 64. LZ4: a length byte
-        // adds 255. ZSTD: a 4-byte run-length block of 128 KiB.
+        // The most bytes to which one byte of input can expand. Snappy: a 3-byte copy of 64. LZ4: a
+        // length byte adds 255. ZSTD: a 4-byte run-length block of 128 KiB.
         let expansion = match codec {
             Compression::Snappy => 22,
             Compression::Lz4 => 255,
@@ -310,8 +311,8 @@ fn decompress_zstd(_: &[u8], _: &mut [u8]) -> Result<usize, String> {
     Err(missing_codec(Compression::Zstd))
 }
 
-/// Uncompresses a ZSTD frame that stands alone, as a record of RocksDB's log does: it does not say how
-/// long its content is. At most what a frame of its length can stand for is put into `out`.
+/// Decompresses a standalone ZSTD frame, such as a record of RocksDB's log, which does not state
+/// the length of its content. Puts at most the longest content of a frame of its length into `out`.
 #[cfg(feature = "zstd")]
 pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     use std::io::Read;
@@ -319,7 +320,7 @@ pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Fa
     let most = frame.len().saturating_mul(ZSTD_EXPANSION) as u64;
     let failed = |why: std::io::Error| Failure::from(Damage::new(0, "a ZSTD frame", why));
     let mut decoder = zstd::stream::read::Decoder::new(frame).map_err(failed)?;
-    // The decoder allocates the window that the frame asks for. RocksDB's ask for 2 MiB.
+    // The decoder allocates the window that the frame requests. RocksDB's frames request 2 MiB.
     decoder.window_log_max(MOST_WINDOW_LOG).map_err(failed)?;
     let read = decoder.take(most).read_to_end(out).map_err(failed)?;
     match (read as u64) < most {
@@ -373,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_run_of_one_byte_expands_as_far_as_the_bound_allows() {
-        // The most compressible block there is must not be mistaken for an absurd size.
+        // The size of the most compressible block must not be rejected as impossible.
         let block = vec![7; 8 << 20];
         for compression in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
             let mut out = Vec::new();

@@ -39,7 +39,7 @@ const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 const EXTENDED_MARK: [u8; 4] = [0x3e, 0x00, 0x7a, 0x00];
 
-/// Where a block lies in its file.
+/// The position of a block in its file.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -107,7 +107,7 @@ pub struct Footer {
     pub checksum_context_base: u32,
     /// The block of names and handles.
     pub metaindex: BlockHandle,
-    /// The index block; from format_version 6 on the metaindex names it instead.
+    /// The index block; `None` from format_version 6 on, where the metaindex names it.
     pub index: Option<BlockHandle>,
 }
 
@@ -271,7 +271,7 @@ mod tests {
         let footer = decode(&bytes, 955 + 53).unwrap();
         assert_eq!((footer.metaindex, footer.index), (metaindex, Some(index)));
         assert_eq!(footer.format_version, 5);
-        // One byte less in front of the footer, and the metaindex would overlap it.
+        // With one byte less in front of the footer the metaindex would overlap it.
         assert!(matches!(decode(&bytes, 954 + 53), Err(Error::Corruption { .. })));
     }
 

@@ -1,4 +1,5 @@
-//! Who made a table. This tells the table from every other one, also from one of the same name.
+//! The identity of a table: what distinguishes it from every other table, even from one of the same
+//! name.
 //!
 //! ```text
 //! property                              value
@@ -8,8 +9,8 @@
 //! ```
 //!
 //! [`table_identity`] makes 16 bytes of the three: RocksDB's *internal unique id*
-//! (`table/unique_id.cc`). The MANIFEST records it. So opening a database notices two files that
-//! were exchanged, and an older file under a newer file's name.
+//! (`table/unique_id.cc`). The MANIFEST records it, so that an opening detects two exchanged files,
+//! and an older file under a newer file's name.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,7 @@ const LOW_DIGITS: usize = 12;
 const LOW_BITS: u32 = 62;
 const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// What a table says of who made it, beside its file number.
+/// What a table stores about its creator, apart from its file number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Creator {
     /// Identity of the database.
@@ -47,7 +48,8 @@ impl Creator {
         Creator { db, session: session.iter().map(|&digit| char::from(digit)).collect() }
     }
 
-    /// Of a table that is written without a database. RocksDB's own name for it.
+    /// The creator of a table that is written without a database, under the name that RocksDB uses
+    /// too.
     pub fn of_lone_table() -> Creator {
         Creator::new("SST Writer".into())
     }
@@ -94,8 +96,8 @@ fn from_digits(digits: &[u8]) -> Option<u64> {
     (!digits.is_empty()).then_some(value)
 }
 
-/// 64 random bits, from the hash keys that the standard library gets from the operating system.
-/// Should those repeat, clock and counter still make two calls differ.
+/// 64 random bits, from the hash keys that the standard library gets from the operating system. If
+/// those repeat, clock and counter still make two calls differ.
 fn random() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();

@@ -1,4 +1,4 @@
-//! Where a data block begins: at once behind the one before, or at the next page.
+//! Where a data block begins: immediately after the block before, or at the next page.
 //!
 //! ```text
 //!   pages      │0               4096│            8192│           12288│
@@ -6,23 +6,23 @@
 //!   padded     │ block 0 ──────┤··│ block 1 ────────┤·│ block 2 ────────┤   each is in one
 //! ```
 //!
-//! Devices and systems read whole pages. A block of 4 KiB that lies across two of them costs two:
-//! then a device transfers 8 KiB for it, and a batch of lookups gets half as many blocks in the same
-//! time. So a block is moved to the next page if it then lies in fewer pages, and if that page is
-//! near. A block that is full ends a little before the end of a page: padding takes half an entry on
-//! average, and a sixteenth of the file at most, if entries of one size happen to leave so much.
-//! Where entries are large or blocks are compressed, most blocks stay where they are.
+//! Devices and systems read whole pages. A block of 4 KiB that crosses a page boundary costs two
+//! pages: a device transfers 8 KiB for it, and a batch of lookups gets half as many blocks in the
+//! same time. So a block is moved to the next page if it then occupies fewer pages, and if that
+//! page is near. A full block ends a little before the end of a page, so padding takes half an
+//! entry on average. It takes at most a sixteenth of the file, for entries of one unfavorable size.
+//! If entries are large or blocks are compressed, most blocks stay where they are.
 //!
-//! Readers go by the index, which holds a whole handle for each block. So does every RocksDB: its
-//! option `block_align` makes such gaps too.
+//! Readers follow the index, which holds a whole handle for each block. So does every version of
+//! RocksDB, whose option `block_align` makes such gaps too.
 //!
-//! Padding is not zeros. A page that a device has lost reads as zeros, and must not pass for it. Nor
-//! does a block of entries begin like padding: the first entry shares 0 bytes with the one before,
-//! and says so in the first byte.
+//! Padding is not zeros, because a page that a device has lost reads as zeros and must not pass for
+//! padding. Nor does a block of entries begin like padding, because its first byte is 0, the number
+//! of bytes that the first entry shares.
 
 use super::footer::BlockHandle;
 
-/// What devices and systems read at least.
+/// The smallest unit that devices and systems read.
 const PAGE_BYTES: u64 = 4096;
 
 /// The most bytes of padding before a block: a sixteenth of the page that it saves.
@@ -31,7 +31,7 @@ const MOST_PADDING_BYTES: u64 = 256;
 /// Every byte of padding.
 const PADDING: [u8; MOST_PADDING_BYTES as usize] = [b'.'; MOST_PADDING_BYTES as usize];
 
-/// What stands before a data block of `stored_bytes`, its trailer counted, that could begin at
+/// The padding before a data block of `stored_bytes`, including its trailer, that could begin at
 /// `offset`.
 pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     let in_page = offset % PAGE_BYTES;
@@ -41,14 +41,14 @@ pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     if saves && padding <= MOST_PADDING_BYTES { &PADDING[..padding as usize] } else { &[] }
 }
 
-/// The padding from `offset` to the end of its page, if a block may follow behind as much.
+/// The padding from `offset` to the end of its page, if a block may follow that much padding.
 pub(crate) fn padding_to_page(offset: u64) -> &'static [u8] {
     // A block that would fill a page saves one wherever it does not begin with the page.
     padding_before(offset, PAGE_BYTES)
 }
 
 impl BlockHandle {
-    /// Whether `next` is the next data block: nothing, or only padding, stands between the two.
+    /// Whether `next` is the next data block, with nothing or only padding between the two.
     pub(crate) fn is_followed_by(self, next: BlockHandle) -> bool {
         self.end().is_some_and(|end| {
             let gap = next.offset.checked_sub(end);

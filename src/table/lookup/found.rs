@@ -1,4 +1,4 @@
-//! [`Found`]: what a lookup in a table ends with.
+//! [`Found`]: the result of a lookup in a table.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ pub(crate) struct Found<'g> {
 impl Found<'_> {
     #[inline(always)]
     pub fn value(&self) -> &[u8] {
-        // One way to panic is less code than the two of an index: the closures of lookups that read
-        // a value stay small enough to be inlined.
+        // One possible panic is less code than the two of an index expression, so that the closures
+        // of lookups that read a value stay small enough to be inlined.
         self.block.bytes().get(self.value.clone()).expect("the value lies in its block")
     }
 
-    /// The value, to keep: shares the block.
+    /// The value, to keep. It shares the block.
     #[inline]
     pub fn value_slice(&self) -> Slice {
         if self.value.is_empty() {

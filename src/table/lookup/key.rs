@@ -1,4 +1,4 @@
-//! [`LookupKey`]: a key on its way through the tables of a tree.
+//! [`LookupKey`]: a key that is looked up in the tables of a tree.
 
 use crate::encoding::hash::hash64;
 use crate::encoding::key;
@@ -22,13 +22,13 @@ impl<'a> LookupKey<'a> {
     }
 
     /// A copy, for a call that is not inlined and that few lookups make. A key whose own address is
-    /// passed on lies in memory from the start, in every lookup; this one does only for the call.
+    /// passed is in memory from the start, in every lookup; the copy is only for the call.
     #[inline(always)]
     pub fn for_call(&self) -> LookupKey<'a> {
         *self
     }
 
-    /// The trailer that stands before every entry the snapshot sees, and behind all others.
+    /// The trailer that sorts before every entry that the snapshot sees, and after all others.
     pub fn trailer(&self) -> u64 {
         key::pack(self.sequence, SEEK_KIND)
     }

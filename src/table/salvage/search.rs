@@ -1,8 +1,8 @@
 //! Finds the blocks of a table whose index or footer is lost, by their checksums.
 //!
-//! Blocks follow each other from the first byte of the file on. A block can start wherever the one
-//! before ended, or behind the padding there. It ends at the first length whose checksum is right.
-//! Behind a block that cannot be read every byte may be a start, so there the search is kept short.
+//! Blocks follow each other from the first byte of the file on. A block can start where the one
+//! before ended, or after the padding there. It ends at the first length whose checksum is right.
+//! After a block that cannot be read every byte may be a start, so the search there is kept short.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LEAST_SEARCHED_BYTES: usize = 8 << 10;
 /// A search gives up if no block starts in this many bytes.
 const MOST_HOLE_BYTES: u64 = 128 << 10;
 
-/// What is damaged counts as not there. Other errors stay.
+/// Turns damage into `None`, and keeps other errors.
 pub(super) fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -37,7 +37,7 @@ pub(super) fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The footer of a table of this crate whose own cannot be read, and all blocks of the file.
+/// A footer for a table of this crate whose own cannot be read, and all blocks of the file.
 pub(super) fn find_footer(
     file: &Arc<dyn RandomAccessFile>,
     counters: &Arc<Counters>,
@@ -56,7 +56,7 @@ pub(super) fn find_footer(
         let Some(names) = damage_to_none(read_metaindex(&opened, candidate))? else { continue };
         let points_to_blocks = names.iter().all(|(_, handle)| blocks.contains(handle));
         if points_to_blocks && names.iter().any(|(name, _)| name == "rocksdb.properties") {
-            // The index stands before these, behind the filter.
+            // The index is before these, after the filter.
             let behind = |name: &str| names.iter().find(|(other, _)| other == name);
             let behind = behind(RANGE_DEL_BLOCK).or_else(|| behind("rocksdb.properties"));
             let next = behind.and_then(|(_, handle)| blocks.iter().position(|it| it == handle));
@@ -123,7 +123,7 @@ pub(super) fn find_blocks(
 /// The block that starts with these bytes: the shortest one whose checksum is right.
 fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
     let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
-    // The shortest block has a restart point, and their number.
+    // The shortest block has one restart point and the number of restart points.
     (8..=most).find_map(|length| {
         // Only few bytes are a compression type, so most lengths cost no checksum.
         if !matches!(bytes[length], 0 | 1 | 4 | 7) {

@@ -19,9 +19,9 @@ use crate::table::options::{Dialect, TableOptions, TableSummary};
 /// entry each.
 ///
 /// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
-/// name beside it that ends in `.tmp`. A writer that fails or is dropped removes the temporary
-/// file; an older file of the name stays as it was. In a forked child every call fails with
-/// [`Error::Forked`], and a drop does nothing.
+/// name in the same directory that ends in `.tmp`. A writer that fails or is dropped removes the
+/// temporary file; an older file of the name stays unchanged. In a forked child every call fails
+/// with [`Error::Forked`], and a drop does nothing.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -55,7 +55,7 @@ struct Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.named && self.process.is_current() {
-            // There is nobody to report to, and the name says that the file is worth nothing.
+            // A drop cannot report an error, and the name marks the file as temporary.
             let _ = self.fs.remove(&self.temporary);
         }
     }

@@ -1,4 +1,4 @@
-//! Filters that hold prefixes, alone or beside whole keys.
+//! Filters that hold prefixes, alone or together with whole keys.
 
 use super::*;
 use crate::encoding::key::MAX_SEQUENCE;

@@ -1,5 +1,5 @@
-//! Tables that delete ranges: what was added is read back, also without any entry; what cannot be
-//! right is refused.
+//! Tables that delete ranges: what was added is read back, also without any entry; impossible
+//! ranges are rejected.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is salvaged of a damaged table was in it, and what is missing is said to be.
+//! What is salvaged from a damaged table was in it, and what is missing is reported.
 
 use super::round_trip::file_of;
 use super::*;
@@ -111,9 +111,8 @@ fn a_hole_in_the_index_and_one_in_the_data_are_got_over_together() {
     }
 }
 
-/// A device had lost a page and gave zeros for it. The block at its end was shorter than padding may
-/// be, and the index was lost too. Had padding been zeros, the block would have been missed by
-/// nobody.
+/// A device lost a page and returns zeros for it. The block at its end is shorter than padding may
+/// be, and the index is lost too. If padding were zeros, the loss of the block would go unnoticed.
 #[test]
 fn a_lost_block_does_not_pass_for_padding() {
     let entries = mixed_entries(400);

@@ -85,7 +85,7 @@ fn a_seek_that_was_prepared_comes_to_the_same_entry() {
             assert_eq!(prepared.valid(), plain.valid(), "{target:?}");
             assert!(!plain.valid() || prepared.key() == plain.key(), "{target:?}");
         }
-        // What a seek that was not made had found out is forgotten.
+        // The preparation of a seek that was not made is forgotten.
         prepared.fetch_for_seek(&entries[500].0, Fetch::Block);
         prepared.seek_to_first().unwrap();
         prepared.seek(&entries[3].0).unwrap();

@@ -1,4 +1,4 @@
-//! fjall, with its defaults but for the sizes.
+//! fjall, with its defaults except for the sizes.
 
 use std::path::Path;
 

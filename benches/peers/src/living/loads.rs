@@ -1,4 +1,5 @@
-//! The loads. Each opens its engine, does its work, lets compaction settle, and weighs what is left.
+//! The loads. Each opens its engine, does its work, waits until compaction settles, and measures
+//! the space that is left.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use crate::Options;
 use crate::engine::{Engine, Held, Kind, Result};
 use crate::keys::{Keys, Numbers, Run, Values};
 
-/// Bytes of a key and its value, where a load speaks of 1 KB.
+/// Bytes of a key and its value in loads with entries of 1 KB.
 const KB: usize = 1024;
-/// Bytes of a value where a load has small ones.
+/// Bytes of a value in loads with small values.
 const SMALL: usize = 100;
 
 /// Names and figures, in the order of the columns.
@@ -24,7 +25,7 @@ pub type Figures = Vec<(String, f64)>;
 pub struct Load {
     pub name: &'static str,
     pub text: &'static str,
-    /// Engines that cannot do it.
+    /// Engines that cannot run the load.
     pub not: &'static [Kind],
     /// Further rows: an engine with help from the application.
     pub helps: &'static [(Kind, &'static str)],
@@ -141,7 +142,7 @@ pub struct Place<'a> {
     pub dir: &'a Path,
     pub options: Options,
     pub scale: f64,
-    /// The most time of a phase.
+    /// The time limit of a phase.
     pub phase: Duration,
 }
 
@@ -172,12 +173,12 @@ impl Place<'_> {
         pace(self.phase, count, operation)
     }
 
-    /// Without a bound in time: what follows needs all of it.
+    /// Without a time limit, because what follows needs all entries.
     fn fill(&self, count: u64, operation: impl FnMut(u64) -> Result<()>) -> Result<Phase> {
         pace(Duration::MAX, count, operation)
     }
 
-    /// Flushes, waits for compaction and weighs what is there, with `live_bytes` of keys and values
+    /// Flushes, waits for compaction and measures the space, with `live_bytes` of keys and values
     /// that can be read.
     fn settle(&self, engine: &dyn Engine, live_bytes: u64) -> Result<Figures> {
         let start = Instant::now();
@@ -209,7 +210,7 @@ fn put(engine: &dyn Engine, key: &[u8], values: Values, n: u64, out: &mut Vec<u8
     engine.put(key, out, false)
 }
 
-/// Microseconds until it is known whether there is any entry.
+/// Microseconds to find out whether there is any entry.
 fn is_empty_us(engine: &dyn Engine, expected: bool) -> Result<f64> {
     let start = Instant::now();
     let found = engine.first(b"")?;
@@ -371,7 +372,7 @@ fn retention(place: Place, together: u64) -> Result<Figures> {
     Ok([own, settled].concat())
 }
 
-/// Where the consumer of a queue looks for its first entry.
+/// Pops the first entry, from the position where the consumer of a queue looks for it.
 fn pop(place: &Place, engine: &dyn Engine, position: &mut Vec<u8>) -> Result<()> {
     let key = engine.pop_first(position)?.ok_or("the queue is empty too early")?;
     if place.help == "position" {
@@ -435,7 +436,7 @@ fn overwrite_hot(mut place: Place) -> Result<Figures> {
     let mut out = Vec::new();
     place.fill(neighbours, |n| put(engine, &keys.ordered(n), values, n, &mut out))?;
     let puts = place.fill(count, |n| put(engine, &keys.ordered(1), values, n, &mut out))?;
-    // Of a scan in both directions: microseconds.
+    // Microseconds of a scan in both directions.
     let scans = |when: &str| -> Result<Figures> {
         let expected = 3 * (place.options.key_bytes + 8);
         let check = |bytes: usize| match bytes == expected {
@@ -485,7 +486,7 @@ fn checkpoints(place: Place) -> Result<Figures> {
         Ok(std::fs::remove_dir_all(&copy)?)
     })?;
     let mut settled = place.settle(engine, (count + times * each) * KB as u64)?;
-    // What the checkpoints made it write, without the filling.
+    // What the checkpoints caused it to write, without the fill.
     for (name, figure) in &mut settled {
         match name.as_str() {
             "MB to tables" => *figure -= before.0.map_or(f64::NAN, |bytes| bytes as f64 / 1e6),
@@ -507,7 +508,7 @@ fn ingest(place: Place) -> Result<Figures> {
     let engine = place.open()?;
     let engine = &*engine;
     let (mut out, mut numbers) = (Vec::new(), Numbers::new(1));
-    // Puts, each timed, all over the keys: level 0 compacts all the time.
+    // Puts of random keys, each timed, so that level 0 compacts all the time.
     let mut put_all = || -> Result<Histogram<u64>> {
         let mut latency = latencies()?;
         place.fill(count, |n| {

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Result;
 
-/// What a phase took.
+/// The time of a phase.
 pub struct Phase {
     pub done: u64,
     /// Nanoseconds an operation.
     pub ns: f64,
-    /// Those of the first and of the last operations, a thousandth of all. Those of all, where less
+    /// Nanoseconds of the first and of the last thousandth of all operations; those of all, if less
     /// than a thousandth was done.
     pub ns_at_start: f64,
     pub ns_at_end: f64,
 }
 
-/// Does `operation` with the numbers from 0 on, `count` times if there is `time` for it.
+/// Runs `operation` with the numbers from 0 on, `count` times or until `time` is over.
 pub fn pace(
     time: Duration,
     count: u64,

@@ -6,7 +6,7 @@
 //! value    a window on noise in which every second stretch repeats the one before it
 //! ```
 //!
-//! One bit for each number says whether it is there, so that every lookup can be checked.
+//! One bit for each number tells whether its key exists, so that every lookup can be checked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ pub const NUMBER_BYTES: usize = 8;
 
 /// Values start at this many different offsets of the noise.
 const STARTS: u64 = 4096;
-/// Half the bytes of two neighbouring stretches are new: values compress to about a half.
+/// Half the bytes of two neighboring stretches are new, so values compress to about a half.
 const STRETCH_BYTES: usize = 50;
 
 pub struct Entries {
@@ -60,7 +60,7 @@ impl Entries {
         (number < self.count && self.keys().of(number) == key).then_some(number)
     }
 
-    /// Some value.
+    /// A random value.
     pub fn value(&self, random: &mut SmallRng) -> &[u8] {
         let start = random.random_range(0..STARTS) as usize;
         &self.noise[start..start + self.value_bytes]
@@ -71,12 +71,12 @@ impl Entries {
         (self.key_bytes + self.value_bytes) as u64
     }
 
-    /// After the write of `number`: from now on it must be found.
+    /// Called after the write of `number`, which must be found from now on.
     pub fn mark_written(&self, number: u64) {
         self.written[(number / 64) as usize].fetch_or(1 << (number % 64), Ordering::Release);
     }
 
-    /// After the removal of `number`: from now on it must not be found.
+    /// Called after the removal of `number`, which must not be found from now on.
     pub fn mark_removed(&self, number: u64) {
         self.written[(number / 64) as usize].fetch_and(!(1 << (number % 64)), Ordering::Release);
     }
@@ -87,15 +87,16 @@ impl Entries {
 
     /// Number `i` of all numbers in an order that `seed` draws: a different one for each `i`.
     ///
-    /// Three rounds of a mixer permute the numbers of as many bits as `count - 1` has. A number that
-    /// is too large goes through them again until it is not: on average less than twice.
+    /// Three rounds of a mixer permute the numbers of as many bits as `count - 1` has. A number
+    /// that is too large goes through them again until it is not, which takes less than two passes
+    /// on average.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);
         let mut number = i;
         loop {
             for round in 0..3 {
-                // Each step is undone by a step of its kind: odd factors have an inverse.
+                // Each step has an inverse of its kind, because odd factors have an inverse.
                 let factor = seed.rotate_left(21 * round) ^ 0x9e37_79b9_7f4a_7c15 | 1;
                 number = number.wrapping_mul(factor).wrapping_add(seed) & mask;
                 number ^= number >> bits.div_ceil(2);
@@ -111,7 +112,7 @@ impl Entries {
         self.written.iter().map(|word| u64::from(word.load(Ordering::Acquire).count_ones())).sum()
     }
 
-    /// The database is empty again.
+    /// Called when the database is empty again.
     pub fn forget(&mut self) {
         self.written.fill_with(|| AtomicU64::new(0));
     }

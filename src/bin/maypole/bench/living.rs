@@ -1,6 +1,6 @@
 //! The workloads whose data dies: by deletions, by overwrites, at the front of a queue, under
-//! snapshots and checkpoints. Their time is one half of the figures. The other half is the space they
-//! leave behind after compaction has settled.
+//! snapshots and checkpoints. Their time is half of the result; the other half is the space that
+//! the database takes after compaction has settled.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,9 +11,9 @@ use maypole::{Snapshot, WriteBatch};
 use super::workload::{Bench, OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Worker, durability, wrong};
 use crate::failure::{Failure, Result};
 
-/// Entries of a queue, where `--window` does not say it.
+/// Entries of a queue without `--window`.
 const STANDING: u64 = 1000;
-/// A retention keeps a tenth of the entries, where `--window` does not say it.
+/// A retention without `--window` keeps a tenth of the entries.
 const KEPT_SHARE: u64 = 10;
 /// Keys of `overwritehot`.
 const HOT_KEYS: u64 = 3;
@@ -191,7 +191,7 @@ impl Worker<'_> {
     }
 }
 
-/// Whether a scan has met the values that were written last.
+/// Checks that a scan has met the values that were written last.
 fn check(found: &[Vec<u8>], expected: &[Vec<u8>]) -> Result {
     match found == expected {
         true => Ok(()),

@@ -1,5 +1,5 @@
-//! What a thread did and how long single operations took. Each thread has its own; they are added
-//! up at the end.
+//! What a thread did and how long single operations took. Each thread has its own log, and the logs
+//! are added up at the end.
 
 use std::time::Instant;
 
@@ -21,7 +21,8 @@ pub struct Log {
 impl Log {
     /// Takes the time of one operation of `timed_one_in`, less what reading the clock takes.
     pub fn new(timed_one_in: u64, clock_ns: u64) -> Log {
-        // Up to ten minutes, with three significant digits: more than a clock is worth.
+        // Up to ten minutes, with three significant digits, which exceeds the precision of the
+        // clock.
         let latency = Histogram::new_with_max(600_000_000_000, 3).expect("the bounds are in order");
         let until_timed = timed_one_in;
         let (operations, bytes, found) = (0, 0, 0);

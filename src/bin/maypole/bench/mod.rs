@@ -6,8 +6,8 @@
 //! living     the workloads whose data dies  report   one row a workload; or JSON
 //! ```
 //!
-//! Every lookup is checked against what was written: figures of a database that answers wrongly
-//! are worth nothing.
+//! Every lookup is checked against what was written, because figures of a database that returns
+//! wrong results are worth nothing.
 
 mod entries;
 mod living;
@@ -164,10 +164,10 @@ pub struct Bench {
 
 /// Values from this size on compress to about a half.
 const COMPRESSIBLE_BYTES: usize = 100;
-/// What an entry takes beside key and value.
+/// The bytes of an entry in addition to key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
-/// Logs that are there at a time, of a memtable each: of the one that is written to and of two that
-/// wait; and one that is being removed.
+/// The most logs that exist at a time, each of the size of a memtable: that of the active memtable,
+/// those of two frozen ones, and one that is being removed.
 const LOGS: u64 = 4;
 
 impl Bench {
@@ -223,8 +223,8 @@ impl Bench {
         }
     }
 
-    /// Bytes of disk taken at most, about. Of a tree that is compacted a part is there twice, at worst
-    /// all of it; entries that were overwritten stay until compaction has passed them.
+    /// About the most bytes of disk taken. During compaction a part of the tree exists twice, at
+    /// worst all of it, and overwritten entries stay until compaction has passed them.
     fn disk_bytes(&self) -> u64 {
         let halved =
             self.compression != Compression::None && self.value_bytes >= COMPRESSIBLE_BYTES;
@@ -244,7 +244,7 @@ impl Bench {
         tables.saturating_add(logs.min(2 * tables))
     }
 
-    /// What cannot work is refused before anything is touched.
+    /// Rejects impossible orders of workloads before anything is touched.
     fn check_order(&self, dir: &Path, kept: bool) -> Result {
         let fill = self.workloads.iter().find(|workload| workload.is_fill());
         match (kept, fill, self.workloads.first()) {
@@ -272,7 +272,7 @@ impl Bench {
         Ok(options.open()?)
     }
 
-    /// Looks through a database that an earlier call has left.
+    /// Reads a database that an earlier call has left, to learn which keys it has.
     fn find_written(&self, db: &Db, dir: &Path, entries: &Entries) -> Result {
         let spinner = progress::spinner("looking what is there");
         let mut cursor = db.cursor();
@@ -331,7 +331,7 @@ impl Bench {
         Ok(Row { workload, threads, outcome, writes, peak_memory: peak_memory() })
     }
 
-    /// Waits until nothing is left to do in the background, and counts what the writes cost.
+    /// Waits until the background has nothing left to do, and counts what the writes cost.
     fn settle(
         &self,
         written: Written,
@@ -369,13 +369,13 @@ fn directory_bytes(dir: &Path) -> Result<u64> {
     let failed = |error| Failure::of_file(dir, "list", &error);
     let mut bytes = 0;
     for entry in fs::read_dir(dir).map_err(failed)? {
-        // A file that has gone since takes no space.
+        // A file that was deleted in between takes no space.
         bytes += entry.map_err(failed)?.metadata().map_or(0, |file| file.len());
     }
     Ok(bytes)
 }
 
-/// The most bytes that were resident at a time, where the system tells.
+/// The most bytes that were resident at a time, if the system reports them.
 fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! What came of the workloads: one row each; or JSON.
+//! The results of the workloads: one row each, or JSON.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -31,7 +31,7 @@ pub struct Writes {
     pub disk_bytes: u64,
     /// Tables that are left.
     pub tables: usize,
-    /// From the start of the workload.
+    /// Seconds from the start of the workload.
     pub seconds_until_settled: f64,
 }
 
@@ -40,7 +40,7 @@ impl Row {
         self.outcome.log.operations as f64 / self.outcome.seconds
     }
 
-    /// Of one thread.
+    /// The time of an operation of one thread.
     fn ns_per_operation(&self) -> f64 {
         1e9 * self.threads as f64 / self.ops_per_second()
     }
@@ -68,7 +68,7 @@ impl Writes {
         self.written_bytes() as f64 / self.written.bytes as f64
     }
 
-    /// `None` where nothing lives.
+    /// `None` if no entry is alive.
     fn space_amplification(&self) -> Option<f64> {
         (self.live_bytes > 0).then(|| self.disk_bytes as f64 / self.live_bytes as f64)
     }

@@ -16,16 +16,16 @@ use super::entries::Entries;
 use super::log::Log;
 use crate::failure::{Failure, Result};
 
-/// Keys that one `multi_get` asks.
+/// Keys of one `multi_get`.
 const TOGETHER: usize = 64;
 /// Entries read after a seek.
 const AFTER_SEEK: usize = 50;
-/// Of so many entries `fillsync` writes one.
+/// `fillsync` writes one of this number of entries.
 pub const SYNC_SHARE: u64 = 1000;
-/// Turns of `checkpointloop`, and puts of each.
+/// Turns of `checkpointloop`, and puts in each.
 pub const CHECKPOINTS: u64 = 60;
 pub const PUTS_PER_CHECKPOINT: u64 = 10;
-/// Overwrites of a turn of `overwritehot`.
+/// Overwrites in a turn of `overwritehot`.
 pub const OVERWRITES_PER_SCAN: u64 = 100;
 /// Operations between two steps of the progress bar.
 const BAR_STEP: u64 = 1024;
@@ -85,7 +85,7 @@ impl Workload {
         )
     }
 
-    /// Whether what it measures are writes.
+    /// Whether it measures writes.
     pub fn is_write(self) -> bool {
         self.is_fill()
             || matches!(
@@ -94,8 +94,8 @@ impl Workload {
             )
     }
 
-    /// The threads that work, of those that were asked for. What depends on the order of its
-    /// operations has one.
+    /// The number of threads that work, of those requested. A workload that depends on the order of
+    /// its operations has one thread.
     pub fn threads(self, asked_for: u64) -> u64 {
         match self {
             Workload::Checkpointloop
@@ -111,8 +111,8 @@ impl Workload {
         self.is_write() || self == Workload::Readwhilewriting
     }
 
-    /// Of so many operations the time of one is taken. A write may stall, so each is timed; short
-    /// ones are sampled, since reading the clock takes as long as a part of them.
+    /// One of this number of operations is timed. A write may stall, so each is timed. Short
+    /// operations are sampled, because reading the clock takes a considerable part of their time.
     fn timed_one_in(self) -> u64 {
         match self {
             Workload::Readseq => 64,
@@ -140,16 +140,16 @@ pub struct Bench<'a> {
     pub copies: &'a Path,
 }
 
-/// What came of one workload.
+/// The result of one workload.
 pub struct Outcome {
-    /// From the start until the last thread was done.
+    /// Seconds from the start until the last thread had ended.
     pub seconds: f64,
-    /// Of the threads that are measured.
+    /// The log of the threads that are measured.
     pub log: Log,
     pub written: Written,
 }
 
-/// Writes, by whichever thread.
+/// The writes of all threads.
 #[derive(Clone, Copy, Default)]
 pub struct Written {
     pub operations: u64,
@@ -233,7 +233,7 @@ impl Bench<'_> {
         SmallRng::seed_from_u64(self.seed ^ (workload as u64 + 1) << 56 ^ thread << 40)
     }
 
-    /// Overwrites until the readers are through.
+    /// Overwrites until the readers have ended.
     fn write_until(&self, over: &AtomicBool) -> Result<Written> {
         let hidden = ProgressBar::hidden();
         let mut worker = self.worker(Workload::Overwrite, self.threads, &hidden);

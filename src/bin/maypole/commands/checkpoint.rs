@@ -1,4 +1,4 @@
-//! `checkpoint`: a copy of a database that takes no space at first.
+//! `checkpoint`: a copy of a database that initially takes no space.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `compact`: one sorted run of what there is.
+//! `compact`: merges a database into one sorted run.
 
 use std::io::Write;
 use std::path::PathBuf;

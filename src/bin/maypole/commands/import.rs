@@ -1,4 +1,4 @@
-//! `import`: a RocksDB database becomes one of Maypole's.
+//! `import`: makes a Maypole database from a RocksDB database.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl Import {
         Ok(())
     }
 
-    /// The column families to import, and where to.
+    /// The column families to import, and the directory of each.
     fn targets(&self, rocks: &RocksDb) -> Result<Vec<(String, PathBuf)>> {
         if !self.all {
             return Ok(vec![(self.column_family.clone(), self.db.clone())]);

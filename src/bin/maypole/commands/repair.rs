@@ -1,4 +1,4 @@
-//! `repair`: a database of what is left of one.
+//! `repair`: rebuilds a damaged database.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -50,7 +50,8 @@ impl Repair {
         match self.json {
             true => writeln!(out, "{}", to_json(&report))?,
             false => {
-                // Names and keys come from a damaged database: the terminal gets printable text.
+                // Names and keys come from a damaged database, so the text is made printable for
+                // the terminal.
                 for line in report.to_string().lines() {
                     writeln!(out, "{}", output::printable(line))?;
                 }

@@ -1,4 +1,5 @@
-//! `completions` and `man`: the command line told to shells and to `man`, from its own definition.
+//! `completions` and `man`: the command line for shells and for `man`, generated from its
+//! definition.
 
 use std::fs;
 use std::io::Write;
@@ -23,7 +24,7 @@ pub struct Completions {
 
 impl Completions {
     pub fn run(self, mut command: Command, out: &mut dyn Write) -> Result {
-        // It panics where it cannot write.
+        // Into memory, because the generator panics when it cannot write.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, "maypole", &mut script);
         out.write_all(&script)?;

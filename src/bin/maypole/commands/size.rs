@@ -1,4 +1,4 @@
-//! `size`: how large filters must be, and what they will do. Computed, not measured.
+//! `size`: how large filters must be, and their false-positive rates. Computed, not measured.
 
 use std::io::Write;
 
@@ -84,7 +84,7 @@ record! {
         times_bound: f64,
         probes: Option<u64>,
         fpr: f64,
-        /// Of the same bytes with more keys.
+        /// The rate of the same bytes with more keys.
         fpr_at_1_5_times_the_keys: f64,
         fpr_at_2_times_the_keys: f64,
         fpr_at_5_times_the_keys: f64,
@@ -97,7 +97,7 @@ struct TreeRow {
     bytes: f64,
     /// From the smallest level to the largest.
     bits: Vec<f64>,
-    /// Data blocks that an absent lookup reads in vain: the sum of the rates.
+    /// Data blocks that a lookup of an absent key reads in vain: the sum of the rates.
     reads: f64,
 }
 
@@ -180,8 +180,8 @@ impl Size {
         }
     }
 
-    /// With the best whole number of probes, and the exact rate: the formula of the textbooks is an
-    /// approximation for many keys.
+    /// The Bloom filter of the textbooks with the best whole number of probes and the exact rate,
+    /// because the usual formula is an approximation for many keys.
     fn textbook(&self) -> SizeRow {
         let keys = self.keys as usize;
         let (bits, probes) = match self.bits {
@@ -210,7 +210,7 @@ impl Size {
         }
     }
 
-    /// From a filter that is really built, of fewer keys where there are many.
+    /// Figures of a filter that is really built, of fewer keys if there are many.
     fn family(&self, family: Family, spec: FilterSpec) -> Result<SizeRow> {
         let keys = self.keys.min(MOST_BUILT_KEYS);
         let build = |spec: FilterSpec| lab::build(spec, keys, 1);
@@ -224,7 +224,8 @@ impl Size {
             if block.family() == Family::Bloom {
                 return reader.predicted_fpr((keys as f64 * times) as u64);
             }
-            // A Ribbon cannot be overfull: it is built of all keys, here with fewer bits for each.
+            // A Ribbon filter cannot be overfull, so it is built of all keys with fewer bits for
+            // each.
             let smaller = FilterSpec::stored(bits / times, family).ok().and_then(build);
             smaller.map_or(1.0, |block| block.predicted_fpr())
         };
@@ -272,7 +273,8 @@ impl Size {
         parts.iter().map(|part| self.keys as f64 * part / sum).collect()
     }
 
-    /// For each family that is there: the same bits everywhere, and the same memory divided.
+    /// Two rows for each available family: the same bits on every level, and the same memory
+    /// divided.
     fn trees(&self, rows: &[SizeRow]) -> Vec<TreeRow> {
         let levels = self.level_keys();
         let mut trees = Vec::new();
@@ -293,7 +295,7 @@ impl Size {
         trees
     }
 
-    /// The filters' part of data and memory, and what people hold to be usual.
+    /// The filters' share of data and memory, and what is considered usual.
     fn shares(&self, rows: &[SizeRow]) -> Vec<String> {
         let mut lines = Vec::new();
         let data = self.keys as f64 * self.entry_bytes as f64;
@@ -326,16 +328,16 @@ impl Size {
     }
 }
 
-/// The filters of more keys are taken to be as those of so many: nothing about them changes any more.
+/// The most keys of a filter that is built. Filters of more keys have the same figures.
 const MOST_BUILT_KEYS: u64 = 200_000;
-/// Of memory.
+/// A share of memory above which filters take much.
 const MUCH_MEMORY: f64 = 0.05;
 /// A run gets no lower rate, as in the library's budgets.
 const BEST_FPR: f64 = 1e-4;
-/// Filters that let more through are left out.
+/// Filters with a higher false-positive rate are left out.
 const WORST_FPR: f64 = 0.6;
 
-/// Bits a key of a rate, of the family of `row`.
+/// Bits a key that the family of `row` needs for a rate.
 fn bits_for(row: &SizeRow, rate: f64) -> f64 {
     match row.filter.as_str() {
         _ if rate > WORST_FPR => 0.0,

@@ -117,7 +117,7 @@ impl Stats {
     }
 }
 
-/// What the database holds. It was opened just now and has counted nothing: counts are left out.
+/// What the database holds. It was opened just now and has counted nothing, so counts are left out.
 fn to_json(stats: &maypole::Stats) -> String {
     let damaged = stats.damaged.iter().map(|table| {
         let error = json!(table.error.to_string());

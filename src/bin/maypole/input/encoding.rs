@@ -1,4 +1,4 @@
-//! What the first bytes of a text say of its encoding.
+//! The encoding of a text, recognized by its first bytes.
 
 /// The byte order mark of UTF-8.
 pub const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -10,19 +10,19 @@ pub enum Encoding {
     Plain,
     /// As bytes after [`UTF8_MARK`].
     Utf8Mark,
-    /// In a way that has to be undone first, by the command `plainly`.
+    /// In an encoding that the command `plainly` must undo first.
     Other { what: &'static str, plainly: &'static str },
 }
 
 impl Encoding {
-    /// Of a text that begins with `start`. The more of it is given, the surer is UTF-16 without a
-    /// mark told apart.
+    /// The encoding of a text that begins with `start`. A longer start identifies UTF-16 without a
+    /// mark more reliably.
     pub fn of(start: &[u8]) -> Encoding {
         let other = |what, plainly| Encoding::Other { what, plainly };
         match start {
             [0x1f, 0x8b, 8, ..] => other("compressed by gzip", "gzip -dc FILE"),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => other("compressed by zstd", "zstd -dc FILE"),
-            // The mark of UTF-16 and a zero: also that of UTF-32.
+            // The mark of UTF-32, which begins with that of UTF-16.
             [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
                 other("text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE")
             }
@@ -41,8 +41,8 @@ impl Encoding {
     }
 }
 
-/// Whether the first 16 pairs of bytes are a printable character or the end of a line, and a zero at
-/// `zero`. Binary numbers may look so by chance, but not this often in a row.
+/// Whether the first 16 pairs of bytes are a printable character or the end of a line, and a zero
+/// at `zero`. Binary numbers may match by chance, but not this often in a row.
 fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
     const PAIRS: usize = 16;
     let mut pairs = start.chunks_exact(2).take(PAIRS);
@@ -58,7 +58,8 @@ fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// A compressed file of keys was "9 keys" and got a verdict; one in UTF-16 the same.
+    /// Regression: a compressed file of keys was taken for 9 keys and got a verdict, as was one in
+    /// UTF-16.
     #[test]
     fn compressed_texts_and_other_encodings_are_told_from_plain_ones() {
         let utf16 = |text: &str, to: fn(u16) -> [u8; 2]| -> Vec<u8> {
@@ -78,7 +79,7 @@ mod tests {
             assert!(is_other(bytes), "{bytes:?}");
         }
         assert_eq!(Encoding::of(b"\xef\xbb\xbfkey\n"), Encoding::Utf8Mark);
-        // Keys are bytes: what only looks a little like an encoding is one of them.
+        // Keys are bytes, so what only slightly resembles an encoding is read as keys.
         for bytes in [
             &b""[..],
             b"\x1f\x8b",

@@ -12,13 +12,13 @@ use maypole::{BlockKind, FilterCounts, PublishedStats, Ticker};
 use crate::show::record::record;
 use crate::show::text::{count, percent, size};
 
-/// Of block cache and memtables.
+/// The share of block cache and memtables above which filters take much.
 const MUCH_MEMORY: f64 = 0.05;
-/// Fewer answers say nothing about a filter that never said no.
+/// The fewest queries after which a warning reports a filter that never said no.
 const ENOUGH_ASKED: u64 = 1000;
 
 record! {
-    /// What filters did in some time, and what they take.
+    /// What filters did in a period, and the memory they take.
     pub struct Figures {
         lookups: u64,
         asked: u64,
@@ -26,7 +26,7 @@ record! {
         full_positive: u64,
         full_true_positive: u64,
         false_positive: u64,
-        /// Of the questions, those that were answered with no.
+        /// The share of queries that were answered with no.
         hit_rate: Option<f64>,
         observed_fpr: Option<f64>,
         observed_fpr_least: Option<f64>,
@@ -34,11 +34,11 @@ record! {
         predicted_fpr: Option<f64>,
         /// Tables that a lookup did not search.
         reads_saved: u64,
-        /// At most: a block that is in the cache would not have been read.
+        /// An upper bound, because a block that is in the cache would not have been read.
         seconds_saved: f64,
         filter_bytes: u64,
         resident_filter_bytes: u64,
-        /// Block cache, as large as it may become, and memtables.
+        /// The capacity of the block cache plus the memtables.
         memory_bytes: u64,
         memory_share: Option<f64>,
         /// Lookups that searched a table in vain that had no filter.
@@ -48,12 +48,12 @@ record! {
 }
 
 impl Figures {
-    /// Since the opening.
+    /// The figures since the opening.
     pub fn new(stats: &PublishedStats, read_cost_micros: f64) -> Figures {
         Figures::of(stats, &Counted::new(stats), read_cost_micros)
     }
 
-    /// Of what was counted in some time.
+    /// The figures of what was counted in a period.
     pub fn of(stats: &PublishedStats, counted: &Counted, read_cost_micros: f64) -> Figures {
         let filter = counted.filter;
         let interval = filter.fpr_interval_95();
@@ -121,7 +121,7 @@ pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// What somebody should look into, in words.
+/// The warnings to the user, in words.
 pub fn warnings(stats: &PublishedStats) -> Vec<String> {
     let mut warnings = Vec::new();
     for level in &stats.levels {

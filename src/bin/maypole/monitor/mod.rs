@@ -1,4 +1,4 @@
-//! What a database has published of itself, shown.
+//! Shows what a database has published about itself.
 //!
 //! ```text
 //! STATS ─► Source::read ─► figures   the four figures, and when to act
@@ -28,7 +28,7 @@ use crate::output::printable;
 pub struct Source {
     /// As it was given, for messages.
     given: PathBuf,
-    /// Its name in what is printed: absolute, on one line.
+    /// Its name in the output: absolute, on one line.
     pub name: String,
 }
 
@@ -38,7 +38,7 @@ impl Source {
         Source { given: path.to_owned(), name: printable(&absolute.display().to_string()) }
     }
 
-    /// What is published; `None`: nothing.
+    /// What is published; `None` if nothing is.
     pub fn read(&self) -> Result<Option<PublishedStats>> {
         Db::published_stats(&self.given).map_err(|error| match error {
             Error::Corruption { .. } => Failure::new(format_args!(
@@ -49,14 +49,15 @@ impl Source {
         })
     }
 
-    /// What is published, and a failure that says what to do where nothing is.
+    /// What is published. If nothing is, a failure that says what to do.
     pub fn read_published(&self) -> Result<PublishedStats> {
         self.read()?.ok_or_else(|| {
             Failure::new(format_args!("{}: no counters are published. {HOW}", self.given.display()))
         })
     }
 
-    /// Whether somebody opened the database after its counters were written, and published none.
+    /// Whether a program that publishes nothing opened the database after its counters were
+    /// written.
     fn is_left_behind(&self, stats: &PublishedStats) -> bool {
         let changed = |name| fs::metadata(self.given.join(name)).and_then(|file| file.modified());
         let (Ok(opened), Ok(written)) = (changed("CURRENT"), changed("STATS")) else {
@@ -88,17 +89,17 @@ impl Source {
     }
 }
 
-/// How counters come to be published.
+/// How counters are published.
 pub const HOW: &str = "They are in the memory of the program that has the database open. Let it open \
     the database with Builder::publish_stats(Duration::from_secs(1)), and it leaves them in the file \
     STATS for this command";
 
 fn is_running(process_id: u32) -> bool {
-    // Where there is no /proc nobody knows.
+    // Without /proc the answer is unknown, so the process counts as running.
     !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{process_id}")).exists()
 }
 
-/// A length of time, roughly.
+/// An approximate duration in words.
 pub fn span(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format!("{:.1} s", time.as_secs_f64()),

@@ -6,7 +6,7 @@
 //! maypole_bloom_filter_useful_total{database="/var/lib/shop"} 1886
 //! ```
 //!
-//! A ratio that is not known has no sample: a 0 would be a lie, and `NaN` spoils sums.
+//! An unknown ratio has no sample, because 0 would be wrong and `NaN` spoils sums.
 
 use std::fmt::Write as _;
 use std::io::Write;

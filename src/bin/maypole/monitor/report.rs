@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::{count, counted, percent, size};
 
-/// Of what is published.
+/// The report of what is published.
 pub fn published(
     source: &Source,
     stats: &PublishedStats,
@@ -48,7 +48,8 @@ pub fn published(
     Ok(())
 }
 
-/// Of a database that was opened just now: it has counted nothing, so no counts are shown.
+/// The report of a database that was opened just now. It has counted nothing, so no counts are
+/// shown.
 pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     writeln!(out, "{}\n", screen.bold(&source.name))?;
@@ -80,15 +81,14 @@ fn heading(text: &str, screen: &Screen, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Bytes and entries.
+/// The dead bytes and entries of all levels.
 fn dead_of(levels: &[LevelStats]) -> (u64, u64) {
     levels.iter().fold((0, 0), |(bytes, entries), level| {
         (bytes + level.dead_bytes, entries + level.dead_entries)
     })
 }
 
-/// What compaction would free, and what it cannot free because of snapshots, which are named only
-/// where there are any.
+/// What compaction would free, and what it cannot free because of snapshots, if there are any.
 pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
     let (dead, entries) = dead_of(&stats.levels);
     let mut lines = vec![("dead, about", format!("{}, {}", size(dead), counted(entries, "entry")))];

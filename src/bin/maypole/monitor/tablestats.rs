@@ -1,10 +1,10 @@
 //! `stats --format tablestats`: the lines of Cassandra's `nodetool tablestats`, for scripts and eyes
 //! that know them.
 //!
-//! A line whose figure Maypole does not have is left out: a made-up 0 would be read as one. The
-//! *false ratio* is that of Cassandra 4: false positives of all questions. Older versions divide
-//! by the positive answers alone. Neither is the false-positive rate, which divides by the absent
-//! keys.
+//! A line whose figure Maypole does not have is left out, because an invented 0 would be taken for
+//! a measurement. The *false ratio* is that of Cassandra 4: false positives divided by all queries.
+//! Older versions divide by the positive answers only. Neither is the false-positive rate, which
+//! divides by the absent keys.
 
 use std::io::Write;
 use std::path::Path;

@@ -5,9 +5,9 @@
 //! elsewhere       one block a look, and an empty line after each
 //! ```
 //!
-//! The owner writes where something was counted, and the watcher looks when it likes. So a look
-//! may find the counters of the look before. Time is the owner's: from one write to the next. Where
-//! the owner was idle before the last look, time begins there.
+//! The owner writes only after something was counted, independently of the watcher. So a look may
+//! find the counters of the look before. Rates use the owner's time, from one write to the next. If
+//! the owner was idle before the last look, the time starts at that look.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -54,7 +54,7 @@ struct Look {
 }
 
 impl Look {
-    /// What was counted since `last`, and in what time. `None` where another opening counts now.
+    /// What was counted since `last`, and in what time. `None` if the database was opened again.
     fn since(&self, last: &Look) -> Option<(Counted, Duration)> {
         let (now, then) = (&self.stats, &last.stats);
         if (now.opened, now.process_id) != (then.opened, then.process_id) {
@@ -140,7 +140,7 @@ fn redraw(block: &[u8], is_first: bool, out: &mut dyn Write) -> Result {
     for line in block.split_inclusive(|&byte| byte == b'\n') {
         let (text, end) = line.split_at(line.len() - usize::from(line.ends_with(b"\n")));
         out.write_all(text)?;
-        // What is left of the line that stood here.
+        // Erases the rest of the previous line.
         out.write_all(b"\x1b[K")?;
         out.write_all(end)?;
     }

@@ -10,19 +10,20 @@ use crate::show::text::{count, percent, size};
 
 /// Slots that the band shows, at most.
 const BAND_SLOTS: u32 = 320;
-/// Layers whose thresholds are shown one by one: the ones behind them are tiny.
+/// Layers whose thresholds are shown one by one. The deeper ones are tiny.
 const LAYERS_SHOWN: usize = 2;
 
-/// Where the table's keys went.
+/// How the table's keys are distributed.
 struct Keys {
-    /// Of each layer, how many it keeps.
+    /// The number of keys that each layer keeps.
     kept: Vec<u64>,
     all: u64,
     /// The equations of layer 0 that start in the band's slots, by their start.
     first: Vec<KeyEquation>,
 }
 
-/// Nothing where no part is a ribbon. Reads all keys of the table where the filter is in one piece.
+/// The panels; none if no part is a ribbon. Reads all keys of the table if the filter is in one
+/// piece.
 pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
     let ribbons: Vec<BandParts> = parts.iter().filter_map(FilterReader::band).collect();
     let [ribbon] = &ribbons[..] else {
@@ -49,7 +50,8 @@ impl Keys {
             let Some(equation) = ribbon.equation(hash) else { return };
             keys.kept[equation.layer] += 1;
             let in_band = equation.layer == 0 && equation.start < BAND_SLOTS;
-            // Keys fall evenly. Where a file's do not, the drawing stays small all the same.
+            // Keys are distributed evenly. If those of a file are not, the drawing must still stay
+            // small.
             if in_band && keys.first.len() < 2 * BAND_SLOTS as usize {
                 keys.first.push(equation);
             }
@@ -120,7 +122,8 @@ fn layers(ribbon: &BandParts, keys: &Keys) -> Panel {
     Panel { title: "Layers".into(), says, drawing: Drawing::Rows(Rows { columns: names, rows }) }
 }
 
-/// The parts of a partitioned filter. Their keys are not told apart, so no equations are drawn.
+/// The parts of a partitioned filter. The partition of a key is not known here, so no equations are
+/// drawn.
 fn partitions(ribbons: &[BandParts]) -> Panel {
     const MOST_ROWS: usize = 20;
     let row = |(number, ribbon): (usize, &BandParts)| {

@@ -1,4 +1,5 @@
-//! A Bloom filter: a key sets bits of one cache line, so how full a line is tells how many keys it got.
+//! A Bloom filter: a key sets bits of one cache line, so the fill of a line tells how many keys it
+//! got.
 
 use maypole::filter::{FilterReader, sizing};
 use maypole::table::FilterInfo;
@@ -20,7 +21,7 @@ struct Fill {
     theory: Vec<f64>,
 }
 
-/// Nothing where no part is a Bloom filter.
+/// The panels; none if no part is a Bloom filter.
 pub fn panels(info: &FilterInfo, parts: &[FilterReader]) -> Vec<Panel> {
     match Fill::of(info, parts) {
         Some(fill) => vec![fill.strip(parts.len() > 1), fill.histogram()],
@@ -29,15 +30,15 @@ pub fn panels(info: &FilterInfo, parts: &[FilterReader]) -> Vec<Panel> {
 }
 
 impl Fill {
-    /// The lines of all parts, end to end. Parts with other lines than the first are left out: no
-    /// writer mixes them.
+    /// The lines of all parts, concatenated. Parts with another line size than the first are left
+    /// out, because no writer mixes them.
     fn of(info: &FilterInfo, parts: &[FilterReader]) -> Option<Fill> {
         let first = parts.iter().find(|part| part.lines().is_some())?;
         let (line_bits, probes) = (first.lines()?.next()?.len() * 8, first.probes()?);
         let ones = |line: &[u8]| line.iter().map(|byte| byte.count_ones()).sum::<u32>();
         let lines = parts.iter().filter_map(FilterReader::lines).flatten();
         let set: Vec<u32> = lines.filter(|line| line.len() * 8 == line_bits).map(ones).collect();
-        // The keys are spread over the parts as the bytes are.
+        // The keys are assumed to be spread over the parts in proportion to the bytes.
         let share = (set.len() * line_bits / 8) as f64 / info.bytes.max(1) as f64;
         let keys_per_line = info.keys as f64 * share.min(1.0) / set.len().max(1) as f64;
         let theory = sizing::bits_set_distribution(keys_per_line, probes, line_bits);
@@ -50,7 +51,7 @@ impl Fill {
 
     /// The least and the most bits that a line has, or that theory would not call rare.
     fn ends(&self) -> (usize, usize) {
-        // So few lines that theory expects a fifth of one.
+        // A number of bits is rare if theory expects less than a fifth of a line with it.
         let rare = (0.2 / self.set.len().max(1) as f64).clamp(0.0005, 0.01);
         let mut below = 0.0;
         let low = self.theory.iter().position(|p| {
@@ -136,7 +137,7 @@ impl Fill {
     }
 }
 
-/// Of figures with weights.
+/// The mean and the deviation of weighted figures.
 fn mean_and_deviation(figures: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let mut sums = (0.0, 0.0, 0.0);
     for (figure, weight) in figures {

@@ -40,16 +40,16 @@ pub enum Drawing {
     Band(Band),
 }
 
-/// A strip of cells, coloured by their figures.
+/// A strip of cells, colored by their figures.
 pub struct Heat {
-    /// The mean of `per_cell` things each; the last one of what is left.
+    /// The mean of `per_cell` things each; the last cell has the rest.
     pub cells: Vec<f64>,
     pub per_cell: usize,
-    /// What has the lightest and the darkest colour.
+    /// The figures with the lightest and the darkest color.
     pub ends: (f64, f64),
     /// How a figure is written.
     pub figure: fn(f64) -> String,
-    /// What a cell stands for: the word for one thing and for several.
+    /// What a cell represents: the word for one thing and for several.
     pub thing: (&'static str, &'static str),
 }
 
@@ -57,7 +57,7 @@ pub struct Heat {
 pub struct Bar {
     pub label: String,
     pub found: u64,
-    /// How many theory expects.
+    /// The count that theory expects.
     pub theory: Option<f64>,
 }
 
@@ -69,7 +69,7 @@ pub struct Rows {
 
 /// The upper left corner of a matrix: equations over slots, sorted by their first slot.
 pub struct Band {
-    /// So many slots from the first on are shown.
+    /// The number of slots that are shown, from the first on.
     pub slots: u32,
     /// Bits of a fingerprint.
     pub columns: u32,

@@ -1,8 +1,8 @@
-//! A picture as one SVG file: no script, no font, nothing from elsewhere; light or dark as the viewer
-//! likes it.
+//! A picture as one SVG file without scripts, fonts or external resources, light or dark as the
+//! viewer prefers.
 //!
-//! Panels stand below each other. Everything that has a figure says it in a `<title>`: a browser shows
-//! it on hover.
+//! Panels are below each other. Every element with a figure has it in a `<title>`, which a browser
+//! shows on hover.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::show::html::escape;
 use crate::show::sheet::Screen;
 use crate::show::text::count;
 
-/// Colours are written out: not every viewer knows variables.
+/// Colors are written out, because not every viewer supports variables.
 const STYLE: &str = "\
 text { font: 13px system-ui, 'Liberation Sans', sans-serif; fill: #1d2430; }
 .paper { fill: #fdfdfb; }
@@ -184,7 +184,7 @@ impl Paper {
     }
 
     fn rows(&mut self, rows: &Rows) {
-        // As wide as their longest text asks for.
+        // As wide as their longest text.
         let longest = |column: usize| {
             let cells = rows.rows.iter().map(|row| row[column].chars().count());
             cells.chain([rows.columns[column].len()]).max().unwrap_or(0) as f64 + 2.0
@@ -204,7 +204,7 @@ impl Paper {
         }
     }
 
-    /// Two units for a slot and for an equation.
+    /// Two units for each slot and each equation.
     fn matrix(&mut self, band: &Band) {
         const UNIT: f64 = 2.0;
         let mut marks = String::new();
@@ -238,7 +238,7 @@ impl Paper {
     }
 }
 
-/// The lightest cell is still seen.
+/// The lightest cell is still visible.
 fn opacity(level: f64) -> f64 {
     0.08 + 0.92 * level
 }

@@ -10,7 +10,7 @@ use super::{Band, Bar, Drawing, Heat, Picture, Rows};
 use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::count;
 
-/// Where nobody says how wide it is.
+/// The width if the screen does not report one.
 const USUAL_WIDTH: usize = 80;
 /// Characters of a strip's line, at most.
 const STRIP_WIDTH: usize = 64;
@@ -34,7 +34,7 @@ pub fn text(picture: &Picture, screen: &Screen) -> String {
 }
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Of the palette of 256: from cold to hot, and seen on black and on white.
+/// Colors of the 256-color palette, from cold to hot, visible on black and on white.
 const COLORS: [u8; 8] = [25, 31, 37, 71, 142, 178, 172, 160];
 
 fn width(screen: &Screen) -> usize {

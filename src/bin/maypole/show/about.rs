@@ -1,4 +1,4 @@
-//! Under what conditions a run was made.
+//! The conditions of a run.
 
 use std::fmt::{Display, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::html::escape;
 use crate::output::{json_object, machine};
 
-/// What a reader of any run must know to believe its figures, and to make them again.
+/// What a reader must know to trust the figures of a run, and to reproduce them.
 #[derive(Debug, Default)]
 pub struct Origin {
     pub command: String,
@@ -19,12 +19,12 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of this process, now.
+    /// The origin of a run of this process, now.
     pub fn now(seed: u64) -> Origin {
         Origin { command: command(), date: date(), machine: machine(), build: build(), seed }
     }
 
-    /// A JSON object, with what else is known of the run behind it.
+    /// A JSON object, followed by the fields of `more`.
     pub fn to_json(&self, more: &[(&str, &dyn Display)]) -> String {
         let (command, date) = (json!(self.command), json!(self.date));
         let (machine, build) = (json!(self.machine), json!(self.build));
@@ -38,8 +38,8 @@ impl Origin {
         json_object(&[&own, more].concat())
     }
 
-    /// The last section of a page: how to believe its figures, what else is to be said of them, and
-    /// where else they stand.
+    /// The last section of a page: how the figures were measured, remarks on them, and the other
+    /// files that contain them.
     pub fn to_html(&self, more: &[(&str, &str)], files: &str) -> String {
         let mut html =
             String::from("<section><h2>How it was measured</h2>\n<dl class=\"about\">\n");
@@ -63,7 +63,7 @@ impl Origin {
     }
 }
 
-/// The command as it can be typed again.
+/// The command line, quoted for a shell.
 fn command() -> String {
     let arguments = std::env::args_os().skip(1);
     let quoted = arguments.map(|argument| quote(&argument.to_string_lossy()));
@@ -79,7 +79,7 @@ fn quote(word: &str) -> String {
     }
 }
 
-/// What the program was compiled as.
+/// The version, the profile and the target of this build.
 pub fn build() -> String {
     let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
     let flags = option_env!("RUSTFLAGS").filter(|flags| !flags.is_empty());
@@ -92,7 +92,7 @@ pub fn build() -> String {
     )
 }
 
-/// Now, by Universal Time.
+/// The current time in UTC.
 fn date() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, minutes) = (since.as_secs() / 86_400, since.as_secs() / 60 % 1440);

@@ -1,5 +1,5 @@
-//! Charts with a line for each thing: its name, its figures as bars, ticks or dots, and a note. Knows
-//! nothing of what it draws.
+//! Charts with a line for each thing: its name, its figures as bars, ticks or dots, and a note.
+//! This module does not know what it draws.
 //!
 //! ```text
 //! bloom       ████████│███         9.62       a bar from 0, a tick across it, a note
@@ -9,9 +9,9 @@
 //!               label (unit)
 //! ```
 //!
-//! Where there are many names this reads better than a [`Plot`](super::plot::Plot): each name stands
-//! on its own line, and the lines of several charts have one order. Colours and the words of a mark
-//! on hover are as in a plot.
+//! For many names this reads better than a [`Plot`](super::plot::Plot), because each name has its
+//! own line, and the lines of several charts have one order. Colors and the texts of marks on hover
+//! are as in a plot.
 
 use std::fmt::Write;
 
@@ -23,11 +23,11 @@ const WIDTH: f64 = 460.0;
 const LINE_HEIGHT: f64 = 23.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 40.0;
-/// Of one character of a name and of a note, at most about, in the larger letters of a narrow page.
-/// Notes are figures, and digits are wide.
+/// About the largest width of one character of a name and of a note, in the larger letters of a
+/// narrow page. Notes are figures, and digits are wide.
 const NAME_CHARACTER: f64 = 7.2;
 const NOTE_CHARACTER: f64 = 7.8;
-/// Half of what is left free between two lines.
+/// Half of the free space between two lines.
 const MARGIN: f64 = 4.0;
 const DOT_RADIUS: f64 = 7.5;
 
@@ -46,11 +46,11 @@ pub struct Line {
     /// Below [`COLORS`](super::plot::COLORS).
     pub color: usize,
     pub marks: Vec<Mark>,
-    /// What stands at its right end.
+    /// The text at its right end.
     pub note: String,
 }
 
-/// A figure, and what is said of it on hover.
+/// A figure, and its text on hover.
 pub struct Mark {
     pub at: f64,
     pub shape: Shape,
@@ -64,13 +64,13 @@ pub enum Shape {
     Bar,
     /// The same, paler.
     PaleBar,
-    /// Across the whole line.
+    /// A tick across the whole line.
     Tick,
-    /// With this text in it.
+    /// A dot with this text in it.
     Dot(&'static str),
 }
 
-/// From where to where the marks of a chart reach.
+/// The area of the marks of a chart.
 struct Frame {
     x: Scale,
     left: f64,
@@ -100,7 +100,7 @@ impl Chart {
     fn frame(&self) -> Option<Frame> {
         self.lines.iter().find(|line| !line.marks.is_empty())?;
         let figures = self.lines.iter().flat_map(|line| &line.marks).map(|mark| mark.at);
-        // Bars start at 0. A logarithmic axis passes it over.
+        // Bars start at 0, which a logarithmic axis ignores.
         let figures = figures.chain([0.0]);
         let ends = self.x.ends.or_else(|| range(self.x.spread, figures))?;
         let most = |text: fn(&Line) -> &str| {
@@ -169,7 +169,7 @@ fn draw_line(line: &Line, top: f64, frame: &Frame, svg: &mut String) {
                 let class = if mark.shape == Shape::Bar { "dot bar" } else { "dot bar pale" };
                 let (y, width) = (bar_top, (at - left).max(0.8));
                 bar_top += bar_height;
-                // The transparent one is there to be hit by a finger.
+                // The transparent one is a larger target for a finger.
                 format!(
                     "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
                      height=\"{bar_height:.1}\"/><rect class=\"hit\" x=\"{left:.1}\" y=\"{y:.1}\" \

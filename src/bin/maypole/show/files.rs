@@ -1,8 +1,8 @@
-//! The directory that a page is written into, with its figures beside it.
+//! The directory of a page and of the files with its figures.
 //!
-//! Nothing of anybody else is replaced: a page says in its head which command made it, and the files
-//! beside it belong to the page. `index.html` is written first, so that a call that was cut off on the
-//! way finds a page of its own when it is made again.
+//! Foreign files are never replaced: a page says in its head which command made it, and the other
+//! files belong to the page. `index.html` is written first, so that the repetition of an
+//! interrupted call finds a page of its own.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -13,11 +13,11 @@ use crate::failure::{Failure, Result};
 
 /// The name of every page.
 pub const PAGE: &str = "index.html";
-/// The maker of a page stands within so many bytes from its start.
+/// The maker of a page is named within this number of bytes from its start.
 const HEAD_BYTES: u64 = 4096;
 
-/// Makes the directory, where it is missing. A failure where one of the files `beside` a page, or a
-/// page, is there that `maker` did not make.
+/// Makes the directory if it is missing. Fails if it contains a page, or one of the files in
+/// `beside`, that `maker` did not make.
 pub fn prepare(dir: &Path, maker: &str, beside: &[&str]) -> Result {
     fs::create_dir_all(dir)
         .map_err(|error| Failure::of_file(dir, "make this directory", &error))?;
@@ -46,14 +46,14 @@ fn taken(path: &Path, maker: &str) -> Failure {
     ))
 }
 
-/// Writes one file of it, whole or not at all.
+/// Writes one file, whole or not at all.
 pub fn write(dir: &Path, name: &str, text: &str) -> Result {
     let path = dir.join(name);
     let failed = |error| Failure::of_file(&path, "write", &error);
     let mut unfinished =
         tempfile::Builder::new().prefix(".maypole-").make_in(dir, |path| File::create_new(path));
     if unfinished.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-        // Somebody has removed the directory meanwhile, and the work was long.
+        // The directory may have been removed during the long work.
         fs::create_dir_all(dir).map_err(failed)?;
         unfinished = tempfile::Builder::new()
             .prefix(".maypole-")

@@ -1,4 +1,4 @@
-//! The frame of a page: one file that asks the network for nothing. Style sheet and script are in it.
+//! The frame of a page: one file with style sheet and script, which loads nothing from the network.
 
 use serde_json::Value;
 

@@ -26,7 +26,7 @@ pub trait Record: Sized {
     fn from_json(row: &Value) -> Option<Self>;
 }
 
-/// What may stand in a column.
+/// A type of values in a column.
 pub trait Field: Sized {
     fn to_value(&self) -> Value;
     fn from_value(value: &Value) -> Option<Self>;

@@ -7,7 +7,7 @@
 //! still?                   records: each row a heading, each column a line
 //! ```
 //!
-//! Where nobody says how wide it is, as in a pipe, nothing is left out.
+//! If the width is unknown, as in a pipe, nothing is left out.
 
 use std::io::{IsTerminal, stdout};
 
@@ -18,10 +18,10 @@ use crate::output::table;
 pub struct Screen {
     /// In characters. `None`: any.
     pub width: Option<usize>,
-    /// A person looks at it: bars help, and lines are broken between words.
+    /// Whether a person reads the output, so that bars help and lines are broken between words.
     pub is_terminal: bool,
     pub has_color: bool,
-    /// The locale's characters are ASCII alone: rules and bars are drawn with those.
+    /// Whether the locale has only ASCII characters, so that rules and bars are drawn with those.
     pub is_ascii: bool,
 }
 
@@ -35,8 +35,8 @@ pub enum Paint {
 }
 
 impl Screen {
-    /// Standard output. `COLUMNS` says how wide it is, else the terminal; `NO_COLOR` forbids colour, and
-    /// so does a terminal that says it is dumb. The locale says which characters there are.
+    /// Standard output. `COLUMNS` or else the terminal gives the width. `NO_COLOR` or a dumb
+    /// terminal disables color. The locale determines the characters.
     pub fn stdout() -> Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let said = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
@@ -50,7 +50,7 @@ impl Screen {
         }
     }
 
-    /// Rules, bars and other characters of a drawing, where the locale has no others in ASCII.
+    /// Rules, bars and other characters of a drawing, in ASCII if the locale has nothing else.
     pub fn drawn(&self, text: &str) -> String {
         if !self.is_ascii {
             return text.to_string();
@@ -65,7 +65,7 @@ impl Screen {
             'µ' => 'u',
             '×' => 'x',
             '…' => '~',
-            // Braille: how many of the eight dots are there.
+            // Braille: the number of dots, of eight.
             '\u{2800}'..='\u{28ff}' => match (u32::from(c) - 0x2800).count_ones() {
                 0 => ' ',
                 1..=2 => '.',
@@ -100,8 +100,8 @@ impl Screen {
         self.wrapped("", text, 1)
     }
 
-    /// As [`Screen::wrap`], of a text behind a label. The lines after the first stand below the text,
-    /// where the screen has room for that.
+    /// As [`Screen::wrap`], for a text after a label. The lines after the first are aligned with
+    /// the text if the screen is wide enough.
     pub fn wrap_beside(&self, label: &str, text: &str) -> String {
         let beside = label.chars().count() + 2;
         let narrow = self.width.is_some_and(|width| width < 3 * beside);
@@ -130,13 +130,14 @@ impl Screen {
     }
 }
 
-/// Whether the terminal says that it shows lines of text and nothing else.
+/// Whether the terminal says that it can only show lines of text.
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Whether the locale, which `variable` gives, says that its characters are not those of Unicode: `C`,
-/// `POSIX`, or an encoding that is not UTF-8. Where nothing is said, terminals of today have Unicode.
+/// Whether the locale, which is read from `variable`, is not one of Unicode: `C`, `POSIX`, or an
+/// encoding that is not UTF-8. Without a locale Unicode is assumed, as current terminals support
+/// it.
 fn locale_is_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
     let Some(locale) = said.into_iter().find(|value| !value.is_empty()) else { return false };
@@ -169,7 +170,7 @@ impl From<String> for Cell {
 
 /// A table. The first column names the rows.
 pub struct Sheet {
-    /// A line feed in a name divides it into lines. A line that is empty stands for that of the column
+    /// A line feed in a name divides it into lines. An empty line repeats that of the column
     /// before.
     pub columns: Vec<&'static str>,
     pub rows: Vec<Vec<Cell>>,
@@ -208,7 +209,7 @@ impl Sheet {
     }
 
     fn table(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
-        // A group's name may have been on a column that is not shown.
+        // The name of a group may belong to a column that is not shown.
         let header: Vec<String> = columns
             .iter()
             .enumerate()
@@ -262,7 +263,7 @@ impl Sheet {
         lines.join("\n")
     }
 
-    /// Rules step back, names of rows stand out.
+    /// Paints rules faintly and names of rows brightly.
     fn painted(&self, table: &str, screen: &Screen) -> String {
         let lines = table.lines().map(|line| {
             if line.starts_with(['─', '═']) {
@@ -280,7 +281,7 @@ impl Sheet {
 pub fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (part.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
-    // What is there at all is seen.
+    // Every part above 0 is visible.
     let eighths = if part > 0.0 { eighths.max(1) } else { 0 };
     let mut bar = "█".repeat(eighths / 8);
     bar.extend((!eighths.is_multiple_of(8)).then(|| EIGHTHS[eighths % 8 - 1]));

@@ -20,8 +20,8 @@ const MOST_EXTENTS: usize = 3;
 /// fewer writes uses that extent, and passes what was hidden since: some milliseconds at most.
 const LATE_BY: u64 = 1 << 14;
 
-/// A mark that was cut more often than this without being used is dropped: its keys are being
-/// filled again.
+/// A mark that was cut more often than this without being used is dropped, because its keys are
+/// being filled again.
 const MOST_IDLE_CUTS: u32 = 4;
 
 /// Lists of marks replaced until the old ones are freed.
@@ -48,14 +48,14 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Whether [`Keeper::wrote`] must be told of each put.
+    /// Whether [`Keeper::wrote`] must be called for each put.
     #[inline]
     pub fn is_watching(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// Takes in what cursors proposed. `last`: the sequence number of the last write, of which
-    /// [`Keeper::wrote`] has been told.
+    /// Takes in what cursors proposed. `last`: the sequence number of the last write for which
+    /// [`Keeper::wrote`] was called.
     pub fn take_in(&mut self, marks: &Marks, last: SequenceNumber) {
         for proposal in marks.take_proposals() {
             self.consider(proposal, last);
@@ -82,8 +82,8 @@ impl Keeper {
         }
     }
 
-    /// `interval` is known to show nothing at `sequence` and later. It becomes a part of the mark of
-    /// index `found`, if it touches that one; with `None` a mark. A new watch starts.
+    /// Adds `interval`, which is known to show nothing at `sequence` and later, to the mark of
+    /// index `found` if it touches that one. With `None` it becomes a new mark. A new watch starts.
     fn extend(
         &mut self,
         found: Option<usize>,
@@ -95,7 +95,7 @@ impl Keeper {
         let kept = &mut self.kept[i];
         (kept.watch, kept.since) = (Interval::everything(), last);
         self.changed |= kept.mark.grow(&interval, sequence);
-        // It may now touch others.
+        // The mark may now touch others.
         let touching = |kept: &[Kept], i: usize| {
             let interval = &kept[i].mark.newest().interval;
             (0..kept.len()).find(|&j| j != i && kept[j].mark.newest().interval.touches(interval))
@@ -113,7 +113,8 @@ impl Keeper {
         if self.kept.len() == MOST_MARKS {
             let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
-                // The oldest, if all are used; they have to be used again until the next time.
+                // The oldest mark is dropped if all are used. The flags are cleared, so that a mark
+                // counts as used only if it is used before the next time.
                 self.kept.iter().for_each(|it| it.mark.used.store(false, Ordering::Relaxed));
                 0
             });
@@ -125,8 +126,8 @@ impl Keeper {
         self.kept.push(Kept { mark, watch: Interval::everything(), since: last, idle_cuts: 0 });
     }
 
-    /// Keys from `first` to `last`, both included, are put. Must be called before
-    /// [`Keeper::publish`], and that before the write is published.
+    /// Notes that keys from `first` to `last`, both included, are put. Must be called before
+    /// [`Keeper::publish`], which must be called before the write is published.
     pub fn wrote(&mut self, first: &[u8], last: &[u8]) {
         let mut i = 0;
         while let Some(kept) = self.kept.get_mut(i) {
@@ -148,8 +149,8 @@ impl Keeper {
         }
     }
 
-    /// Takes the keys from `first` to `last` out of the mark of index `i`. Whether any mark is left
-    /// at this index.
+    /// Takes the keys from `first` to `last` out of the mark of index `i`. Returns whether a mark
+    /// is left at this index.
     #[cold]
     fn cut(&mut self, i: usize, first: &[u8], last: &[u8]) -> bool {
         self.changed = true;
@@ -218,8 +219,8 @@ impl Kept {
 }
 
 impl Mark {
-    /// Adds an interval that shows nothing from `sequence` on, if it touches the mark. Whether that
-    /// changes anything.
+    /// Adds an interval that shows nothing from `sequence` on, if it touches the mark. Returns
+    /// whether that changes anything.
     fn grow(&mut self, interval: &Interval, sequence: SequenceNumber) -> bool {
         let newest = self.newest();
         if interval.is_empty() || !newest.interval.touches(interval) {

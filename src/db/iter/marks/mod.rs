@@ -33,7 +33,7 @@
 //!    the intersection of watch and proposal has received no put after s, so 1 and 2 hold for it. A
 //!    proposal that no watch covers starts one, for the walks after it.
 //!
-//! A queue that many threads push to and pop from never stands still. Its watch reaches from the
+//! A queue that many threads push to and pop from is never at rest. Its watch reaches from the
 //! start to the first push after t, and the next walk extends the mark up to there. Then a new
 //! watch of all keys starts.
 //!
@@ -58,13 +58,14 @@ use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
 
-/// Marks a database has at most. Each costs a put a comparison or two.
+/// The most marks of a database. Each costs every put one or two comparisons.
 const MOST_MARKS: usize = 16;
 
-/// Longer keys bound no mark. So all marks take little memory.
+/// Longer keys bound no mark, so that all marks together take little memory.
 const MOST_KEY_BYTES: usize = 1 << 10;
 
-/// Proposals that wait for a leader. More are dropped: the next walk proposes again.
+/// The most proposals that wait for a leader. Further ones are dropped, because the next walk
+/// proposes again.
 const MOST_PROPOSALS: usize = 8;
 
 /// The user keys from `from` to before `end`; `None`: to the last key.
@@ -154,7 +155,7 @@ struct Extent {
 struct Mark {
     /// The newest first. Each lies within the one before, and has a smaller number. Never empty.
     extents: Vec<Extent>,
-    /// Whether a reader jumped over it of late.
+    /// Whether a reader has jumped over it recently.
     used: Arc<AtomicBool>,
 }
 
@@ -182,7 +183,7 @@ pub(crate) struct Marks {
     /// The smallest sequence number of a memtable that should be flushed, since most of it is
     /// hidden; 0: none.
     flush_wanted: AtomicU64,
-    /// Where a cursor finds the lock of the writers.
+    /// The database, through which a cursor reaches the lock of the writers.
     owner: OnceLock<Weak<Inner>>,
 }
 
@@ -225,8 +226,8 @@ impl Marks {
         })
     }
 
-    /// Where a seek to `key` may go instead. `None`: where it is; `Some(None)`: there is nothing at
-    /// or after `key`.
+    /// The key to which a seek to `key` may go instead. `None`: to `key` itself; `Some(None)`:
+    /// there is nothing at or after `key`.
     pub fn forward(&self, key: &[u8], sequence: SequenceNumber) -> Option<Option<Arc<[u8]>>> {
         let mut end = self.around(key, sequence)?.end;
         while let Some(key) = &end
@@ -254,7 +255,7 @@ impl Marks {
         let guard = pin();
         self.list.load(&guard).iter().find_map(|mark| {
             let interval = mark.at(sequence).filter(|interval| is_wanted(interval))?;
-            // A plain store by each reader would take the line from the others.
+            // An unconditional store by each reader would take the cache line from the others.
             if !mark.used.load(Ordering::Relaxed) {
                 mark.used.store(true, Ordering::Relaxed);
             }
@@ -262,7 +263,7 @@ impl Marks {
         })
     }
 
-    /// Has a proposal taken in: at once if no writer leads, else by the next leader.
+    /// Submits a proposal, which is taken in at once if no writer leads, else by the next leader.
     pub fn propose(&self, proposal: Proposal) {
         let mut proposals = lock(&self.proposals);
         if proposals.len() < MOST_PROPOSALS {
@@ -275,12 +276,12 @@ impl Marks {
         }
     }
 
-    /// Asks the next writer to freeze the memtable whose smallest sequence number this is.
+    /// Requests that the next writer freezes the memtable with this smallest sequence number.
     pub fn ask_for_flush(&self, memtable: SequenceNumber) {
         self.flush_wanted.store(memtable, Ordering::Relaxed);
     }
 
-    /// The memtable that should be flushed; 0: none. Asked once.
+    /// Takes the memtable that should be flushed; 0: none.
     pub fn take_flush_wanted(&self) -> SequenceNumber {
         match self.flush_wanted.load(Ordering::Relaxed) {
             0 => 0,
@@ -288,7 +289,7 @@ impl Marks {
         }
     }
 
-    /// Asks for a compaction of the tables of a range.
+    /// Requests a compaction of the tables of a range.
     pub fn ask_for_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
         if let Some(owner) = self.owner.get().and_then(Weak::upgrade) {
             owner.request_cleanup(from, end);
@@ -303,7 +304,7 @@ impl Marks {
 
     fn take_proposals(&self) -> Vec<Proposal> {
         let mut proposals = lock(&self.proposals);
-        // Only a writer flushes: what a cursor takes in leaves that to it.
+        // Only a writer flushes, so a cursor that takes proposals in leaves the flush to it.
         let wants_flush = self.flush_wanted.load(Ordering::Relaxed) != 0;
         self.has_proposals.store(wants_flush, Ordering::Relaxed);
         std::mem::take(&mut proposals)

@@ -1,5 +1,5 @@
-//! The marks against a plain oracle: what is visible is known for each key and each sequence
-//! number, so a mark that hides an entry is found at once.
+//! The marks against a plain oracle, which knows for each key and each sequence number what is
+//! visible, so that a mark that hides an entry is found at once.
 
 use std::collections::BTreeMap;
 
@@ -139,7 +139,7 @@ fn no_mark_hides_what_is_there() {
                     }
                 }
                 101..190 => {
-                    // Where it would have started if it had come a little earlier.
+                    // The walk reads at the newest sequence number, or at a slightly older one.
                     let age = if rng.random() { 0 } else { rng.random_range(0..20) };
                     let sequence = run.oracle.last.saturating_sub(age);
                     let whole: bool = rng.random();
@@ -195,8 +195,8 @@ fn only_mark(run: &Run) -> Vec<Extent> {
     list[0].extents.clone()
 }
 
-/// The story: a mark that grows all the time has a new number all the time. A reader that had read
-/// its number a moment before would have ignored the mark, and passed ten million tombstones.
+/// Regression: a mark that grows all the time gets a new number all the time. A reader that had
+/// read its own number a moment before ignored the mark, and passed ten million tombstones.
 #[test]
 fn a_reader_that_comes_late_finds_a_shorter_mark() {
     let mut run = Run::new();
@@ -219,8 +219,8 @@ fn a_reader_that_comes_late_finds_a_shorter_mark() {
     assert_eq!(run.marks.forward(&[], 10), None);
 }
 
-/// The story: a database was emptied, found empty, and filled again in no order. Each put cut a
-/// mark that nobody asked for any more.
+/// Regression: a database was emptied, found empty, and filled again in random order. Each put cut
+/// a mark that no reader used any more.
 #[test]
 fn marks_that_nobody_uses_go_when_their_keys_are_filled_again() {
     let mut run = Run::new();

@@ -54,7 +54,8 @@ fn with_room(bytes: &[u8], room: usize) -> BlockBytes {
     BlockBytes::new(buffer, bytes.len())
 }
 
-/// Asks a block with key heads, in its room or in a box, and the same block without any.
+/// Compares the results of a block with key heads, in its room or in a box, with those of the same
+/// block without any.
 fn assert_same_answers(plain: &Block, target: &[u8]) {
     for room in [0, plain.bytes().len() * 2 + 100] {
         let mut fast = Block::new(with_room(plain.bytes(), room)).unwrap();
@@ -77,7 +78,7 @@ fn assert_same_answers_of(plain: &Block, fast: &Block, target: &[u8]) {
             for cursor in &mut cursors {
                 cursor.seek_parts(target, trailer).unwrap();
             }
-            // Also where a walk goes on from there.
+            // Also if a walk continues from there.
             for _ in 0..3 {
                 let [a, b] = &mut cursors;
                 assert_eq!(a.valid(), b.valid(), "{target:?}");

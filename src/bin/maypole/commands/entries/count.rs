@@ -1,4 +1,4 @@
-//! `count`: how many keys there are.
+//! `count`: the number of keys.
 
 use std::io::Write;
 

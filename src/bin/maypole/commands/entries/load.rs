@@ -16,7 +16,7 @@ use crate::{args, progress};
 /// Bytes of keys and values that are written together.
 pub const BATCH_BYTES: usize = 256 << 10;
 
-/// Bytes of a value when nothing is said.
+/// The default size of a generated value.
 const VALUE_BYTES: usize = 100;
 
 /// Put the entries of a file, or of standard input, into a database, in any order.
@@ -83,7 +83,7 @@ impl Load {
             });
         }
         let values = makes_values.then(|| Values::new(self.value_bytes.unwrap_or(VALUE_BYTES)));
-        // Read before the database is made: a file in another format leaves none behind.
+        // Read before the database is created, so that a file in another format leaves none behind.
         let mut batch = WriteBatch::new();
         let mut entries = 0u64;
         let mut add = |batch: &mut WriteBatch, key: &[u8], value: &[u8]| {
@@ -128,7 +128,7 @@ impl Load {
     }
 }
 
-/// What is said of an empty file of keys.
+/// The error for an empty file of keys.
 pub fn no_keys(path: &std::path::Path) -> Failure {
     Failure::new(format_args!(
         "{}: no keys: expected one key a line, found nothing",
@@ -136,7 +136,7 @@ pub fn no_keys(path: &std::path::Path) -> Failure {
     ))
 }
 
-/// Made-up values: printable, all of one size, and not all alike.
+/// Generated values: printable, all of one size, and not all equal.
 pub struct Values {
     text: Vec<u8>,
     size: usize,

@@ -1,4 +1,4 @@
-//! `ingest`: table files into a database.
+//! `ingest`: adds table files to a database.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct Ingest {
 
 impl Ingest {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        // Before a database is made for files that are none, or no tables.
+        // Before a database is created, because the files may be missing or no tables.
         let (mut entries, mut bytes) = (0u64, 0);
         for file in &self.files {
             let table = SstReader::open(file)?;

@@ -1,5 +1,5 @@
-//! `inspect`: one file: any table, whoever wrote it; with `--annotate` also a log or a MANIFEST; with
-//! `--filter` a picture of the table's filter.
+//! `inspect`: shows one file: any table of Maypole or RocksDB, with `--annotate` also a log or a
+//! MANIFEST, with `--filter` a picture of the table's filter.
 
 use std::fs;
 use std::io::Write;
@@ -90,7 +90,7 @@ impl Inspect {
         self.check(&table, out, checked)
     }
 
-    /// The picture of the filter. Having none is a failure only where a file was wanted.
+    /// The picture of the filter. A missing filter is a failure only if a file was requested.
     fn picture(&self, table: &SstReader, out: &mut dyn Write) -> Result {
         let picture = match (picture::of(table)?, &self.out) {
             (Ok(picture), _) => picture,
@@ -114,7 +114,7 @@ impl Inspect {
         Ok(())
     }
 
-    /// Reads everything, asks the filter for every key, and shows what came of it.
+    /// Reads everything, queries the filter for every key, and prints the result.
     fn check(
         &self,
         table: &SstReader,
@@ -207,14 +207,14 @@ fn metaindex(table: &SstReader, out: &mut dyn Write) -> Result {
 fn properties(table: &SstReader, out: &mut dyn Write) -> Result {
     writeln!(out, "\nProperties")?;
     for (name, value) in table.properties().iter() {
-        // Names and texts come from a file: whatever it holds, the terminal gets printable text.
+        // Names and texts come from a file, so they are made printable for the terminal.
         let value = escape(value.to_string().as_bytes());
         line(out, &name, value.trim_end())?;
     }
     Ok(())
 }
 
-/// At most so many are printed.
+/// The most ranges that are printed.
 const RANGES_SHOWN: usize = 20;
 
 fn range_deletions(table: &SstReader, out: &mut dyn Write) -> Result {
@@ -280,7 +280,7 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     let screen = Screen::stdout();
     let text = format!("  {name:<56} {value}");
     let fits = |text: &str| screen.width.is_none_or(|width| text.chars().count() <= width);
-    // Too narrow for the column: the value behind its name, or below it.
+    // If the screen is too narrow for the column, the value follows its name, or is below it.
     match fits(&text) {
         true => writeln!(out, "{text}")?,
         false if fits(&format!("  {name}  {value}")) => writeln!(out, "  {name}  {value}")?,
@@ -291,7 +291,7 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     Ok(())
 }
 
-/// A text on lines of its own, set in and cut anywhere: it may be one long word.
+/// A text on lines of its own, indented and cut anywhere, because it may be one long word.
 fn cut(text: &str, set_in: usize, screen: &Screen) -> String {
     let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(set_in).max(1));
     let characters: Vec<char> = text.chars().collect();

@@ -1,4 +1,4 @@
-//! The commands that make, take in and show table files.
+//! The commands that write, ingest and show table files.
 
 pub mod ingest;
 pub mod inspect;

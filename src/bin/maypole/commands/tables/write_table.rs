@@ -1,4 +1,4 @@
-//! `write-table`: sorted entries from standard input into a table file.
+//! `write-table`: writes sorted entries from standard input to a table file.
 
 use std::fs;
 use std::io::Write;
@@ -76,7 +76,7 @@ impl WriteTable {
         if input.is_at_end()? {
             return Err(Failure::new("standard input: no entries: a table needs one"));
         }
-        // A directory of its own: an interrupted call leaves nothing.
+        // In a directory of its own, so that an interrupted call leaves nothing.
         let scratch = Scratch::new(self.parent(), ".maypole-write-table-")?;
         let unfinished = scratch.path().join("table.sst");
         let summary = self.write(&mut input, &unfinished)?;
@@ -86,7 +86,7 @@ impl WriteTable {
         self.report(&written(&self.out, &summary), out)
     }
 
-    /// Only a file is replaced: no directory, and no device.
+    /// Checks that only a file is replaced, and no directory or device.
     fn check_name(&self) -> Result {
         let shown = self.out.display();
         match fs::metadata(&self.out) {
@@ -103,7 +103,7 @@ impl WriteTable {
         }
     }
 
-    /// A table of a database has a name like any other: it is not to be replaced.
+    /// Checks that the directory is no database, whose tables must not be replaced.
     fn check_parent(&self) -> Result {
         match Db::published_stats(self.parent()) {
             Ok(_) => Err(Failure::new(format_args!(
@@ -111,9 +111,9 @@ impl WriteTable {
                  then ingest it",
                 self.out.display()
             ))),
-            // Of another engine.
+            // A database of another engine.
             Err(error @ Error::Unsupported { .. }) => Err(error.into()),
-            // None is there.
+            // There is no database.
             Err(_) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Plots as SVG: curves and measured points over two axes. Knows nothing of what it draws.
+//! Plots as SVG: curves and measured points over two axes. This module does not know what it draws.
 //!
 //! ```text
 //! y label (unit)
@@ -10,8 +10,8 @@
 //!         x label (unit)
 //! ```
 //!
-//! Colours are classes `c0` to `c7`, which the page's style sheet defines for light and dark. Every
-//! point carries its figures in a `<title>`: a browser shows it on hover, also without a script.
+//! Colors are classes `c0` to `c7`, which the page's style sheet defines for light and dark. Every
+//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts.
 
 mod scale;
 
@@ -21,13 +21,13 @@ use std::fmt::Write;
 use crate::show::html::escape;
 pub use scale::{Scale, Spread, range};
 
-/// Colours that the style sheet defines.
+/// The number of colors that the style sheet defines.
 pub const COLORS: usize = 8;
 
-/// The colour of everything that has none of its own.
+/// The color of everything that has none of its own.
 pub const OTHERS: usize = COLORS - 1;
 
-/// The colour of a family by itself: from 1 on, the fourth and later ones share the last.
+/// The color of a family name: from 1 on, and the fourth and later families share the last color.
 pub fn color_of_family(name: &str) -> Option<usize> {
     let number = Family::written().position(|family| family.name() == name)?;
     Some(if number < 3 { number + 1 } else { OTHERS })
@@ -42,7 +42,7 @@ const BOTTOM: f64 = 44.0;
 const LEFT: f64 = 54.0;
 /// Between two direct labels.
 const LINE_HEIGHT: f64 = 14.0;
-/// Of one character of a label, about.
+/// About the width of one character of a label.
 const CHARACTER: f64 = 7.3;
 /// Longer names are cut.
 const LABEL_CHARACTERS: usize = 22;
@@ -54,7 +54,7 @@ pub struct Axis {
     pub spread: Spread,
     /// How a tick is written.
     pub tick: fn(f64) -> String,
-    /// The ends, where the figures alone should not choose them.
+    /// The ends, if the figures should not determine them.
     pub ends: Option<(f64, f64)>,
 }
 
@@ -76,7 +76,7 @@ pub enum Look {
     Joined,
     /// Measured points.
     Points,
-    /// What theory says: a dashed curve.
+    /// The values of a theory: a dashed curve.
     Theory,
 }
 
@@ -90,11 +90,11 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// A point, and what is said of it on hover.
+/// A point, and its text on hover.
 pub struct Point {
     pub x: f64,
     pub y: f64,
-    /// The range that holds the true `y`, where it is known.
+    /// The confidence interval of `y`, if it is known.
     pub interval: Option<(f64, f64)>,
     pub says: String,
 }
@@ -192,7 +192,7 @@ impl Plot {
         );
     }
 
-    /// The names of the series, each beside its last point, none over another.
+    /// The names of the series, each to the right of its last point, without overlap.
     fn draw_labels(&self, frame: &Frame, svg: &mut String) {
         let mut labels: Vec<(f64, &Series, f64)> = self
             .series
@@ -208,7 +208,7 @@ impl Plot {
         let placed = spread_out(&wished, LINE_HEIGHT, TOP, frame.bottom);
         for ((y, series, x), label_y) in labels.into_iter().zip(placed) {
             let class = if series.look == Look::Theory { " theory" } else { "" };
-            // Led to from the point where it could not stay beside it.
+            // A line connects the label to its point if they are apart.
             if (label_y - y).abs() > 5.0 || frame.right - x > 5.0 {
                 let _ = write!(
                     svg,
@@ -229,7 +229,7 @@ impl Plot {
     }
 }
 
-/// What fits of a name.
+/// The part of a name that fits.
 fn label(name: &str) -> String {
     match name.char_indices().nth(LABEL_CHARACTERS) {
         None => name.to_string(),
@@ -268,7 +268,7 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
         if series.look == Look::Theory {
             continue;
         }
-        // The wide circle is there to be hit by a finger.
+        // The wide circle is a larger target for a finger.
         let says = escape(&point.says);
         let _ = write!(
             svg,

@@ -99,7 +99,7 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
         let ticks = decades.flat_map(|decade| parts.iter().map(move |p| p * 10f64.powi(decade)));
         ticks.filter(inside).collect()
     };
-    // The densest that fits.
+    // The densest marks that fit.
     if decades * 3.0 <= most as f64 {
         return of(&[1.0, 2.0, 5.0], 1);
     }
