@@ -109,6 +109,24 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     assert!(text.contains("which closed it"), "{text}");
 }
 
+/// `Stats` and the command named the same columns differently: "positive" and "full positive", "true"
+/// where the other had "false positive". They have one set of names.
+#[test]
+fn the_value_and_the_command_name_the_same_columns() {
+    let (_dir, path) = dir();
+    let db = publishing(&path);
+    let own = db.stats().to_string();
+    db.close().unwrap();
+    let printed = maypole!("stats", &path).well();
+    let names = |text: &str| -> String {
+        let header = text.lines().find(|line| line.trim_start().starts_with("level "));
+        let header = header.unwrap_or_else(|| panic!("{text}"));
+        header.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&own), names(&printed));
+    assert!(names(&own).ends_with("useful full positive false positive no filter"), "{own}");
+}
+
 fn maypole_count(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
