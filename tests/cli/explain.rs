@@ -139,7 +139,8 @@ fn a_trace_prints_itself_as_the_command_does() {
             continue;
         };
         let table = &file.table.path;
-        let trace = maypole::table::SstReader::open(table).unwrap().explain(key).unwrap();
+        let trace =
+            maypole::table::SstReader::open(table).unwrap().explain(key.as_bytes()).unwrap();
         let printed = maypole!("explain", table, key).well();
         same(&printed, &format!("key        \"{key}\"\n{trace}"));
     }

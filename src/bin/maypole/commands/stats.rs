@@ -34,7 +34,8 @@ pub struct Stats {
     #[command(flatten)]
     db: ReadDb,
     /// Read the counters again after each interval in seconds (default 1) and show the rates since
-    /// the last reading, until Ctrl-C. A terminal's screen is redrawn; other output gets a block each
+    /// the last reading and the levels, until Ctrl-C. A terminal's screen is redrawn; other output
+    /// gets a block each
     #[arg(
         long,
         value_name = "SECONDS",
@@ -59,8 +60,14 @@ pub struct Stats {
     /// Open the database and print a JSON object of what it holds, with every table; no counters
     #[arg(long, conflicts_with_all = ["watch", "format"])]
     json: bool,
-    /// What a read of a data block costs, in microseconds: what a filter saves by each no
-    #[arg(long, value_name = "MICROS", default_value = "100", value_parser = micros)]
+    /// What a read of a data block costs, in microseconds: what a filter saves at most by each no
+    #[arg(
+        long,
+        value_name = "MICROS",
+        default_value = "100",
+        value_parser = micros,
+        conflicts_with = "watch"
+    )]
     read_cost: f64,
 }
 
@@ -90,7 +97,7 @@ impl Stats {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let source = Source::new(self.db.path());
         if let Some(every) = self.watch {
-            return watch::watch(&source, every, self.read_cost, out);
+            return watch::watch(&source, every, out);
         }
         if self.json {
             let db = self.db.open()?;

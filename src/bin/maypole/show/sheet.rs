@@ -25,15 +25,6 @@ pub struct Screen {
     pub is_ascii: bool,
 }
 
-/// The colour of a text, where there is colour.
-#[derive(Debug, Clone, Copy)]
-pub enum Paint {
-    None,
-    Red,
-    Green,
-    Yellow,
-}
-
 impl Screen {
     /// Standard output. `COLUMNS` says how wide it is, else the terminal; `NO_COLOR` forbids colour, and
     /// so does a terminal that says it is dumb. The locale says which characters there are.
@@ -83,16 +74,6 @@ impl Screen {
 
     pub fn dim(&self, text: &str) -> String {
         if self.has_color { format!("\x1b[2m{text}\x1b[0m") } else { text.to_string() }
-    }
-
-    pub fn paint(&self, paint: Paint, text: &str) -> String {
-        let code = match paint {
-            Paint::Red => 31,
-            Paint::Green => 32,
-            Paint::Yellow => 33,
-            Paint::None => return text.to_string(),
-        };
-        if self.has_color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
     /// A text with its lines broken between words. The lines after the first are set in.
