@@ -170,6 +170,31 @@ fn a_cold_comparison_reads_from_the_files() {
     assert!(rows[0]["cold"].is_boolean(), "{}", rows[0]);
 }
 
+/// `--cold` on a few keys said 0.0000 reads and "cold", although the block cache held everything and
+/// nothing could be seen. Now that is what it says.
+#[test]
+fn a_cold_comparison_that_reads_nothing_says_so() {
+    let call = ["compare", "--keys=3000", "--absent=300", "--cold", "--policies=none,bloom(10)"];
+    let done = crate::run(&call);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("not seen") && done.out.contains("smaller --cache"), "{}", done.out);
+    assert!(!done.out.contains("  cold") && !done.out.contains("not cold"), "{}", done.out);
+    let json = crate::run(&[&call[..], &["--json"]].concat());
+    assert!(rows(&json.out).iter().all(|row| row["cold"] == false), "{}", json.out);
+}
+
+/// At 80 columns each figure had a line of its own, for each policy: longer than a screen. Now the
+/// policies are columns.
+#[test]
+fn policies_are_columns_where_the_terminal_is_narrow() {
+    let call = ["compare", "--keys=3000", "--absent=3000"];
+    let report = crate::run_at(80, &call).noted();
+    let (tables, _) = report.split_once("Verdict").unwrap();
+    assert!(tables.lines().count() <= 36, "{report}");
+    assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
+    assert!(tables.lines().any(|line| line.starts_with("observed rate")), "{report}");
+}
+
 #[test]
 fn a_skewed_comparison_says_so_and_asks_as_often() {
     let call = ["compare", "--keys=3000", "--absent=2000", "--zipf=0.99", "--policies=bloom(10)"];

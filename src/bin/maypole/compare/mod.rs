@@ -39,10 +39,11 @@ use crate::scratch::{self, Scratch};
 use crate::show::about::{self, Origin};
 use crate::show::files;
 use crate::show::sheet::Screen;
+use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
 use measure::Lookups;
-use results::{About, Results, report, save};
+use results::{About, PolicyRow, Results, report, save};
 use throughput::Grid;
 use tree::{Base, Plan, Tree};
 
@@ -132,7 +133,15 @@ impl Compare {
                 "too little data for three levels: fewer filters are queried per lookup".into(),
             );
         }
-        if results.policies.iter().any(|row| row.cold == Some(false)) {
+        if results.policies.iter().any(|row| row.reads_are_unseen()) {
+            notes.push(format!(
+                "reads from the device could not be observed: a block cache of {} holds everything; give more \
+                 keys or a smaller --cache",
+                size(setup.cache_bytes as u64)
+            ));
+        }
+        let is_warm = |row: &PolicyRow| row.cold == Some(false) && !row.reads_are_unseen();
+        if results.policies.iter().any(is_warm) {
             notes.push(
                 "a row that is not cold: the device gave less than 0.9 of the bytes read".into(),
             );

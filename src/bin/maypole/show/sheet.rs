@@ -4,6 +4,7 @@
 //! as wide as it gets       everything, in full
 //! too wide?                columns in which all rows agree become one line above the table
 //! still?                   numbers are shortened: 1,977,211 becomes 1.98M
+//! still?                   rows become columns, and columns rows
 //! still?                   records: each row a heading, each column a line
 //! ```
 //!
@@ -181,7 +182,12 @@ impl Sheet {
             true => String::new(),
             false => screen.wrap(&format!("all rows: {}", said.join(", "))) + "\n",
         };
-        let tables = [self.table(&different, long), self.table(&different, short)];
+        let tables = [
+            self.table(&different, long),
+            self.table(&different, short),
+            self.turned(&different, long),
+            self.turned(&different, short),
+        ];
         match tables.into_iter().find(fits) {
             Some(table) => said + &self.painted(&table, screen),
             None => said + &self.records(&different, screen),
@@ -202,6 +208,18 @@ impl Sheet {
             .collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
+    }
+
+    /// The same with the rows as columns. Their names are divided into lines between words.
+    fn turned(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
+        let names = self.rows.iter().map(|row| row[0].long.replace(' ', "\n"));
+        let header: Vec<String> = std::iter::once(self.name(0)).chain(names).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let figures = columns.iter().filter(|&&column| column > 0).map(|&column| {
+            let cells = self.rows.iter().map(|row| text(&row[column]));
+            std::iter::once(self.name(column)).chain(cells).collect()
+        });
+        table(&header, figures)
     }
 
     /// Whether all rows say the same. Names of rows always differ.
@@ -329,6 +347,8 @@ mod tests {
         assert!(without.starts_with("all rows: levels 4, absent mean 12\n"), "{without}");
         assert!(without.contains("1234,000") && without.contains("absent"), "{without}");
         assert!(at(28).contains("1.23M"), "{}", at(28));
+        let turned = at(27);
+        assert!(turned.contains("bloom(10)  none") && turned.contains("useful"), "{turned}");
         let records = at(22);
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
     }

@@ -102,6 +102,12 @@ impl PolicyRow {
         wilson_interval_95(false_positive, false_positive + self.useful)
     }
 
+    /// Whether the run was to read from the device and read nothing at all: the block cache holds
+    /// everything.
+    pub fn reads_are_unseen(&self) -> bool {
+        self.cold.is_some() && self.file_reads_per_present_get == 0.0
+    }
+
     /// Tables an absent lookup was spared.
     pub fn spared_per_get(&self) -> f64 {
         self.useful as f64 / self.absent_gets as f64

@@ -99,8 +99,12 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
             cells.push(bar(row.blocks_per_absent_get / most, BAR).into());
         }
         cells.push(per_get(row.blocks_per_present_get));
-        cells.push(per_get(row.file_reads_per_absent_get));
-        cells.push(per_get(row.file_reads_per_present_get));
+        for reads in [row.file_reads_per_absent_get, row.file_reads_per_present_get] {
+            cells.push(match row.reads_are_unseen() {
+                true => "not seen".to_string().into(),
+                false => per_get(reads),
+            });
+        }
         for Times { mean, p50, p99 } in [row.get_absent_ns, row.get_present_ns] {
             cells.extend([mean, p50, p99].map(|nanos| {
                 let nanos = nanos.round() as u64;
@@ -108,7 +112,12 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
             }));
         }
         if let Some(cold) = row.cold {
-            cells.push(if cold { "cold" } else { "not cold" }.to_string().into());
+            let said = match cold {
+                true => "cold",
+                false if row.reads_are_unseen() => "not seen",
+                false => "not cold",
+            };
+            cells.push(said.to_string().into());
         }
         cells
     };
