@@ -8,7 +8,7 @@ use maypole::table::FilterInfo;
 use maypole::{BlockKind, FileStats, KindUsage, LevelStats};
 use serde_json::json;
 
-use crate::args::ReadDb;
+use crate::args::{self, ReadDb};
 use crate::failure::Result;
 use crate::monitor::{self, Source, prometheus, report, tablestats, watch};
 use crate::output::{json_list, json_object};
@@ -65,7 +65,7 @@ pub struct Stats {
         long,
         value_name = "MICROS",
         default_value = "100",
-        value_parser = micros,
+        value_parser = args::micros,
         conflicts_with = "watch"
     )]
     read_cost: f64,
@@ -83,13 +83,6 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
     match text.parse() {
         Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("expected seconds between 0.01 and 86400, such as 2".into()),
-    }
-}
-
-fn micros(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(micros) if (0.0..=1e9).contains(&micros) => Ok(micros),
-        _ => Err("expected microseconds between 0 and 1000000000, such as 100".into()),
     }
 }
 

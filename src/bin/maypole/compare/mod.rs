@@ -24,7 +24,7 @@ pub mod lab;
 mod measure;
 mod options;
 mod policies;
-mod results;
+pub mod results;
 mod rows;
 mod sweep;
 mod throughput;
@@ -43,6 +43,7 @@ use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
 use measure::Lookups;
+use results::verdict::ReadCost;
 use results::{About, PolicyRow, Results, report, save};
 use throughput::Grid;
 use tree::{Base, Plan, Tree};
@@ -160,9 +161,20 @@ impl Compare {
             origin: Origin::now(self.seed),
             keys: setup.keys.present.len() as u64,
             data_bytes: setup.plan.data_bytes as u64,
+            read_cost: self.read_cost(&results.policies),
+            share_absent: setup.keys.queries.share_absent,
             workload: setup.keys.queries.about.clone(),
             clock_ns: clock::clock_ns(),
             notes,
+        }
+    }
+
+    /// What was said counts, then what `--cold` has measured.
+    fn read_cost(&self, rows: &[PolicyRow]) -> ReadCost {
+        match (self.read_cost, self.cold) {
+            (Some(micros), _) => ReadCost::Given(micros),
+            (None, true) => ReadCost::measured(rows),
+            (None, false) => ReadCost::Usual,
         }
     }
 
@@ -174,7 +186,7 @@ impl Compare {
         }
         let screen = Screen::stdout();
         report::tables(policies, &screen, out)?;
-        report::verdict(policies, about.data_bytes, &screen, out)?;
+        report::verdict(results, &screen, out)?;
         writeln!(out)?;
         let clock = format!(
             "reading the clock took {} ns, taken off every lookup; {}, one thread",

@@ -347,10 +347,26 @@ mod tests {
         assert!(without.starts_with("all rows: levels 4, absent mean 12\n"), "{without}");
         assert!(without.contains("1234,000") && without.contains("absent"), "{without}");
         assert!(at(28).contains("1.23M"), "{}", at(28));
-        let turned = at(27);
-        assert!(turned.contains("bloom(10)  none") && turned.contains("useful"), "{turned}");
         let records = at(22);
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
+    }
+
+    /// A comparison at 80 columns was a figure a line, longer than the screen.
+    #[test]
+    fn rows_become_columns_before_they_become_records() {
+        let columns = vec!["policy", "one figure", "another\none", "\nfourth", "fifth figure"];
+        let row = |name: &str, figure: u64| {
+            let cells = (1..5).map(|n| Cell::from(format!("{}", n * figure)));
+            std::iter::once(Cell::from(name.to_string())).chain(cells).collect()
+        };
+        let sheet = Sheet { columns, rows: vec![row("budget(7/key, burr)", 12), row("none", 7)] };
+        let text = sheet.to_text(&Screen { width: Some(40), ..Screen::default() });
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = text.lines().map(words).collect();
+        for line in ["burr)", "one figure 12 7", "another fourth 36 21", "fifth figure 48 28"] {
+            assert!(lines.iter().any(|found| found.ends_with(line)), "{line}: {text}");
+        }
     }
 
     /// `LANG=C` and `LC_ALL=C` got the characters of Unicode.

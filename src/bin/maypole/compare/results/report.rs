@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{PolicyRow, Times, verdict};
+use super::{PolicyRow, Results, Times, verdict};
 use crate::failure::Result;
 use crate::output;
 use crate::show::record;
@@ -34,8 +34,9 @@ fn filters(rows: &[PolicyRow]) -> Sheet {
     let rate = |rate: Option<f64>| Cell::from(rate.map_or("-".into(), percent));
     let number = |number: u64| Cell::new(count(number), short_count(number));
     let row = |row: &PolicyRow| {
-        let interval = row.interval_95().map_or("-".into(), |(low, high)| {
-            format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
+        let interval = row.interval_95().map_or("-".to_string().into(), |(low, high)| {
+            let [low, high] = [low, high].map(|rate| percent(rate).replace(" %", ""));
+            Cell::new(format!("{low} to {high} %"), format!("{low}–{high}%"))
         });
         vec![
             row.policy.clone().into(),
@@ -46,7 +47,7 @@ fn filters(rows: &[PolicyRow]) -> Sheet {
             row.build_ns_per_key.map_or("-".into(), |nanos| format!("{nanos:.1}")).into(),
             rate(row.predicted_fpr),
             rate(row.observed_fpr),
-            interval.into(),
+            interval,
             number(row.useful),
             number(row.full_positive),
             number(row.full_true_positive),
@@ -125,14 +126,9 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
 }
 
 /// The verdict, a line for each of its sentences.
-pub fn verdict(
-    rows: &[PolicyRow],
-    data_bytes: u64,
-    screen: &Screen,
-    out: &mut dyn Write,
-) -> Result {
+pub fn verdict(results: &Results, screen: &Screen, out: &mut dyn Write) -> Result {
     writeln!(out, "\n{}", screen.bold("Verdict"))?;
-    for line in verdict::lines(rows, data_bytes) {
+    for line in verdict::lines(results) {
         writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
     }
     Ok(())
