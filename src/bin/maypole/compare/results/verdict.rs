@@ -20,13 +20,14 @@ use super::{PolicyRow, Results};
 use crate::show::text::{count, counted, percent, size};
 
 /// What a data block's read costs, and how that is known.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum ReadCost {
     /// Microseconds: the mean of this run, with `--cold`.
     Measured(f64),
-    /// Microseconds, said by the user.
+    /// Microseconds, given by the user.
     Given(f64),
-    /// Nobody said or measured it.
+    /// Neither given nor measured.
+    #[default]
     Usual,
     /// `--cold` was to measure it, and nothing came from the device.
     NotReached,
@@ -34,12 +35,6 @@ pub enum ReadCost {
 
 /// Microseconds of a read from a flash device.
 const USUAL_MICROS: f64 = 80.0;
-
-impl Default for ReadCost {
-    fn default() -> ReadCost {
-        ReadCost::Usual
-    }
-}
 
 impl ReadCost {
     /// From lookups of present keys: each reads at least its own block.
@@ -86,7 +81,7 @@ const SAME_SIZE: f64 = 0.01;
 const MUCH_LESS: f64 = 0.1;
 /// The part of the best saving below which a smaller policy is no advice.
 const HALF: f64 = 0.5;
-/// Microseconds a lookup that nobody pays for.
+/// Fewer microseconds a lookup are not worth any memory.
 const LEAST_MICROS: f64 = 0.5;
 /// Other policies that get a sentence.
 const MOST_OTHERS: usize = 6;
@@ -159,7 +154,7 @@ impl<'a> Verdict<'a> {
         verdict
     }
 
-    /// Of the lookups that the verdict is about. Where nobody gave queries these are the absent ones.
+    /// Of the lookups that the verdict is about. Without a file of queries these are the absent ones.
     fn share_absent(&self) -> f64 {
         self.results.about.share_absent.unwrap_or(1.0)
     }

@@ -64,7 +64,8 @@ pub fn two_hashes(lab: &Lab) -> Result<Vec<Claim>> {
         because: "It holds for large filters; in a small one two keys share start and step often \
                   enough to put a floor under a low rate.",
         instead: format!(
-            "The rate is {:.2} times as high in a filter of all keys and {:.2} times in filters of 100 keys.",
+            "The rate is {:.2} times as high in a filter of all keys and {:.2} times in filters \
+                of 100 keys.",
             worse[0], worse[1]
         ),
         see: HERE,
@@ -172,7 +173,8 @@ pub fn polynomials(lab: &Lab) -> Result<Vec<Claim>> {
         because: "Similar keys get similar sums, so the rate depends on the keys: it may be lower or \
                   higher than that of a good hash. 32 bits also collide once there are many keys.",
         instead: format!(
-            "With numbered keys one hashCode gives {:.2} times the rate of XXH3, several factors {:.2} times; other keys may fare worse.",
+            "With numbered keys one hashCode gives {:.2} times the rate of XXH3, several factors \
+                {:.2} times; other keys may fare worse.",
             stretched / good,
             many / good
         ),
@@ -199,7 +201,8 @@ pub fn zero_step(lab: &Lab) -> Result<Vec<Claim>> {
         because: "It happens to one key in m: often in a tiny filter, hardly ever in one of a \
                   million bits; excluding it costs nothing, so do.",
         instead: format!(
-            "Allowing it makes the rate {:.2} times as high in a filter of all keys and {:.2} times in filters of 10 keys.",
+            "Allowing it makes the rate {:.2} times as high in a filter of all keys and {:.2} \
+                times in filters of 10 keys.",
             worse[0], worse[1]
         ),
         see: HERE,

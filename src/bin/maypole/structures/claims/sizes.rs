@@ -168,7 +168,8 @@ pub fn share_of_data(lab: &Lab) -> Result<Vec<Claim>> {
         because: "A filter's size goes with the number of keys; the share only tells how large the \
                   values are.",
         instead: format!(
-            "A filter takes {bits:.1} bits a key: {} of the data with values of 16 bytes, {} with values of 1,000.",
+            "A filter takes {bits:.1} bits a key: {} of the data with values of 16 bytes, {} \
+                with values of 1,000.",
             percent(share[0]),
             percent(share[2])
         ),
@@ -189,7 +190,8 @@ pub fn share_of_data(lab: &Lab) -> Result<Vec<Claim>> {
                   filter saves more reads than the blocks that its bytes could cache; fix the \
                   budget by measuring.",
         instead: format!(
-            "Filters take {} of memory where the data is as large as memory and {} where it is 100 times as large.",
+            "Filters take {} of memory where the data is as large as memory and {} where it is \
+                100 times as large.",
             percent(of_memory[0]),
             percent(of_memory[2])
         ),

@@ -85,7 +85,8 @@ pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {
                   compaction drops; compaction has every key at hand anyway, and hashing one takes \
                   a few nanoseconds.",
         instead: format!(
-            "A merge takes {merge_ns:.1} ns a key and a new filter {rebuild_ns:.1}; the merged one has {worse:.2} times the rate."
+            "A merge takes {merge_ns:.1} ns a key and a new filter {rebuild_ns:.1}; the merged \
+                one has {worse:.2} times the rate."
         ),
         see: HERE,
     }])
