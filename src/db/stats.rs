@@ -22,7 +22,7 @@ use crate::cache::{BlockKind, KindUsage};
 use crate::compaction::dead;
 use crate::encoding::key::user_key;
 use crate::error::Error;
-use crate::stats::{FileCounts, FilterCounts, Ticker, Tickers};
+use crate::stats::{FileCounts, Ticker, Tickers};
 use crate::sync::{held_by_readers, pin};
 use crate::table::{FilterInfo, SstReader};
 use crate::version::LEVELS;
@@ -317,18 +317,19 @@ impl fmt::Display for Stats {
         writeln!(f, "Tree")?;
         writeln!(
             f,
-            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9} {:>12} {:>10} {:>10} {:>9} {:>9}",
+            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9} {:>9} {:>9} {:>12} {:>13} {:>14} {:>9}",
             "level",
             "files",
             "size",
             "entries",
             "filters",
             "bits/key",
-            "useful",
-            "positive",
-            "true",
+            "predicted",
             "observed",
-            "predicted"
+            "useful",
+            "full positive",
+            "false positive",
+            "no filter"
         )?;
         for level in &self.levels {
             let line = LevelLine {
@@ -337,7 +338,7 @@ impl fmt::Display for Stats {
                 file_bytes: level.file_bytes,
                 entries: level.entries,
                 filter_bytes: level.filter_bytes,
-                counts: level.counts.filter,
+                counts: level.counts,
                 predicted_fpr: level.predicted_fpr,
             };
             line.fmt(f)?;
@@ -348,7 +349,7 @@ impl fmt::Display for Stats {
             file_bytes: self.levels.iter().map(|level| level.file_bytes).sum(),
             entries: self.levels.iter().map(|level| level.entries).sum(),
             filter_bytes: self.filter_bytes(),
-            counts: self.counts().filter,
+            counts: self.counts(),
             predicted_fpr: self.predicted_fpr(),
         };
         total.fmt(f)?;
@@ -417,14 +418,14 @@ impl fmt::Display for Stats {
     }
 }
 
-/// A line of the table of levels.
+/// A line of the table of levels. The command `stats` names the columns alike.
 struct LevelLine {
     name: String,
     files: usize,
     file_bytes: u64,
     entries: u64,
     filter_bytes: u64,
-    counts: FilterCounts,
+    counts: FileCounts,
     predicted_fpr: Option<f64>,
 }
 
@@ -434,20 +435,22 @@ impl LevelLine {
             0 => 0.0,
             entries => self.filter_bytes as f64 * 8.0 / entries as f64,
         };
+        let filter = self.counts.filter;
         writeln!(
             f,
-            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9.2} {:>12} {:>10} {:>10} {:>9} {:>9}",
+            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9.2} {:>9} {:>9} {:>12} {:>13} {:>14} {:>9}",
             self.name,
             self.files,
             bytes(self.file_bytes),
             self.entries,
             bytes(self.filter_bytes),
             bits,
-            self.counts.useful,
-            self.counts.full_positive,
-            self.counts.full_true_positive,
-            percent(self.counts.observed_fpr()),
             percent(self.predicted_fpr),
+            percent(filter.observed_fpr()),
+            filter.useful,
+            filter.full_positive,
+            filter.false_positive(),
+            self.counts.unfiltered,
         )
     }
 }

@@ -33,11 +33,15 @@ pub(crate) use context::FilterContext;
 /// ```
 /// use maypole::FilterPolicy;
 ///
-/// for text in ["none", "bloom(9.9)", "levels(bloom(14), bloom(10))", "budget(6/key, bloom)"] {
-///     let policy: FilterPolicy = text.parse()?;
-///     assert_eq!(policy.to_string(), text);
+/// fn policy_of(settings: &str) -> maypole::Result<FilterPolicy> {
+///     Ok(settings.parse::<FilterPolicy>()?)
 /// }
-/// # Ok::<(), maypole::filter::SpecError>(())
+///
+/// for text in ["none", "bloom(9.9)", "levels(bloom(14), bloom(10))", "budget(6/key, bloom)"] {
+///     assert_eq!(policy_of(text)?.to_string(), text);
+/// }
+/// assert!(policy_of("blom(10)").is_err());
+/// # Ok::<(), maypole::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilterPolicy(Rule);

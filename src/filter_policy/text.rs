@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::budget::Budget;
 use super::{FilterPolicy, Rule};
+use crate::error::Error;
 use crate::filter::{Family, FilterSpec, SpecError};
 
 const FORMS: &str = "a filter for every table (such as bloom(10)), levels(FILTER, …), \
@@ -77,6 +78,13 @@ impl TryFrom<&str> for FilterPolicy {
 
     fn try_from(text: &str) -> Result<FilterPolicy, SpecError> {
         text.parse()
+    }
+}
+
+/// An argument is wrong: so a function that returns [`crate::Result`] can parse a policy with `?`.
+impl From<SpecError> for Error {
+    fn from(error: SpecError) -> Error {
+        Error::InvalidArgument(error.to_string())
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) use lookup::parts_together::read_parts_together;
 pub(crate) use lookup::reading::Missing;
 pub(crate) use lookup::recorder::Recorder;
 pub(crate) use lookup::stop::{Absent, Stop};
+pub(crate) use lookup::text as lookup_text;
 pub(crate) use lookup::together::{AbsentBlock, BlocksTogether, read_together};
 pub(crate) use lookup::{BlockPosition, Found, GroupPosition};
 pub(crate) use open::readable_properties;

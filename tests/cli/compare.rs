@@ -114,8 +114,10 @@ fn a_key_file_with_duplicates_is_compared_and_told_in_words() {
     for part in ["6,000 lines, 5,000 distinct", "4,500 keys", "500 absent", "Verdict", "80 µs"] {
         assert!(report.contains(part), "{part} in {report}");
     }
-    // One row a policy in each table, and one line of verdict for the one with filters.
-    assert_eq!(report.lines().filter(|line| line.starts_with("bloom(10)")).count(), 3, "{report}");
+    // One row a policy in each table, and what to take.
+    assert_eq!(report.lines().filter(|line| line.starts_with("bloom(10)")).count(), 2, "{report}");
+    assert!(report.contains("\nTake bloom(10).\n"), "{report}");
+    assert!(report.contains("Measured on 4,500 keys"), "{report}");
     assert_eq!(report.lines().filter(|line| line.starts_with("none ")).count(), 2, "{report}");
 }
 
@@ -170,6 +172,31 @@ fn a_cold_comparison_reads_from_the_files() {
     assert!(rows[0]["cold"].is_boolean(), "{}", rows[0]);
 }
 
+/// `--cold` on a few keys said 0.0000 reads and "cold", although the block cache held everything and
+/// nothing could be seen. Now that is what it says.
+#[test]
+fn a_cold_comparison_that_reads_nothing_says_so() {
+    let call = ["compare", "--keys=3000", "--absent=300", "--cold", "--policies=none,bloom(10)"];
+    let done = crate::run(&call);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(done.out.contains("not seen") && done.out.contains("smaller --cache"), "{}", done.out);
+    assert!(!done.out.contains("  cold") && !done.out.contains("not cold"), "{}", done.out);
+    let json = crate::run(&[&call[..], &["--json"]].concat());
+    assert!(rows(&json.out).iter().all(|row| row["cold"] == false), "{}", json.out);
+}
+
+/// At 80 columns each figure had a line of its own, for each policy: longer than a screen. Now the
+/// policies are columns.
+#[test]
+fn policies_are_columns_where_the_terminal_is_narrow() {
+    let call = ["compare", "--keys=3000", "--absent=3000"];
+    let report = crate::run_at(80, &call).noted();
+    let (tables, _) = report.split_once("Verdict").unwrap();
+    assert!(tables.lines().count() <= 36, "{report}");
+    assert!(report.lines().all(|line| line.chars().count() <= 80), "{report}");
+    assert!(tables.lines().any(|line| line.starts_with("observed rate")), "{report}");
+}
+
 #[test]
 fn a_skewed_comparison_says_so_and_asks_as_often() {
     let call = ["compare", "--keys=3000", "--absent=2000", "--zipf=0.99", "--policies=bloom(10)"];
@@ -204,6 +231,20 @@ fn queries_may_come_from_a_file() {
     assert_eq!(done.code, 0, "{}", done.err);
     let gets = |row: &Value| (row["absent_gets"].as_u64(), row["present_gets"].as_u64());
     assert!(rows(&done.out).iter().all(|row| gets(row) == (Some(1), Some(3))), "{}", done.out);
+
+    // The verdict is about these queries and a read of this cost.
+    fs::write(&keys, (0..3000).map(|i| format!("{i:05}\n")).collect::<String>()).unwrap();
+    let lines =
+        (0..3000).map(|i| if i % 4 == 0 { format!("{i:05}\n") } else { format!("{i:05}x\n") });
+    fs::write(&queries, lines.collect::<String>()).unwrap();
+    let call = ["compare", "--policies=none,bloom(10)", "--read-cost=7"];
+    let files =
+        [format!("--key-file={}", keys.display()), format!("--query-file={}", queries.display())];
+    let report = crate::run(&[&call.map(String::from)[..], &files].concat()).noted();
+    assert!(report.contains("lookup of these queries (75.0 % absent)"), "{report}");
+    assert!(report.contains("7.0 µs a read, which --read-cost gives"), "{report}");
+    fs::write(&queries, "d\nc\nd\nd\n").unwrap();
+    fs::write(&keys, "b\nd\nf\nh\n").unwrap();
 
     fs::write(&queries, "d\n").unwrap();
     let error = maypole!("compare", "--key-file", &keys, "--query-file", &queries).badly(1);

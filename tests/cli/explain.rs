@@ -101,6 +101,51 @@ fn every_step_of_a_lookup_is_printed_in_order() {
     assert!(report.contains("found      nothing: the key is absent"), "{report}");
 }
 
+/// A trace had no text of its own, so a program could not print what the command prints. Now the
+/// command prints the trace's `Display`: of a database and of a table, on any width.
+#[test]
+fn a_trace_prints_itself_as_the_command_does() {
+    // Words but for the times, which differ.
+    let without_times = |text: &str| -> Vec<String> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let is_time = |n: usize| {
+            let unit = words.get(n + 1).map_or("", |word| word.trim_end_matches([',', ';', '\n']));
+            words[n].starts_with(|c: char| c.is_ascii_digit())
+                && ["ns", "µs", "ms"]
+                    .iter()
+                    .any(|time| unit.split(['\n', ',', ';']).next() == Some(time))
+        };
+        (0..words.len()).filter(|&n| !is_time(n)).map(|n| words[n].replace("µs", "ns")).collect()
+    };
+    let (_dir, path) = database("bloom(10)");
+    for key in ["key 0100", "key 0101", "key 0000 in memory", "zebra"] {
+        let db = Db::builder(&path).open_read_only().unwrap();
+        let trace = db.explain(key).unwrap();
+        let same = |printed: &str, text: &str| {
+            assert_eq!(without_times(printed), without_times(text), "{printed}\n{text}");
+        };
+        same(&maypole!("explain", &path, key, "--read-only").well(), &trace.to_string());
+        let narrow = crate::run_at(60, &["explain", path.to_str().unwrap(), key, "--read-only"]);
+        same(&narrow.well(), &format!("{trace:60}"));
+        // The same with colours.
+        let colored = format!("{trace:#}");
+        assert!(colored.contains("\x1b[1m"), "{colored}");
+        let mut plain = colored;
+        for code in ["0", "1", "2", "31", "32", "33"] {
+            plain = plain.replace(&format!("\x1b[{code}m"), "");
+        }
+        assert_eq!(plain, trace.to_string());
+        let Some(file) = trace.levels.iter().find_map(|level| level.file.as_ref()) else {
+            continue;
+        };
+        let table = &file.table.path;
+        let trace =
+            maypole::table::SstReader::open(table).unwrap().explain(key.as_bytes()).unwrap();
+        let printed = maypole!("explain", table, key).well();
+        same(&printed, &format!("key        \"{key}\"\n{trace}"));
+    }
+}
+
 #[test]
 fn a_filters_answer_is_shown_bit_by_bit_and_judged() {
     for (filter, name, bits) in [

@@ -36,6 +36,15 @@ struct Done {
 }
 
 impl Done {
+    fn of(output: std::process::Output) -> Done {
+        let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
+        Done {
+            code: output.status.code().expect("it was not killed"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+
     /// It was done, and says so by its exit code and silence. Gives what it printed.
     fn well(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
@@ -66,6 +75,18 @@ fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Done {
     run_with(arguments, b"")
 }
 
+/// As [`run`], on a screen of so many columns.
+fn run_at<S: AsRef<OsStr>>(columns: usize, arguments: &[S]) -> Done {
+    let output = Command::new(env!("CARGO_BIN_EXE_maypole"))
+        .args(arguments)
+        .env("COLUMNS", columns.to_string())
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    Done::of(output)
+}
+
 /// As [`run`], with these bytes on standard input.
 fn run_with<S: AsRef<OsStr>>(arguments: &[S], input: &[u8]) -> Done {
     let mut child = Command::new(env!("CARGO_BIN_EXE_maypole"))
@@ -81,12 +102,7 @@ fn run_with<S: AsRef<OsStr>>(arguments: &[S], input: &[u8]) -> Done {
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().unwrap()
     });
-    let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    Done {
-        code: output.status.code().expect("it was not killed"),
-        out: text(output.stdout),
-        err: text(output.stderr),
-    }
+    Done::of(output)
 }
 
 /// `maypole!("get", dir.path(), "key")`: arguments of any kind of string.

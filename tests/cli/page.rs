@@ -138,6 +138,35 @@ pub fn check_alone(html: &str) {
     }
 }
 
+/// The calculator began with a billion keys and computed them with rates measured on 270,000, where a
+/// table of 499 keys decided. It begins with the keys that were measured, and has the rates of large
+/// tables for other sizes.
+#[test]
+fn the_calculator_takes_no_rate_of_small_tables_for_large_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path());
+    let html = fs::read_to_string(dir.path().join("index.html")).unwrap();
+    assert!(html.contains("name=\"keys\" type=\"number\" min=\"1\" step=\"any\" value=\"3000\""));
+    assert!(html.contains("measured on 3,000 keys"), "it does not say on how many");
+    let script = between(&html, "const POLICIES = ", ";\n")[0];
+    let (policies, keys) = script.split_once(", MEASURED_KEYS = ").unwrap();
+    assert_eq!(keys, "3000");
+    let policies: Vec<Value> = serde_json::from_str(policies).unwrap();
+    let json = json(dir.path());
+    for (policy, row) in policies.iter().zip(json["policies"].as_array().unwrap()) {
+        let number = |field: &str| policy[field].as_f64().unwrap();
+        let asked = row["filters_asked"].as_f64().unwrap() / row["absent_gets"].as_f64().unwrap();
+        let (large, rate) = (number("large_absent"), number("large_absent") / asked);
+        match policy["name"].as_str().unwrap() {
+            "none" => assert_eq!(large, number("absent")),
+            // What the formats give to large tables.
+            "bloom(10)" => assert!((0.0090..0.0101).contains(&rate), "{policy}"),
+            "burr(7)" => assert!((0.0080..0.0095).contains(&rate), "{policy}"),
+            other => panic!("{other}"),
+        }
+    }
+}
+
 #[test]
 fn page_json_csv_and_terminal_say_the_same() {
     let dir = tempfile::tempdir().unwrap();

@@ -109,6 +109,24 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     assert!(text.contains("which closed it"), "{text}");
 }
 
+/// `Stats` and the command named the same columns differently: "positive" and "full positive", "true"
+/// where the other had "false positive". They have one set of names.
+#[test]
+fn the_value_and_the_command_name_the_same_columns() {
+    let (_dir, path) = dir();
+    let db = publishing(&path);
+    let own = db.stats().to_string();
+    db.close().unwrap();
+    let printed = maypole!("stats", &path).well();
+    let names = |text: &str| -> String {
+        let header = text.lines().find(|line| line.trim_start().starts_with("level "));
+        let header = header.unwrap_or_else(|| panic!("{text}"));
+        header.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&own), names(&printed));
+    assert!(names(&own).ends_with("useful full positive false positive no filter"), "{own}");
+}
+
 fn maypole_count(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
@@ -265,6 +283,14 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let first = block();
     assert!(first.contains("first look") && first.contains("2,000"), "{first}");
     assert!(first.contains("dead, about") && !first.contains("for snapshots"), "{first}");
+    // "10.572 s/s" of time saved was no time, and "no filter, in vain" said nothing to a reader.
+    for row in ["reads saved, at most", "useless searches, no filter"] {
+        assert!(first.contains(row), "{row}: {first}");
+    }
+    assert!(!first.contains("s/s") && !first.contains("time saved"), "{first}");
+    // The levels.
+    let level = first.lines().skip_while(|line| !line.starts_with("level")).nth(2).unwrap();
+    assert!(level.starts_with("0 ") && level.contains("1,000"), "{first}");
     assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
     // A row that has counts from this look on.
     let rate = |block: &str| {
@@ -371,7 +397,7 @@ fn searches_that_no_filter_could_spare_are_counted() {
     );
     assert_eq!(json["figures"]["hit_rate"], Value::Null);
     let text = maypole!("stats", &path).well();
-    assert!(text.contains("1,001 searches in vain of tables without one"), "{text}");
+    assert!(text.contains("1,001 useless searches of tables without one"), "{text}");
 }
 
 /// A database whose space does not shrink: the counters that it publishes said neither how much of it

@@ -127,6 +127,9 @@ fn claims_get_verdicts_that_the_figures_carry() {
         for text in ["claim", "rule", "because", "see"] {
             assert!(claim[text].as_str().unwrap().len() > 10, "{claim}");
         }
+        // A claim without a source, raw figures, and "false" without what is true instead.
+        assert!(claim["source"].as_str().unwrap().len() > 10, "{claim}");
+        assert_eq!(claim["instead"].is_null(), verdict == "true", "{claim}");
         let spaces = |text: &str| claim[text].as_str().unwrap().contains("  ");
         assert!(!["claim", "rule", "because"].into_iter().any(spaces), "{claim}");
     }
@@ -159,6 +162,17 @@ fn claims_are_told_in_words() {
     let refuted = text.lines().filter(|line| line.starts_with("    false  ")).count();
     assert!(refuted >= 3, "{text}");
     assert!(text.contains("21 claims: ") && text.contains("More: maypole compare"), "{text}");
+    assert_eq!(text.matches("  Said by: ").count(), 21, "{text}");
+    // The paragraph of a claim: verdict, and the figures with their units.
+    let of = |part: &str| text.split("\n\n").find(|claim| claim.contains(part)).unwrap();
+    let urls = of("117 KB serve");
+    assert!(urls.contains(" KiB, ") && urls.contains("Instead: ") && urls.contains(" %"), "{urls}");
+    for claim in text.split("\n\n").filter(|claim| claim.contains("Rule: ")) {
+        assert_eq!(claim.contains("Instead: "), !claim.starts_with("     true  "), "{claim}");
+        let measured = claim.lines().find_map(|line| line.trim().strip_prefix("Measured: "));
+        let units = ["times", "%", "bits/key", "KiB", "ns"];
+        assert!(units.iter().any(|unit| measured.unwrap().contains(unit)), "{claim}");
+    }
 }
 
 /// Makes a page of few keys in a new directory, once for all tests: it takes seconds.
@@ -235,7 +249,7 @@ fn the_page_has_each_claim_with_verdict_figures_and_threshold() {
     assert_eq!((claims.len(), shown.len()), (21, 21));
     for (claim, shown) in claims.iter().zip(shown) {
         let shown = shown.replace("&quot;", "\"").replace("&gt;", ">").replace("&amp;", "&");
-        for field in ["claim", "rule", "because"] {
+        for field in ["claim", "source", "rule", "because"] {
             assert!(shown.contains(claim[field].as_str().unwrap()), "{claim} in {shown}");
         }
         let verdict = format!(">{}</p>", claim["verdict"].as_str().unwrap());
@@ -243,7 +257,9 @@ fn the_page_has_each_claim_with_verdict_figures_and_threshold() {
         let measured = page::between(&shown, "class=\"measured\">", "</p>")[0];
         for (name, figure) in claim["figures"].as_object().unwrap() {
             let told = page::between(measured, &format!("<span>{name} <b>"), "</b>")[0];
-            let told: f64 = told.parse().unwrap();
+            let (told, unit) = told.split_once(' ').unwrap_or((told, ""));
+            let part = if unit == "%" { 100.0 } else { 1.0 };
+            let told = told.parse::<f64>().unwrap() / part;
             let figure = figure.as_f64().unwrap();
             assert!((told - figure).abs() <= 0.001 * figure.abs() + 1e-8, "{claim}: {measured}");
         }

@@ -252,6 +252,14 @@ fn keeps_from_writing(error: &Error) -> bool {
     }
 }
 
+/// Reads microseconds.
+pub fn micros(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(micros) if (0.0..=1e9).contains(&micros) => Ok(micros),
+        _ => Err("expected microseconds between 0 and 1000000000, such as 100".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

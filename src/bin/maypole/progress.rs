@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::show::sheet;
 
@@ -19,8 +19,29 @@ pub fn set_whole(text: impl Into<String>) {
 
 /// A bar over `total` units of work, named by `what`.
 pub fn bar(total: u64, what: impl Into<String>) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:32} {wide_bar} {percent:>3} %  {eta:>4} left");
-    started(ProgressBar::new(total).with_style(style.expect(HOW)), what)
+    let style = ProgressStyle::with_template("{msg:32} {wide_bar} {percent:>3} %  {left:>4} left");
+    let write_left = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let text = left(state.elapsed(), state.pos(), state.len().unwrap_or(0));
+        // A bar is written to a string, which cannot fail.
+        let _ = out.write_str(&text);
+    };
+    let style = style.expect(HOW).with_key("left", write_left);
+    started(ProgressBar::new(total).with_style(style), what)
+}
+
+/// The time that what is left of `total` units takes, if they go as the `done` ones did. Never `0s`
+/// while more than one is left: the work goes on.
+fn left(elapsed: Duration, done: u64, total: u64) -> String {
+    let to_do = total.saturating_sub(done);
+    if done == 0 {
+        return "?".into();
+    }
+    let seconds = (elapsed.as_secs_f64() * to_do as f64 / done as f64).round() as u64;
+    match seconds.max(u64::from(to_do > 1)) {
+        seconds @ 0..100 => format!("{seconds}s"),
+        seconds @ 100..6000 => format!("{}m", seconds.div_ceil(60)),
+        seconds => format!("{}h", seconds.div_ceil(3600)),
+    }
 }
 
 /// As [`bar`], for work whose end is not known.
@@ -39,4 +60,26 @@ fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
     // Draws on a timer, because the work may be one long call.
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "0s left" stood there for 14 seconds: the estimate followed the last steps alone, which were
+    /// quick, and was rounded down.
+    #[test]
+    fn while_more_than_one_unit_is_left_there_is_time_left() {
+        for total in 1..200 {
+            for done in 1..total {
+                let text = left(Duration::from_millis(done), done, total);
+                assert_eq!(text == "0s", total - done == 1, "{done} of {total}: {text}");
+            }
+            assert_eq!(left(Duration::from_secs(9), total, total), "0s");
+        }
+        assert_eq!(left(Duration::from_secs(9), 0, 10), "?");
+        let at = |seconds, done, total| left(Duration::from_secs(seconds), done, total);
+        assert_eq!([at(10, 1, 2), at(10, 1, 11), at(3600, 1, 3)], ["10s", "2m", "2h"]);
+        assert_eq!(at(u64::MAX, 1, u64::MAX).chars().last(), Some('h'));
+    }
 }

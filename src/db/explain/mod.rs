@@ -4,10 +4,11 @@
 //! get.rs      lookup(key, snapshot, observer, visit)
 //!                 get      observer: (), which hears nothing
 //!                 explain  observer: Watch, which writes a LookupTrace
-//! observer    what is told          trace    what is written
+//! observer    what is told          trace    what is written          text    the same to read
 //! ```
 
 pub(super) mod observer;
+mod text;
 mod trace;
 
 use std::cell::{Cell, RefCell};

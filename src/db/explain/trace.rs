@@ -14,7 +14,7 @@ use crate::slice::Slice;
 use crate::table::TableTrace;
 
 /// The way of one lookup, top to bottom in the order it happened, and what each step took; see
-/// [`Db::explain`](crate::Db::explain).
+/// [`Db::explain`](crate::Db::explain). Its `Display` is the report of the command `explain`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -28,6 +28,7 @@ use crate::table::TableTrace;
 ///     println!("level {}: {:?}", level.level, file.table.filter);
 /// }
 /// assert_eq!(trace.cost().blocks, 1);
+/// println!("{trace}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

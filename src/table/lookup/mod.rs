@@ -32,6 +32,7 @@ pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
 pub(crate) mod stop;
+pub(crate) mod text;
 pub(crate) mod together;
 pub(crate) mod trace;
 

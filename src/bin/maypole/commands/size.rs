@@ -433,4 +433,24 @@ mod tests {
         let uniform = 4.0 * (-7f64).exp2();
         assert!(reads < uniform / 2.0, "{reads}, {uniform}");
     }
+
+    /// A comparison said that one family is the cheapest, and `size` said it of another: a rate that a
+    /// table of 499 keys had was taken for that of a billion. The verdict on what `size` computes must
+    /// take what `size` shows as the smallest.
+    #[test]
+    fn the_verdict_on_computed_figures_takes_the_smallest_filter() {
+        use crate::compare::results::{About, Results, verdict};
+
+        for (keys, rate) in [(270_000, 0.01), (1_000_000_000, 0.01), (5_000_000, 0.001)] {
+            let (bits, entry_bytes, memory, levels, json) = (None, 128, None, 3, false);
+            let size = Size { keys, rate, bits, entry_bytes, memory, levels, json };
+            let rows: Vec<SizeRow> = size.rows().unwrap().drain(2..).collect();
+            let smallest = rows.iter().min_by_key(|row| row.bytes).unwrap();
+            let about = About { keys, data_bytes: 128 * keys, ..About::default() };
+            let computed = rows.iter().map(|row| (row.filter.as_str(), row.bytes, row.fpr));
+            let results = Results::computed(about, keys, &computed.collect::<Vec<_>>());
+            let lines = verdict::lines(&results);
+            assert!(lines[0].starts_with(&format!("Take {}", smallest.filter)), "{lines:?}");
+        }
+    }
 }

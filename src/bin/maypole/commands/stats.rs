@@ -8,7 +8,7 @@ use maypole::table::FilterInfo;
 use maypole::{BlockKind, FileStats, KindUsage, LevelStats};
 use serde_json::json;
 
-use crate::args::ReadDb;
+use crate::args::{self, ReadDb};
 use crate::failure::Result;
 use crate::monitor::{self, Source, prometheus, report, tablestats, watch};
 use crate::output::{json_list, json_object};
@@ -34,7 +34,8 @@ pub struct Stats {
     #[command(flatten)]
     db: ReadDb,
     /// Read the counters again after each interval in seconds (default 1) and show the rates since
-    /// the last reading, until Ctrl-C. A terminal's screen is redrawn; other output gets a block each
+    /// the last reading and the levels, until Ctrl-C. A terminal's screen is redrawn; other output
+    /// gets a block each
     #[arg(
         long,
         value_name = "SECONDS",
@@ -59,8 +60,14 @@ pub struct Stats {
     /// Open the database and print a JSON object of what it holds, with every table; no counters
     #[arg(long, conflicts_with_all = ["watch", "format"])]
     json: bool,
-    /// What a read of a data block costs, in microseconds: what a filter saves by each no
-    #[arg(long, value_name = "MICROS", default_value = "100", value_parser = micros)]
+    /// What a read of a data block costs, in microseconds: what a filter saves at most by each no
+    #[arg(
+        long,
+        value_name = "MICROS",
+        default_value = "100",
+        value_parser = args::micros,
+        conflicts_with = "watch"
+    )]
     read_cost: f64,
 }
 
@@ -79,18 +86,11 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
     }
 }
 
-fn micros(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(micros) if (0.0..=1e9).contains(&micros) => Ok(micros),
-        _ => Err("expected microseconds between 0 and 1000000000, such as 100".into()),
-    }
-}
-
 impl Stats {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let source = Source::new(self.db.path());
         if let Some(every) = self.watch {
-            return watch::watch(&source, every, self.read_cost, out);
+            return watch::watch(&source, every, out);
         }
         if self.json {
             let db = self.db.open()?;

@@ -47,14 +47,13 @@ pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> 
     let mut rows = Vec::new();
     for family in Family::written() {
         for bits in BITS {
-            bar.inc(1);
-            let Ok(spec) = FilterSpec::stored(bits, family) else { continue };
-            let Some(block) = build(spec, keys, seed) else { continue };
+            let block = FilterSpec::stored(bits, family).ok();
+            let block = block.and_then(|spec| build(spec, keys, seed));
             // At few keys a Bloom filter may have taken its place.
-            if block.family() != family {
-                continue;
+            if let Some(block) = block.filter(|block| block.family() == family) {
+                rows.push(accuracy_of(&block, queries, seed));
             }
-            rows.push(accuracy_of(&block, queries, seed));
+            bar.inc(1);
         }
     }
     bar.finish_and_clear();

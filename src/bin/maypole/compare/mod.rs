@@ -24,7 +24,7 @@ pub mod lab;
 mod measure;
 mod options;
 mod policies;
-mod results;
+pub mod results;
 mod rows;
 mod sweep;
 mod throughput;
@@ -39,10 +39,12 @@ use crate::scratch::{self, Scratch};
 use crate::show::about::{self, Origin};
 use crate::show::files;
 use crate::show::sheet::Screen;
+use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
 use measure::Lookups;
-use results::{About, Results, report, save};
+use results::verdict::ReadCost;
+use results::{About, PolicyRow, Results, report, save};
 use throughput::Grid;
 use tree::{Base, Plan, Tree};
 
@@ -132,7 +134,15 @@ impl Compare {
                 "too little data for three levels: fewer filters are queried per lookup".into(),
             );
         }
-        if results.policies.iter().any(|row| row.cold == Some(false)) {
+        if results.policies.iter().any(|row| row.reads_are_unseen()) {
+            notes.push(format!(
+                "reads from the device could not be observed: a block cache of {} holds everything; give more \
+                 keys or a smaller --cache",
+                size(setup.cache_bytes as u64)
+            ));
+        }
+        let is_warm = |row: &PolicyRow| row.cold == Some(false) && !row.reads_are_unseen();
+        if results.policies.iter().any(is_warm) {
             notes.push(
                 "a row that is not cold: the device gave less than 0.9 of the bytes read".into(),
             );
@@ -151,9 +161,20 @@ impl Compare {
             origin: Origin::now(self.seed),
             keys: setup.keys.present.len() as u64,
             data_bytes: setup.plan.data_bytes as u64,
+            read_cost: self.read_cost(&results.policies),
+            share_absent: setup.keys.queries.share_absent,
             workload: setup.keys.queries.about.clone(),
             clock_ns: clock::clock_ns(),
             notes,
+        }
+    }
+
+    /// What was said counts, then what `--cold` has measured.
+    fn read_cost(&self, rows: &[PolicyRow]) -> ReadCost {
+        match (self.read_cost, self.cold) {
+            (Some(micros), _) => ReadCost::Given(micros),
+            (None, true) => ReadCost::measured(rows),
+            (None, false) => ReadCost::Usual,
         }
     }
 
@@ -165,7 +186,7 @@ impl Compare {
         }
         let screen = Screen::stdout();
         report::tables(policies, &screen, out)?;
-        report::verdict(policies, about.data_bytes, &screen, out)?;
+        report::verdict(results, &screen, out)?;
         writeln!(out)?;
         let clock = format!(
             "reading the clock took {} ns, taken off every lookup; {}, one thread",

@@ -40,7 +40,8 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 /// The keys are loaded once, compaction settles, and at least three levels hold data. For each policy
 /// the database is copied and the filters of its tables are rebuilt. Then absent keys inside the
 /// tables' key ranges are looked up, and as many present ones. Each policy gets one row of results,
-/// and a verdict in words follows. --out writes all of it as a page with plots.
+/// and a verdict in words follows: which policy to take, and when another one. --out writes all of it
+/// as a page with plots.
 ///
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS), fuse(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
@@ -139,6 +140,15 @@ pub struct Compare {
     /// gave less than nine tenths of the bytes read, as on a file system that lives in memory
     #[arg(long, verbatim_doc_comment)]
     pub cold: bool,
+    /// What a read of a data block costs, in microseconds, for the verdict
+    /// [default: what --cold measures; else 80, usual for flash]
+    #[arg(
+        long,
+        value_name = "MICROS",
+        value_parser = args::micros,
+        verbatim_doc_comment
+    )]
+    pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
     /// Measures some more for them: other caches, other shares of absent keys, filters alone.
     /// Only a page that compare made is replaced

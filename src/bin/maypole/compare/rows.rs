@@ -48,7 +48,11 @@ pub fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> Poli
         file_reads_per_present_get: per_get(present, Ticker::FileReads),
         get_absent_ns: times(absent),
         get_present_ns: times(present),
-        cold: cold.then(|| absent.was_cold() && present.was_cold()),
+        // A present key lies in a block, so lookups of it that read nothing show no device.
+        cold: cold.then(|| {
+            let has_read = counts_of(present).get(Ticker::FileReads) > 0;
+            has_read && absent.was_cold() && present.was_cold()
+        }),
     }
 }
 

@@ -1,13 +1,13 @@
 //! `explain`: the steps of one lookup, in a database or in one table.
 //!
 //! ```text
-//! Db::explain, SstReader::explain  ─►  trace  ─┬─ text   for people, in colour on a terminal
-//!                                              └─ json   for programs
+//! Db::explain, SstReader::explain  ─►  trace  ─┬─ its Display   for people, in colour on a terminal
+//!                                              └─ json          for programs
 //! ```
 
 mod json;
-mod text;
 
+use std::fmt::Display;
 use std::io::Write;
 
 use clap::Args;
@@ -16,6 +16,7 @@ use maypole::table::SstReader;
 use crate::args::{self, Bytes, ReadDb};
 use crate::failure::Result;
 use crate::show::sheet::Screen;
+use crate::show::text::escape;
 
 /// Show each step of one lookup: the results of memtables, key ranges, filters, indexes and blocks,
 /// and the time and the bytes of each.
@@ -56,7 +57,10 @@ impl Explain {
             }
             match self.json {
                 true => writeln!(out, "{}", json::table_lookup(key, &trace))?,
-                false => text::table_lookup(key, &trace, &screen, out)?,
+                false => {
+                    let key = screen.bold(&format!("\"{}\"", escape(key)));
+                    write!(out, "key        {key}\n{}", shown(&trace, &screen))?;
+                }
             }
             return Ok(());
         }
@@ -67,8 +71,25 @@ impl Explain {
         }
         match self.json {
             true => writeln!(out, "{}", json::lookup(&trace))?,
-            false => text::lookup(&trace, &screen, out)?,
+            false => write!(out, "{}", shown(&trace, &screen))?,
         }
         Ok(db.close()?)
     }
+}
+
+/// A trace as wide and as colourful as the screen. Where it shows ASCII alone, the times at the ends
+/// of the lines are drawn with that; keys stay as they are.
+fn shown(trace: &impl Display, screen: &Screen) -> String {
+    // A formatter takes no width above that of 16 bits, and no line is longer than this.
+    let text = match (screen.has_color, screen.width.map(|width| width.min(1000))) {
+        (true, Some(width)) => format!("{trace:#width$}"),
+        (true, None) => format!("{trace:#}"),
+        (false, Some(width)) => format!("{trace:width$}"),
+        (false, None) => trace.to_string(),
+    };
+    let line = |line: &str| {
+        let end = line.rfind("  ").filter(|_| !line.starts_with("key ")).unwrap_or(line.len());
+        format!("{}{}", &line[..end], screen.drawn(&line[end..]))
+    };
+    text.split_inclusive('\n').map(line).collect()
 }

@@ -41,7 +41,7 @@ record! {
         /// The capacity of the block cache plus the memtables.
         memory_bytes: u64,
         memory_share: Option<f64>,
-        /// Lookups that searched a table in vain that had no filter.
+        /// Searches of a table without a filter that did not have the key.
         unfiltered: u64,
         untrusted: u64,
     }

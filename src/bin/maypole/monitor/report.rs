@@ -136,7 +136,8 @@ fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
         size(figures.memory_bytes)
     );
     let saved = format!(
-        "{}, at {read_cost_micros} µs each at most {:.3} s",
+        "{}, at most: a block in the cache is not read. At {read_cost_micros} µs each (--read-cost) \
+         {:.3} s",
         count(figures.reads_saved),
         figures.seconds_saved
     );
@@ -146,14 +147,14 @@ fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
         format!("reads saved     {saved}"),
         format!("share of memory {memory}"),
         format!(
-            "no filter       {} searches in vain of tables without one",
+            "no filter       {} useless searches of tables without one",
             count(figures.unfiltered)
         ),
     ]
 }
 
 /// The tree level by level. `counted`: with what lookups counted.
-fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
+pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
     let number = |number: u64| Cell::from(count(number));
     let rate = |rate: Option<f64>| Cell::from(rate.map_or("-".to_string(), percent));
     let row = |name: String, level: &LevelStats| {

@@ -1,4 +1,5 @@
-//! `stats --watch`: the figures and their rates, again and again.
+//! `stats --watch`: the figures and their rates, and the levels, again and again. It shows counts and no
+//! time saved: nobody measures what the reads that were saved would have taken.
 //!
 //! ```text
 //! on a terminal   one screen, drawn over the last one
@@ -23,18 +24,13 @@ use crate::show::sheet::{Screen, is_dumb};
 use crate::show::text::{count, percent};
 
 /// Goes on until standard output is closed, or what it reads is gone.
-pub fn watch(
-    source: &Source,
-    every: Duration,
-    read_cost_micros: f64,
-    out: &mut dyn Write,
-) -> Result {
+pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let mut last = None;
     loop {
         let look = Look { stats: source.read_published()?, at: SystemTime::now() };
         let mut block = Vec::new();
-        draw(source, &look, last.as_ref(), read_cost_micros, &screen, &mut block)?;
+        draw(source, &look, last.as_ref(), &screen, &mut block)?;
         match screen.is_terminal && !is_dumb() {
             true => redraw(&block, last.is_none(), out)?,
             false => {
@@ -73,18 +69,16 @@ fn draw(
     source: &Source,
     look: &Look,
     last: Option<&Look>,
-    read_cost_micros: f64,
     screen: &Screen,
     out: &mut dyn Write,
 ) -> Result {
     let stats = &look.stats;
-    let whole = Figures::new(stats, read_cost_micros);
+    let whole = Figures::new(stats, 0.0);
     let since = last.and_then(|last| look.since(last));
     writeln!(out, "{}", screen.bold(&screen.wrap(&source.name)))?;
     writeln!(out, "{}", screen.wrap(&source.origin(stats)))?;
-    let recent = since.map(|(counted, time)| {
-        (Figures::of(stats, &counted, read_cost_micros), time.as_secs_f64().max(1e-3))
-    });
+    let recent = since
+        .map(|(counted, time)| (Figures::of(stats, &counted, 0.0), time.as_secs_f64().max(1e-3)));
     let header = match &recent {
         Some((_, seconds)) => format!("last {}", span(Duration::from_secs_f64(*seconds))),
         None if last.is_some() => "opened anew".to_string(),
@@ -107,12 +101,11 @@ fn draw(
         number("useful", |figures| figures.useful),
         number("full positives", |figures| figures.full_positive),
         number("false positives", |figures| figures.false_positive),
-        number("no filter, in vain", |figures| figures.unfiltered),
+        number("useless searches, no filter", |figures| figures.unfiltered),
         share("hit rate", |figures| figures.hit_rate),
         share("observed rate", |figures| figures.observed_fpr),
         share("predicted rate", |figures| figures.predicted_fpr),
-        number("reads saved", |figures| figures.reads_saved),
-        saved(recent.as_ref(), &whole),
+        number("reads saved, at most", |figures| figures.reads_saved),
         vec![
             "filters of memory".to_string(),
             String::new(),
@@ -122,16 +115,8 @@ fn draw(
     let dead = report::dead_data(stats).into_iter();
     rows.extend(dead.map(|(name, figure)| vec![name.to_string(), String::new(), figure]));
     writeln!(out, "{}", screen.drawn(&table(&["", &header, "since the opening"], rows)))?;
+    writeln!(out, "{}", report::tree(&stats.levels, true).to_text(screen))?;
     report::warn(stats, screen, out)
-}
-
-fn saved(recent: Option<&(Figures, f64)>, whole: &Figures) -> Vec<String> {
-    let rate = recent.map(|(figures, seconds)| figures.seconds_saved / seconds);
-    vec![
-        "time saved, at most".to_string(),
-        rate.map_or("-".to_string(), |rate| format!("{rate:.3} s/s")),
-        format!("{:.3} s", whole.seconds_saved),
-    ]
 }
 
 /// Draws over the screen before, line by line: a cleared screen would flicker.

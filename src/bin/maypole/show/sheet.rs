@@ -4,6 +4,7 @@
 //! as wide as it gets       everything, in full
 //! too wide?                columns in which all rows agree become one line above the table
 //! still?                   numbers are shortened: 1,977,211 becomes 1.98M
+//! still?                   rows become columns, and columns rows
 //! still?                   records: each row a heading, each column a line
 //! ```
 //!
@@ -23,15 +24,6 @@ pub struct Screen {
     pub has_color: bool,
     /// Whether the locale has only ASCII characters, so that rules and bars are drawn with those.
     pub is_ascii: bool,
-}
-
-/// The colour of a text, where there is colour.
-#[derive(Debug, Clone, Copy)]
-pub enum Paint {
-    None,
-    Red,
-    Green,
-    Yellow,
 }
 
 impl Screen {
@@ -83,16 +75,6 @@ impl Screen {
 
     pub fn dim(&self, text: &str) -> String {
         if self.has_color { format!("\x1b[2m{text}\x1b[0m") } else { text.to_string() }
-    }
-
-    pub fn paint(&self, paint: Paint, text: &str) -> String {
-        let code = match paint {
-            Paint::Red => 31,
-            Paint::Green => 32,
-            Paint::Yellow => 33,
-            Paint::None => return text.to_string(),
-        };
-        if self.has_color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 
     /// A text with its lines broken between words. The lines after the first are set in.
@@ -201,7 +183,12 @@ impl Sheet {
             true => String::new(),
             false => screen.wrap(&format!("all rows: {}", said.join(", "))) + "\n",
         };
-        let tables = [self.table(&different, long), self.table(&different, short)];
+        let tables = [
+            self.table(&different, long),
+            self.table(&different, short),
+            self.turned(&different, long),
+            self.turned(&different, short),
+        ];
         match tables.into_iter().find(fits) {
             Some(table) => said + &self.painted(&table, screen),
             None => said + &self.records(&different, screen),
@@ -222,6 +209,18 @@ impl Sheet {
             .collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
+    }
+
+    /// The same with the rows as columns. Their names are divided into lines between words.
+    fn turned(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
+        let names = self.rows.iter().map(|row| row[0].long.replace(' ', "\n"));
+        let header: Vec<String> = std::iter::once(self.name(0)).chain(names).collect();
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        let figures = columns.iter().filter(|&&column| column > 0).map(|&column| {
+            let cells = self.rows.iter().map(|row| text(&row[column]));
+            std::iter::once(self.name(column)).chain(cells).collect()
+        });
+        table(&header, figures)
     }
 
     /// Whether all rows say the same. Names of rows always differ.
@@ -351,6 +350,24 @@ mod tests {
         assert!(at(28).contains("1.23M"), "{}", at(28));
         let records = at(22);
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
+    }
+
+    /// A comparison at 80 columns was a figure a line, longer than the screen.
+    #[test]
+    fn rows_become_columns_before_they_become_records() {
+        let columns = vec!["policy", "one figure", "another\none", "\nfourth", "fifth figure"];
+        let row = |name: &str, figure: u64| {
+            let cells = (1..5).map(|n| Cell::from(format!("{}", n * figure)));
+            std::iter::once(Cell::from(name.to_string())).chain(cells).collect()
+        };
+        let sheet = Sheet { columns, rows: vec![row("budget(7/key, burr)", 12), row("none", 7)] };
+        let text = sheet.to_text(&Screen { width: Some(40), ..Screen::default() });
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines: Vec<String> = text.lines().map(words).collect();
+        for line in ["burr)", "one figure 12 7", "another fourth 36 21", "fifth figure 48 28"] {
+            assert!(lines.iter().any(|found| found.ends_with(line)), "{line}: {text}");
+        }
     }
 
     /// `LANG=C` and `LC_ALL=C` got the characters of Unicode.

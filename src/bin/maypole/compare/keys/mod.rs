@@ -106,6 +106,8 @@ pub struct KeySet {
 pub struct Queries {
     pub present: Vec<usize>,
     pub absent: Vec<usize>,
+    /// Of the queries of a file, the part that is of absent keys.
+    pub share_absent: Option<f64>,
     /// How they were drawn.
     pub about: String,
 }
@@ -275,6 +277,7 @@ impl KeySet {
                 counted(queries.len() as u64, "lookup")
             )));
         }
+        self.queries.share_absent = Some(absent as f64 / queries.len() as f64);
         self.queries.about = format!(
             "{} of {}, in its order: {} of absent keys, {} outside the range of those loaded",
             counted(queries.len() as u64, "lookup"),
@@ -293,6 +296,7 @@ impl KeySet {
             return Queries {
                 present: (0..present.min(absent)).collect(),
                 absent: (0..absent).collect(),
+                share_absent: None,
                 about: "uniform: every absent key once, and as many present ones".into(),
             };
         };
@@ -302,7 +306,7 @@ impl KeySet {
             (0..most).map(|_| zipf.draw(&mut random)).collect()
         };
         let about = format!("Zipf's law with exponent {exponent}, of absent and of present keys");
-        Queries { present: draw(present), absent: draw(absent), about }
+        Queries { present: draw(present), absent: draw(absent), share_absent: None, about }
     }
 }
 

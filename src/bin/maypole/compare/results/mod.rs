@@ -9,7 +9,7 @@
 mod page;
 pub mod report;
 pub mod save;
-mod verdict;
+pub mod verdict;
 
 use maypole::wilson_interval_95;
 use serde_json::{Value, json};
@@ -35,6 +35,10 @@ pub struct About {
     pub origin: Origin,
     pub keys: u64,
     pub data_bytes: u64,
+    /// What a read of a block costs, for the verdict.
+    pub read_cost: verdict::ReadCost,
+    /// The part of absent keys among the queries, where these were given.
+    pub share_absent: Option<f64>,
     /// Which keys are looked up how often.
     pub workload: String,
     /// Nanoseconds that reading the clock took.
@@ -102,9 +106,30 @@ impl PolicyRow {
         wilson_interval_95(false_positive, false_positive + self.useful)
     }
 
+    /// Whether the run was to read from the device and read nothing at all: the block cache holds
+    /// everything.
+    pub fn reads_are_unseen(&self) -> bool {
+        self.cold.is_some() && self.file_reads_per_present_get == 0.0
+    }
+
     /// Tables an absent lookup was spared.
     pub fn spared_per_get(&self) -> f64 {
         self.useful as f64 / self.absent_gets as f64
+    }
+}
+
+#[cfg(test)]
+impl Results {
+    /// Of a tree of three levels of so many keys each, whose filters are as these: name, bytes, rate.
+    pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
+        let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
+        let all: Vec<_> =
+            filters.iter().map(|&(name, bytes, rate)| (name, bytes, levels(rate))).collect();
+        let policies: Vec<verdict::tests::Policy> = all
+            .iter()
+            .map(|(name, bytes, levels)| (*name, *bytes, &levels[..], 1.0 + 2.0 * levels[0].2))
+            .collect();
+        verdict::tests::results(&policies, about)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{PolicyRow, Times, verdict};
+use super::{PolicyRow, Results, Times, verdict};
 use crate::failure::Result;
 use crate::output;
 use crate::show::record;
@@ -34,8 +34,9 @@ fn filters(rows: &[PolicyRow]) -> Sheet {
     let rate = |rate: Option<f64>| Cell::from(rate.map_or("-".into(), percent));
     let number = |number: u64| Cell::new(count(number), short_count(number));
     let row = |row: &PolicyRow| {
-        let interval = row.interval_95().map_or("-".into(), |(low, high)| {
-            format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
+        let interval = row.interval_95().map_or("-".to_string().into(), |(low, high)| {
+            let [low, high] = [low, high].map(|rate| percent(rate).replace(" %", ""));
+            Cell::new(format!("{low} to {high} %"), format!("{low}–{high}%"))
         });
         vec![
             row.policy.clone().into(),
@@ -46,7 +47,7 @@ fn filters(rows: &[PolicyRow]) -> Sheet {
             row.build_ns_per_key.map_or("-".into(), |nanos| format!("{nanos:.1}")).into(),
             rate(row.predicted_fpr),
             rate(row.observed_fpr),
-            interval.into(),
+            interval,
             number(row.useful),
             number(row.full_positive),
             number(row.full_true_positive),
@@ -99,8 +100,12 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
             cells.push(bar(row.blocks_per_absent_get / most, BAR).into());
         }
         cells.push(per_get(row.blocks_per_present_get));
-        cells.push(per_get(row.file_reads_per_absent_get));
-        cells.push(per_get(row.file_reads_per_present_get));
+        for reads in [row.file_reads_per_absent_get, row.file_reads_per_present_get] {
+            cells.push(match row.reads_are_unseen() {
+                true => "not seen".to_string().into(),
+                false => per_get(reads),
+            });
+        }
         for Times { mean, p50, p99 } in [row.get_absent_ns, row.get_present_ns] {
             cells.extend([mean, p50, p99].map(|nanos| {
                 let nanos = nanos.round() as u64;
@@ -108,7 +113,12 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
             }));
         }
         if let Some(cold) = row.cold {
-            cells.push(if cold { "cold" } else { "not cold" }.to_string().into());
+            let said = match cold {
+                true => "cold",
+                false if row.reads_are_unseen() => "not seen",
+                false => "not cold",
+            };
+            cells.push(said.to_string().into());
         }
         cells
     };
@@ -116,14 +126,9 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
 }
 
 /// The verdict, a line for each of its sentences.
-pub fn verdict(
-    rows: &[PolicyRow],
-    data_bytes: u64,
-    screen: &Screen,
-    out: &mut dyn Write,
-) -> Result {
+pub fn verdict(results: &Results, screen: &Screen, out: &mut dyn Write) -> Result {
     writeln!(out, "\n{}", screen.bold("Verdict"))?;
-    for line in verdict::lines(rows, data_bytes) {
+    for line in verdict::lines(results) {
         writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
     }
     Ok(())

@@ -1,83 +1,450 @@
-//! What the figures mean, in words.
+//! What the figures mean, in words: which policy to take, and when another one.
+//!
+//! ```text
+//! reads      data blocks a lookup reads when none is cached, with their 95 % interval
+//! enough     a policy saves enough if it saves 98 % of what the best one saves
+//! take       the smallest that saves enough; of those of its size the one with the fewest reads
+//! unless     RocksDB uses the filters; memory is short; a few microseconds are worth more memory
+//! ```
+//!
+//! The sentences are a pure function of the results. Tables of few keys have rates of their own, by
+//! chance and by rounding, and are as often queried as large ones. They are left out of the reads and
+//! named, so that what is said holds for a larger tree too.
 
-use super::PolicyRow;
-use crate::show::text::size;
+#[cfg(test)]
+pub mod tests;
 
-/// What a read costs when the operating system has the page, and when a flash device has it.
-const READ_COSTS_MICROS: [f64; 2] = [2.0, 80.0];
+use maypole::wilson_interval_95;
 
-/// What saves less than so much more saves as much.
-const LEAST_MICROS: f64 = 0.5;
+use super::{PolicyRow, Results};
+use crate::show::text::{count, counted, percent, size};
 
-/// Where there are more policies, those that nobody would choose are left out.
-const MOST: usize = 8;
-
-/// Whether another policy takes less memory and reads fewer blocks.
-fn is_beaten(row: &PolicyRow, rows: &[PolicyRow]) -> bool {
-    rows.iter().any(|other| {
-        other.filter_bytes < row.filter_bytes
-            && other.blocks_per_absent_get < row.blocks_per_absent_get
-    })
+/// What a data block's read costs, and how that is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub enum ReadCost {
+    /// Microseconds: the mean of this run, with `--cold`.
+    Measured(f64),
+    /// Microseconds, given by the user.
+    Given(f64),
+    /// Neither given nor measured.
+    #[default]
+    Usual,
+    /// `--cold` was to measure it, and nothing came from the device.
+    NotReached,
 }
 
-/// A sentence of what absent lookups meet without filters, and one for each policy with filters: what
-/// it saves and what that takes, from the smallest to the largest.
-pub fn lines(rows: &[PolicyRow], data_bytes: u64) -> Vec<String> {
-    let met = rows.iter().map(|row| row.spared_per_get() + row.blocks_per_absent_get);
-    let met = met.fold(0.0, f64::max);
-    let at = |reads: f64| {
-        let [cached, flash] = READ_COSTS_MICROS;
-        format!(
-            "{:.1} µs at {cached} µs a read, {:.0} µs at {flash} µs",
-            reads * cached,
-            reads * flash
-        )
-    };
-    let mut lines = vec![format!(
-        "Without filters an absent lookup reads {met:.2} data blocks when none is cached: {}.",
-        at(met)
-    )];
-    let mut by_size: Vec<&PolicyRow> = rows.iter().filter(|row| row.filter_bytes > 0).collect();
-    by_size.sort_by_key(|row| row.filter_bytes);
-    let tells = |more_reads: f64| more_reads * READ_COSTS_MICROS[1] >= LEAST_MICROS;
-    if by_size.len() > MOST {
-        let all = by_size.len();
-        by_size.retain(|row| !is_beaten(row, rows));
-        lines.push(format!(
-            "Of {all} policies with filters {} are beaten by one that takes less memory and reads fewer \
-             blocks. Of the others, from the smallest, those that save more than the one before:",
-            all - by_size.len()
-        ));
-        let mut best = f64::NEG_INFINITY;
-        by_size.retain(|row| {
-            let is_better = tells(row.spared_per_get() - best);
-            if is_better {
-                best = row.spared_per_get();
-            }
-            is_better
-        });
-    }
-    let mut smaller: Option<&PolicyRow> = None;
-    for row in by_size {
-        let mut line = format!(
-            "{} saves {:.3} of them: {}. Its filters take {} of memory, {:.1} % of the data.",
-            row.policy,
-            row.spared_per_get(),
-            at(row.spared_per_get()),
-            size(row.filter_bytes),
-            row.filter_bytes as f64 * 100.0 / data_bytes as f64,
-        );
-        if let Some(smaller) = smaller {
-            let more_bytes = row.filter_bytes - smaller.filter_bytes;
-            let more_reads = row.spared_per_get() - smaller.spared_per_get();
-            let against = format!("{} more than {}", size(more_bytes), smaller.policy);
-            line += &match tells(more_reads) {
-                true => format!(" {against}, for {}.", at(more_reads)),
-                false => format!(" {against}, which saves as much."),
-            };
+/// Microseconds of a read from a flash device.
+const USUAL_MICROS: f64 = 80.0;
+
+impl ReadCost {
+    /// From lookups of present keys: each reads at least its own block.
+    pub fn measured(rows: &[PolicyRow]) -> ReadCost {
+        let cold = || rows.iter().filter(|row| row.cold == Some(true));
+        let nanos: f64 = cold().map(|row| row.get_present_ns.mean).sum();
+        let reads: f64 = cold().map(|row| row.file_reads_per_present_get).sum();
+        match reads > 0.0 {
+            true => ReadCost::Measured(nanos / reads / 1e3),
+            false => ReadCost::NotReached,
         }
-        lines.push(line);
-        smaller = Some(row);
     }
+
+    fn micros(self) -> f64 {
+        match self {
+            ReadCost::Measured(micros) | ReadCost::Given(micros) => micros,
+            ReadCost::Usual | ReadCost::NotReached => USUAL_MICROS,
+        }
+    }
+
+    fn name(self) -> String {
+        let cost = micros(self.micros());
+        match self {
+            ReadCost::Measured(_) => format!("{cost} a read, measured with --cold"),
+            ReadCost::Given(_) => format!("{cost} a read, which --read-cost gives"),
+            ReadCost::Usual => format!("{cost} a read, usual for flash (--read-cost gives yours)"),
+            ReadCost::NotReached => {
+                format!("{cost} a read, usual for flash: --cold did not reach the device")
+            }
+        }
+    }
+}
+
+/// A table has few keys below this number: a filter's rate then differs by over a tenth from that of a
+/// large one.
+const FEW_KEYS: u64 = 2000;
+/// Fewer absent queries of a level say little.
+const FEW_QUERIES: u64 = 1000;
+/// The part of the best saving that is enough.
+const ENOUGH: f64 = 0.98;
+/// Sizes that differ by less are the same.
+const SAME_SIZE: f64 = 0.01;
+/// What takes less memory by this part helps where memory is short.
+const MUCH_LESS: f64 = 0.1;
+/// The part of the best saving below which a smaller policy is no advice.
+const HALF: f64 = 0.5;
+/// Fewer microseconds a lookup are not worth any memory.
+const LEAST_MICROS: f64 = 0.5;
+/// Other policies that get a sentence.
+const MOST_OTHERS: usize = 6;
+
+/// What a lookup reads with one policy.
+struct Reads<'a> {
+    policy: &'a str,
+    bytes: u64,
+    reads: f64,
+    /// Of 95 % confidence.
+    low: f64,
+    high: f64,
+}
+
+impl Reads<'_> {
+    /// The intervals overlap.
+    fn is_tied_with(&self, other: &Reads) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    fn is_as_large_as(&self, other: &Reads) -> bool {
+        self.bytes.abs_diff(other.bytes) as f64 <= SAME_SIZE * self.bytes.max(other.bytes) as f64
+    }
+
+    fn is_known_to_rocksdb(&self) -> bool {
+        !self.policy.contains("burr") && !self.policy.contains("fuse")
+    }
+}
+
+/// The verdict, a sentence or a few on each line.
+pub fn lines(results: &Results) -> Vec<String> {
+    let verdict = Verdict::new(results);
+    let Some(chosen) = verdict.choose(|_| true).filter(|_| verdict.saves_something()) else {
+        let mut lines = vec![verdict.nothing_saved()];
+        lines.extend(verdict.scope());
+        return lines;
+    };
+    let mut lines = vec![verdict.advice(chosen), verdict.worth(chosen)];
+    lines.extend(verdict.others(chosen));
+    lines.extend(verdict.tiny_tables(chosen));
+    lines.extend(verdict.scope());
     lines
+}
+
+struct Verdict<'a> {
+    results: &'a Results,
+    /// Levels whose tables are tiny.
+    tiny: Vec<u64>,
+    /// With filters, from the smallest.
+    all: Vec<Reads<'a>>,
+    /// What a lookup reads without filters.
+    without: f64,
+}
+
+impl<'a> Verdict<'a> {
+    fn new(results: &'a Results) -> Verdict<'a> {
+        let mut verdict =
+            Verdict { results, tiny: tiny_levels(results), all: vec![], without: 0.0 };
+        let rows = &results.policies;
+        let mut all: Vec<Reads> =
+            rows.iter().filter(|row| row.filter_bytes > 0).map(|row| verdict.reads(row)).collect();
+        // Stable: where two are of one size, the first that was named stays first.
+        all.sort_by_key(|reads| reads.bytes);
+        verdict.all = all;
+        let share = verdict.share_absent();
+        let absent = rows.iter().map(|row| verdict.absent_reads(row) + verdict.spared(row));
+        let present = rows.iter().map(|row| row.blocks_per_present_get);
+        verdict.without =
+            share * absent.fold(0.0, f64::max) + (1.0 - share) * present.fold(0.0, f64::max);
+        verdict
+    }
+
+    /// Of the lookups that the verdict is about. Without a file of queries these are the absent ones.
+    fn share_absent(&self) -> f64 {
+        self.results.about.share_absent.unwrap_or(1.0)
+    }
+
+    fn micros(&self, reads: f64) -> f64 {
+        reads * self.results.about.read_cost.micros()
+    }
+
+    /// Of one policy's tree, what absent lookups counted in levels that are tiny, or in the others:
+    /// queries, and those of them that were false positives.
+    fn asked(&self, row: &PolicyRow, tiny: bool) -> (f64, f64) {
+        let levels = self.results.levels.iter().filter(|level| level.policy == row.policy);
+        let levels = levels.filter(|level| self.tiny.contains(&level.level) == tiny);
+        levels.fold((0.0, 0.0), |(asked, wrong), level| {
+            let here = level.filters_asked as f64;
+            (asked + here, wrong + here * level.observed_fpr.unwrap_or(0.0))
+        })
+    }
+
+    /// Tables that an absent lookup was spared, tiny ones left out.
+    fn spared(&self, row: &PolicyRow) -> f64 {
+        if self.tiny.is_empty() {
+            return row.spared_per_get();
+        }
+        let (asked, wrong) = self.asked(row, false);
+        (asked - wrong) / row.absent_gets as f64
+    }
+
+    /// Data blocks that an absent lookup read, those of tiny tables left out.
+    fn absent_reads(&self, row: &PolicyRow) -> f64 {
+        let gets = row.absent_gets as f64;
+        let of_level = |&level: &u64| {
+            let own = |found: &&super::LevelRow| found.policy == row.policy;
+            let levels = self.results.levels.iter().filter(|found| found.level == level);
+            match levels.clone().find(own) {
+                Some(own) if own.filter_bytes > 0 => {
+                    own.filters_asked as f64 * own.observed_fpr.unwrap_or(0.0)
+                }
+                // Without a filter it was read as often as a filter of another policy was queried.
+                _ => levels.map(|found| found.filters_asked).max().unwrap_or(0) as f64,
+            }
+        };
+        let of_tiny: f64 = self.tiny.iter().map(of_level).sum();
+        (row.blocks_per_absent_get - of_tiny / gets).max(0.0)
+    }
+
+    fn reads<'r>(&self, row: &'r PolicyRow) -> Reads<'r> {
+        let share = self.share_absent();
+        let between = |reads: f64, gets: u64| {
+            let read = (reads * gets as f64).round() as u64;
+            // Of so many tables that could have been read in vain.
+            let trials = read.max(gets * row.levels.saturating_sub(self.tiny.len() as u64).max(1));
+            let (low, high) = wilson_interval_95(read, trials).unwrap_or((0.0, 1.0));
+            let times = trials as f64 / gets.max(1) as f64;
+            (low * times, high * times)
+        };
+        let absent = self.absent_reads(row);
+        let absent_between = between(absent, row.absent_gets);
+        // The block of the key itself is read for certain.
+        let vain = (row.blocks_per_present_get - 1.0).max(0.0);
+        let (low, high) = between(vain, row.present_gets);
+        let certain = row.blocks_per_present_get - vain;
+        let mix = |absent: f64, present: f64| share * absent + (1.0 - share) * (certain + present);
+        Reads {
+            policy: &row.policy,
+            bytes: row.filter_bytes,
+            reads: mix(absent, vain),
+            low: mix(absent_between.0, low),
+            high: mix(absent_between.1, high),
+        }
+    }
+
+    fn saved(&self, of: &Reads) -> f64 {
+        self.without - of.reads
+    }
+
+    fn saves_something(&self) -> bool {
+        self.all.iter().any(|of| self.micros(self.saved(of)) >= LEAST_MICROS)
+    }
+
+    /// The smallest of those that save enough, and of those of its size the one with the fewest reads.
+    fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
+        let all = || self.all.iter().filter(|of| may(of));
+        let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
+        let is_enough =
+            |of: &Reads| self.saved(of) >= ENOUGH * self.saved(best) || of.is_tied_with(best);
+        let smallest = all().find(|of| is_enough(of))?;
+        let same = || all().filter(|of| of.is_as_large_as(smallest));
+        let fewest = same().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
+        same().find(|of| of.is_tied_with(fewest))
+    }
+
+    fn nothing_saved(&self) -> String {
+        if self.all.is_empty() {
+            return "There is nothing to choose: no policy with filters was measured.".to_string();
+        }
+        format!(
+            "Take none: no filter saves as much as {} a lookup at {}.",
+            micros(LEAST_MICROS),
+            self.results.about.read_cost.name()
+        )
+    }
+
+    /// Take X, unless Y.
+    fn advice(&self, chosen: &Reads) -> String {
+        let mut unless = Vec::new();
+        if !chosen.is_known_to_rocksdb()
+            && let Some(other) = self.choose(|of| of.is_known_to_rocksdb())
+        {
+            unless.push(format!("RocksDB is to use the filters (then {})", other.policy));
+        }
+        let best = self.all.iter().map(|of| self.saved(of)).fold(0.0, f64::max);
+        let is_much_smaller = |of: &&Reads| {
+            (of.bytes as f64) < (1.0 - MUCH_LESS) * chosen.bytes as f64
+                && self.saved(of) >= HALF * best
+        };
+        if let Some(smaller) = self.all.iter().rev().find(is_much_smaller) {
+            let less = 1.0 - smaller.bytes as f64 / chosen.bytes as f64;
+            unless.push(format!(
+                "memory is short (then {}, which takes {} less)",
+                smaller.policy,
+                percent(less)
+            ));
+        }
+        let gain = |of: &Reads| self.micros(chosen.reads - of.reads);
+        let is_better = |of: &&Reads| !of.is_tied_with(chosen) && gain(of) >= LEAST_MICROS;
+        // From the smallest.
+        if let Some(better) = self.all.iter().find(is_better) {
+            unless.push(format!(
+                "{} a lookup are worth {} of memory (then {})",
+                micros(gain(better)),
+                size(better.bytes.saturating_sub(chosen.bytes)),
+                better.policy
+            ));
+        }
+        let unless = match unless.split_last() {
+            None => String::new(),
+            Some((last, [])) => format!(", unless {last}"),
+            Some((last, first)) => format!(", unless {} or {last}", first.join(", ")),
+        };
+        format!("Take {}{unless}.", chosen.policy)
+    }
+
+    /// What it saves and what that takes.
+    fn worth(&self, chosen: &Reads) -> String {
+        let about = &self.results.about;
+        let lookup = match about.share_absent {
+            None => "absent lookup".to_string(),
+            Some(share) => format!("lookup of these queries ({} absent)", percent(share)),
+        };
+        let lookup = match self.tiny.is_empty() {
+            true => format!("A{} {lookup}", if lookup.starts_with('a') { "n" } else { "" }),
+            false => format!("Tables of few keys aside, each {lookup}"),
+        };
+        let saved = self.saved(chosen);
+        format!(
+            "{lookup} reads {:.2} data blocks without filters when none is cached. {} saves {saved:.2} of \
+             them: {} at {}. Its filters take {} of memory, {} of the data.",
+            self.without,
+            chosen.policy,
+            micros(self.micros(saved)),
+            about.read_cost.name(),
+            size(chosen.bytes),
+            percent(chosen.bytes as f64 / about.data_bytes.max(1) as f64)
+        )
+    }
+
+    /// A sentence for each other policy, held against the chosen one.
+    fn others(&self, chosen: &Reads) -> Vec<String> {
+        let others = || self.all.iter().filter(|of| of.policy != chosen.policy);
+        let is_beaten = |of: &Reads| {
+            self.all.iter().any(|other| {
+                other.bytes < of.bytes && other.reads < of.reads && !other.is_tied_with(of)
+            })
+        };
+        let mut shown: Vec<&Reads> = others().collect();
+        let mut lines = Vec::new();
+        if shown.len() > MOST_OTHERS {
+            shown.retain(|of| !is_beaten(of));
+            // The nearest in size tell most.
+            shown.sort_by_key(|of| of.bytes.abs_diff(chosen.bytes));
+            shown.truncate(MOST_OTHERS);
+            shown.sort_by_key(|of| of.bytes);
+            let beaten = others().filter(|of| is_beaten(of)).count();
+            lines.push(format!(
+                "Of {} more, {} take more memory than another and read more blocks; of the rest, the \
+                 nearest in size:",
+                counted(others().count() as u64, "policy"),
+                count(beaten as u64)
+            ));
+        }
+        lines.extend(shown.into_iter().map(|of| self.against(of, chosen)));
+        lines
+    }
+
+    fn against(&self, of: &Reads, chosen: &Reads) -> String {
+        let memory = match of.bytes as f64 - chosen.bytes as f64 {
+            _ if of.is_as_large_as(chosen) => "takes as much memory".to_string(),
+            more if more > 0.0 => format!("takes {} more", size(more as u64)),
+            less => format!("takes {} less", size(-less as u64)),
+        };
+        if of.is_tied_with(chosen) {
+            let name = if of.is_as_large_as(chosen) { "is a tie: it" } else { "" };
+            let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+            return format!(
+                "{} {name}{memory}, and its reads cannot be told from those of {} (95 % intervals overlap).",
+                of.policy, chosen.policy
+            );
+        }
+        let more = of.reads - chosen.reads;
+        let word = if more > 0.0 { "more" } else { "fewer" };
+        let time = if more > 0.0 { "more" } else { "less" };
+        format!(
+            "{} {memory} and reads {:.3} blocks {word} than {}: {} {time}.",
+            of.policy,
+            more.abs(),
+            chosen.policy,
+            micros(self.micros(more.abs()))
+        )
+    }
+
+    /// What was left out, and what it would have said.
+    fn tiny_tables(&self, chosen: &Reads) -> Vec<String> {
+        let of_level = |&level: &u64| {
+            let of_policy = |policy: &str| {
+                let mut levels = self.results.levels.iter();
+                levels.find(|found| found.level == level && found.policy == policy)
+            };
+            let own = of_policy(chosen.policy)?;
+            let tables = match own.files {
+                1 => format!("table of {}", counted(own.entries, "key")),
+                files => format!("{} of {}", counted(files, "table"), counted(own.entries, "key")),
+            };
+            let rates = self.all.iter().filter_map(|of| {
+                let rate = of_policy(of.policy)?.observed_fpr?;
+                Some(format!("{} with {}", percent(rate), of.policy))
+            });
+            let mut rates: Vec<String> = rates.take(MOST_OTHERS).collect();
+            if rates.is_empty() {
+                rates.push("not observed".to_string());
+            }
+            Some(format!(
+                "Left out of the reads of absent lookups: level {level}'s {tables}, whose rate is {}. So \
+                 small a filter has a rate of its own.",
+                rates.join(", ")
+            ))
+        };
+        self.tiny.iter().filter_map(of_level).collect()
+    }
+
+    /// How far it holds.
+    fn scope(&self) -> Vec<String> {
+        let keys = counted(self.results.about.keys, "key");
+        let gets = self.results.policies.iter().map(|row| row.absent_gets).max().unwrap_or(0);
+        let with_filters = || self.results.levels.iter().filter(|level| level.filter_bytes > 0);
+        let few = match self.tiny.is_empty() && with_filters().any(is_tiny) {
+            true if gets < FEW_QUERIES => {
+                format!(" by {}, which say little", counted(gets, "absent lookup"))
+            }
+            true => {
+                ", all in tables of few keys, whose filters have rates of their own".to_string()
+            }
+            false => String::new(),
+        };
+        vec![format!("Measured on {keys}{few}; maypole size --keys N computes other sizes.")]
+    }
+}
+
+fn is_tiny(level: &super::LevelRow) -> bool {
+    level.entries < FEW_KEYS * level.files.max(1) || level.filters_asked < FEW_QUERIES
+}
+
+/// The levels that are left out; none where nothing would be left.
+fn tiny_levels(results: &Results) -> Vec<u64> {
+    let with_filters = || results.levels.iter().filter(|level| level.filter_bytes > 0);
+    let mut tiny: Vec<u64> =
+        with_filters().filter(|level| is_tiny(level)).map(|level| level.level).collect();
+    tiny.sort_unstable();
+    tiny.dedup();
+    match with_filters().all(|level| tiny.contains(&level.level)) {
+        true => Vec::new(),
+        false => tiny,
+    }
+}
+
+/// Microseconds with two or three digits.
+fn micros(micros: f64) -> String {
+    match micros {
+        ..0.095 => format!("{micros:.3} µs"),
+        ..9.95 => format!("{micros:.1} µs"),
+        _ => format!("{micros:.0} µs"),
+    }
 }

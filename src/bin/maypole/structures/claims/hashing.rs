@@ -5,9 +5,10 @@ use std::hint::black_box;
 use maypole::filter::textbook::{formulas, mix};
 use maypole::hash64;
 
+use super::Unit::*;
 use super::digests::{Md5, Sha256, polynomial};
 use super::lab::{Array, Lab, Small};
-use super::{Claim, HERE, Verdict};
+use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::Result;
 use crate::structures::measure::{ROUNDS, timed};
 
@@ -51,13 +52,22 @@ pub fn two_hashes(lab: &Lab) -> Result<Vec<Claim>> {
     });
     Ok(vec![Claim {
         says: "Two hashes, combined, are as good as k.",
+        source: "Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006",
         verdict: Verdict::of_cases(&worse.map(|times| times < 1.1)),
         rule: "true if the rate is less than 1.1 times that of independent hashes, in one filter \
                of all keys at 1 % and in filters of 100 keys with 20 bits each; half true if in \
                one",
-        figures: vec![("times, all keys", worse[0]), ("times, 100 keys", worse[1])],
+        figures: vec![
+            ("rate in a filter of all keys", Times, worse[0]),
+            ("in filters of 100 keys", Times, worse[1]),
+        ],
         because: "It holds for large filters; in a small one two keys share start and step often \
                   enough to put a floor under a low rate.",
+        instead: format!(
+            "The rate is {:.2} times as high in a filter of all keys and {:.2} times in filters \
+                of 100 keys.",
+            worse[0], worse[1]
+        ),
         see: HERE,
     }])
 }
@@ -112,18 +122,25 @@ pub fn digests(lab: &Lab) -> Result<Vec<Claim>> {
     let own_rate = named_rate(lab, |key, i, bits| double(bits)(hash64(key), i));
     Ok(vec![Claim {
         says: "MD5 and SHA-256 are slow, and not worth it in a filter.",
+        source: TUTORIALS,
         verdict: Verdict::of_cases(&[slower[0] > 5.0, slower[1] > 5.0, rate > 0.85 * own_rate]),
         rule: "keys of 24 bytes, plain code; true if both take over 5 times what XXH3 takes and \
                SHA-256 gives no better rate, half true if some of that holds",
         figures: vec![
-            ("XXH3 ns", own),
-            ("MD5 times", slower[0]),
-            ("SHA-256 times", slower[1]),
-            ("rate with SHA-256", rate),
-            ("with XXH3", own_rate),
+            ("XXH3", Ns, own),
+            ("MD5 against it", Times, slower[0]),
+            ("SHA-256 against it", Times, slower[1]),
+            ("rate with SHA-256", Rate, rate),
+            ("with XXH3", Rate, own_rate),
         ],
         because: "What they add is that nobody can make collisions on purpose, which a filter \
                   needs only if an enemy chooses its keys, and a secret seed is cheaper.",
+        instead: format!(
+            "They take {:.1} and {:.1} times as long as XXH3, and SHA-256 gives {:.2} times its rate.",
+            slower[0],
+            slower[1],
+            rate / own_rate
+        ),
         see: HERE,
     }])
 }
@@ -143,13 +160,24 @@ pub fn polynomials(lab: &Lab) -> Result<Vec<Claim>> {
     });
     Ok(vec![Claim {
         says: "Hashes like Java's String.hashCode are bad for filters.",
+        source: TUTORIALS,
         verdict: Verdict::of_cases(&[stretched, many].map(|rate| rate > 1.25 * good)),
         rule: "keys that are numbered, made for 1 %; true if the rate is over 1.25 times that with \
                XXH3, for one hashCode stretched and for polynomials of several factors, half true \
                if for one",
-        figures: vec![("XXH3", good), ("one hashCode", stretched), ("several factors", many)],
-        because: "Similar keys get similar sums, which crowd some bits and leave others free, and \
-                  32 bits collide by themselves once there are many keys.",
+        figures: vec![
+            ("XXH3", Rate, good),
+            ("one hashCode", Rate, stretched),
+            ("several factors", Rate, many),
+        ],
+        because: "Similar keys get similar sums, so the rate depends on the keys: it may be lower or \
+                  higher than that of a good hash. 32 bits also collide once there are many keys.",
+        instead: format!(
+            "With numbered keys one hashCode gives {:.2} times the rate of XXH3, several factors \
+                {:.2} times; other keys may fare worse.",
+            stretched / good,
+            many / good
+        ),
         see: HERE,
     }])
 }
@@ -162,12 +190,21 @@ pub fn zero_step(lab: &Lab) -> Result<Vec<Claim>> {
     });
     Ok(vec![Claim {
         says: "A hash step of 0 modulo m must be excluded: all probes would fall on one bit.",
+        source: TUTORIALS,
         verdict: Verdict::of_cases(&worse.map(|times| times > 1.05)),
         rule: "true if allowing it makes the rate over 1.05 times as high in one filter of all \
                keys and in filters of 10 keys with 97 bits, half true if in one",
-        figures: vec![("times, all keys", worse[0]), ("times, 10 keys", worse[1])],
+        figures: vec![
+            ("rate in a filter of all keys", Times, worse[0]),
+            ("in filters of 10 keys", Times, worse[1]),
+        ],
         because: "It happens to one key in m: often in a tiny filter, hardly ever in one of a \
                   million bits; excluding it costs nothing, so do.",
+        instead: format!(
+            "Allowing it makes the rate {:.2} times as high in a filter of all keys and {:.2} \
+                times in filters of 10 keys.",
+            worse[0], worse[1]
+        ),
         see: HERE,
     }])
 }

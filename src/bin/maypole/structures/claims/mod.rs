@@ -75,14 +75,36 @@ impl Verdict {
 pub struct Claim {
     /// What is said.
     pub says: &'static str,
+    /// Who says it.
+    pub source: &'static str,
     pub verdict: Verdict,
     /// How the verdict follows from the figures.
     pub rule: &'static str,
-    figures: Vec<(&'static str, f64)>,
+    figures: Vec<(&'static str, Unit, f64)>,
     /// One sentence for whoever believed it, or did not.
     pub because: &'static str,
+    /// The claim as the figures have it: what a reader should say in place of a false one.
+    instead: String,
     /// The command that measures more of it.
     see: &'static str,
+}
+
+/// The source of what many say and nobody is quoted for.
+const TUTORIALS: &str = "many tutorials";
+
+/// What a figure is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Of two figures, the one divided by the other.
+    Times,
+    /// A false-positive rate, shown in percent.
+    Rate,
+    /// A part of something, shown in percent.
+    Share,
+    Bits,
+    Kib,
+    Ns,
+    Count,
 }
 
 /// The command for what this one measures by itself.
@@ -141,14 +163,16 @@ pub fn tally(claims: &[Claim]) -> [usize; 3] {
 pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     for claim in claims {
-        let Claim { says, verdict, rule, because, .. } = claim;
+        let Claim { says, source, verdict, rule, because, .. } = claim;
         let figures = claim.figures().map(|(name, figure)| format!("{name} {figure}"));
         let mut lines = vec![
             says.to_string(),
-            figures.collect::<Vec<_>>().join(", "),
+            format!("Said by: {source}"),
+            format!("Measured: {}", figures.collect::<Vec<_>>().join(", ")),
             format!("Rule: {rule}"),
-            because.to_string(),
         ];
+        lines.extend(claim.instead().map(|instead| format!("Instead: {instead}")));
+        lines.push(because.to_string());
         lines.extend(claim.more().map(|more| format!("More: {more}")));
         let verdict = verdict.to_string();
         for (n, line) in lines.iter().enumerate() {
@@ -172,12 +196,25 @@ pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> R
 }
 
 impl Claim {
-    /// Names, and figures with four significant digits: `9.612`.
+    /// Names, and figures of four significant digits with their units: `9.612 bits/key`.
     pub fn figures(&self) -> impl Iterator<Item = (&'static str, String)> {
-        self.figures.iter().map(|&(name, figure)| {
+        self.figures.iter().map(|&(name, unit, figure)| {
+            let (figure, unit) = match unit {
+                Unit::Times => (figure, " times"),
+                Unit::Rate | Unit::Share => (100.0 * figure, " %"),
+                Unit::Bits => (figure, " bits/key"),
+                Unit::Kib => (figure, " KiB"),
+                Unit::Ns => (figure, " ns"),
+                Unit::Count => (figure, ""),
+            };
             let digits = 3 - figure.abs().max(1e-9).log10().floor() as i32;
-            (name, format!("{figure:.*}", digits.clamp(0, 8) as usize))
+            (name, format!("{figure:.*}{unit}", digits.clamp(0, 8) as usize))
         })
+    }
+
+    /// The reading that would be true, of a claim that is not or only half.
+    pub fn instead(&self) -> Option<&str> {
+        (self.verdict != Verdict::True).then_some(&self.instead)
     }
 
     /// The command that measures more of it, where there is another one.
@@ -193,12 +230,14 @@ pub fn objects(claims: &[Claim]) -> Vec<String> {
 
 fn object(claim: &Claim) -> String {
     let figures: Vec<(&str, &dyn fmt::Display)> =
-        claim.figures.iter().map(|(name, figure)| (*name, figure as _)).collect();
+        claim.figures.iter().map(|(name, _, figure)| (*name, figure as _)).collect();
     json_object(&[
         ("claim", &json!(claim.says)),
+        ("source", &json!(claim.source)),
         ("verdict", &json!(claim.verdict.to_string())),
         ("figures", &json_object(&figures)),
         ("rule", &json!(claim.rule)),
+        ("instead", &json!(claim.instead())),
         ("because", &json!(claim.because)),
         ("see", &json!(claim.see)),
     ])

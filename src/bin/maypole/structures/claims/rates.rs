@@ -2,9 +2,11 @@
 
 use maypole::filter::textbook::{BloomFilter, Layout, formulas};
 
+use super::Unit::*;
 use super::lab::{Lab, ONE_PERCENT};
-use super::{Claim, HERE, Verdict};
+use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::Result;
+use crate::show::text::percent;
 use crate::structures::subjects::Filter;
 
 pub fn five_times_the_keys(lab: &Lab) -> Result<Vec<Claim>> {
@@ -30,15 +32,17 @@ pub fn five_times_the_keys(lab: &Lab) -> Result<Vec<Claim>> {
     let rate = lab.rate(&filter);
     Ok(vec![Claim {
         says: "A filter sized for 1 million keys at 1 % that holds 5 million is wrong for 18 %.",
+        source: TUTORIALS,
         verdict: Verdict::of(rate, 0.15..=0.21, 0.1..=0.3),
         rule: "true from 15 to 21 % at 5 times the planned keys, half true from 10 to 30 %",
         figures: vec![
-            ("rate at 2 times", twice),
-            ("rate at 5 times", rate),
-            ("times where 18 % is reached", reached),
+            ("rate at 2 times", Rate, twice),
+            ("rate at 5 times", Rate, rate),
+            ("keys where 18 % is reached", Times, reached),
         ],
         because: "Nearly every bit is set by then, and the filter answers maybe to most keys; 18 % \
                   comes soon after twice the keys.",
+        instead: format!("It is wrong for {}.", percent(rate)),
         see: "maypole structures",
     }])
 }
@@ -48,15 +52,21 @@ pub fn bits_that_halve(lab: &Lab) -> Result<Vec<Claim>> {
         .map(|bits| lab.rate(&lab.standard(bits, formulas::whole_hashes(bits))));
     Ok(vec![Claim {
         says: "0.7 bits more a key halve the rate.",
+        source: TUTORIALS,
         verdict: Verdict::of(after / before, 0.45..=0.55, 0.4..=0.6),
         rule: "standard Bloom filters of 9.6 and 10.3 bits; true if the rate becomes 0.45 to 0.55 \
                of what it was, half true from 0.4 to 0.6",
         figures: vec![
-            ("rate becomes", after / before),
-            ("and with 1.44 bits more", right / before),
+            ("rate with 0.7 bits more", Times, after / before),
+            ("with 1.44 bits more", Times, right / before),
         ],
         because: "Halving takes 1/ln 2 = 1.44 bits; 0.69 = ln 2 is the share of the bits a key \
                   that the hashes are.",
+        instead: format!(
+            "1.44 bits more a key make the rate {:.2} of what it was; 0.7 bits make it {:.2}.",
+            right / before,
+            after / before
+        ),
         see: HERE,
     }])
 }
@@ -67,12 +77,16 @@ pub fn bits_for_a_tenth(lab: &Lab) -> Result<Vec<Claim>> {
     let lines = lab.own("bloom(9.6)")?.0 / lab.own("bloom(14.4)")?.0;
     Ok(vec![Claim {
         says: "4.8 bits more a key make the rate a tenth.",
+        source: TUTORIALS,
         verdict: Verdict::of_cases(&[times, lines].map(|times| (9.0..=11.0).contains(&times))),
         rule: "9.6 and 14.4 bits; true if the rate falls 9 to 11 times in a standard Bloom filter \
                and in RocksDB's, half true if in one",
-        figures: vec![("standard falls", times), ("RocksDB's falls", lines)],
+        figures: vec![("standard falls by", Times, times), ("RocksDB's falls by", Times, lines)],
         because: "A filter whose probes stay within one cache line gains less from bits: some \
                   lines are fuller than others, and it takes 5.6 bits there.",
+        instead: format!(
+            "They divide the rate by {times:.1} in a standard filter and by {lines:.1} in RocksDB's."
+        ),
         see: HERE,
     }])
 }
@@ -82,13 +96,19 @@ pub fn bits_for_one_percent(lab: &Lab) -> Result<Vec<Claim>> {
     let (lines, _) = lab.own("bloom(9.6)")?;
     Ok(vec![Claim {
         says: "9.6 bits a key give a rate of 1 %.",
+        source: "the textbook's formula, m/n = log2(1/p) / ln 2",
         verdict: Verdict::of_cases(
             &[standard, lines].map(|rate| (0.0093..=0.0107).contains(&rate)),
         ),
         rule: "true from 0.93 to 1.07 % in a standard Bloom filter and in RocksDB's, half true in \
                one",
-        figures: vec![("standard", standard), ("RocksDB's", lines)],
+        figures: vec![("standard", Rate, standard), ("RocksDB's", Rate, lines)],
         because: "It is the textbook's figure; within one cache line 1 % takes 9.9 bits.",
+        instead: format!(
+            "They give {} in a standard filter and {} in RocksDB's.",
+            percent(standard),
+            percent(lines)
+        ),
         see: HERE,
     }])
 }
@@ -104,17 +124,23 @@ pub fn whole_hashes(lab: &Lab) -> Result<Vec<Claim>> {
     let harmless = penalty.map(|more| more < 0.04);
     Ok(vec![Claim {
         says: "Whether the number of hashes is rounded or truncated makes no difference.",
+        source: TUTORIALS,
         verdict: Verdict::of_cases(&harmless),
         rule: "true if truncating makes the rate less than 4 % worse at 2.87, 4, 9.6 and 14.4 bits \
                a key, half true if at some",
         figures: vec![
-            ("worse at 2.87 bits", penalty[0]),
-            ("at 4", penalty[1]),
-            ("at 9.6", penalty[2]),
-            ("at 14.4", penalty[3]),
+            ("worse at 2.87 bits", Share, penalty[0]),
+            ("at 4", Share, penalty[1]),
+            ("at 9.6", Share, penalty[2]),
+            ("at 14.4", Share, penalty[3]),
         ],
         because: "The curve is flat around its minimum, so at common sizes one hash less is even a \
                   little faster for nearly nothing; with one or two hashes it matters.",
+        instead: format!(
+            "Truncating makes the rate {} worse at 2.87 bits and {} worse at 14.4.",
+            percent(penalty[0]),
+            percent(penalty[3])
+        ),
         see: HERE,
     }])
 }
@@ -127,12 +153,18 @@ pub fn reads_saved(lab: &Lab) -> Result<Vec<Claim>> {
     let overfilled = 1.0 - lab.rate(&filter);
     Ok(vec![Claim {
         says: "Filters save over 90 % of the reads for absent keys.",
+        source: TUTORIALS,
         verdict: Verdict::of(saved, 0.9..=1.0, 0.5..=1.0),
         rule: "true if a filter made for 1 % answers no to 90 % of absent keys, half true from 50 \
                %",
-        figures: vec![("saved", saved), ("saved with 5 times the keys", overfilled)],
+        figures: vec![("saved", Share, saved), ("saved with 5 times the keys", Share, overfilled)],
         because: "One minus the rate is saved at each table that is asked, if the filters are in \
                   memory and sized for their keys; lookups that find their key save less.",
+        instead: format!(
+            "They save {}, and {} with five times the keys.",
+            percent(saved),
+            percent(overfilled)
+        ),
         see: "maypole compare",
     }])
 }
@@ -141,11 +173,13 @@ pub fn rocksdb_ten_bits(lab: &Lab) -> Result<Vec<Claim>> {
     let (rate, _) = lab.own("bloom(10)")?;
     Ok(vec![Claim {
         says: "RocksDB's documentation: 10 bits a key yield a rate of about 1 %.",
+        source: "RocksDB's wiki on its Bloom filter",
         verdict: Verdict::of(rate, 0.009..=0.011, 0.007..=0.013),
         rule: "RocksDB's format, bit for bit; true from 0.9 to 1.1 %, half true from 0.7 to 1.3 %",
-        figures: vec![("rate", rate)],
+        figures: vec![("rate", Rate, rate)],
         because: "A standard filter of 10 bits would have 0.82 %; the difference is the price of \
                   one cache line a query.",
+        instead: format!("10 bits yield {}.", percent(rate)),
         see: HERE,
     }])
 }

@@ -2,8 +2,9 @@
 
 use maypole::filter::textbook::QuotientFilter;
 
+use super::Unit::*;
 use super::lab::{Lab, ONE_PERCENT};
-use super::{Claim, HERE, Verdict};
+use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::{Failure, Result};
 use crate::structures::measure::{self, ROUNDS, timed};
 use crate::structures::subjects::{self, Filter};
@@ -18,21 +19,25 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     let [query, burr_query] = [ribbon, burr].map(|row| row.absent_ns / bloom.absent_ns);
     let slower = Claim {
         says: "A Ribbon filter is 3 to 4 times slower to build than a Bloom filter.",
+        source: "RocksDB's documentation of its Ribbon filter",
         verdict: Verdict::of(build, 2.7..=4.4, 2.0..=6.0),
         rule: "RocksDB's formats at 1 %; true from 2.7 to 4.4 times, half true from 2 to 6",
-        figures: vec![("times", build), ("burr", burr_build)],
+        figures: vec![("build time against bloom", Times, build), ("of burr", Times, burr_build)],
         because: "It solves an equation for each key where a Bloom filter sets a few bits of one \
                   line; how much that is depends on the implementation and the number of keys.",
+        instead: format!("It is {build:.1} times as slow here."),
         see: "cargo bench --bench filter -- build",
     };
     let equal = Claim {
         says: "A Ribbon filter is as fast to query as a Bloom filter.",
+        source: TUTORIALS,
         verdict: Verdict::of(query, 0.0..=1.15, 0.0..=1.5),
         rule: "absent keys, one warm filter, each query waiting for the last; true up to 1.15 \
                times the time, half true up to 1.5",
-        figures: vec![("times", query), ("burr", burr_query)],
+        figures: vec![("query time against bloom", Times, query), ("of burr", Times, burr_query)],
         because: "It reads several words for each bit of the fingerprint; only where the memory is \
                   slow do both mostly wait for it.",
+        instead: format!("A query takes {query:.2} times as long here."),
         see: "cargo bench --bench filter -- memory-one",
     };
     Ok(vec![slower, equal])
@@ -66,18 +71,23 @@ pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {
     let worse = lab.rate(&merged) / lab.rate(&rebuilt);
     Ok(vec![Claim {
         says: "Quotient filters can be merged, which helps compaction.",
+        source: "Bender et al., Don't Thrash, 2012",
         verdict: Verdict::of_cases(&[merge_ns < rebuild_ns, worse < 1.1]),
         rule: "two tables, a fifth of the keys in both; true if merging is faster than building \
                anew and its rate less than 10 % higher, half true if one of the two",
         figures: vec![
-            ("merge ns/key", merge_ns),
-            ("rebuild ns/key", rebuild_ns),
-            ("times the rate", worse),
-            ("entries a key", merged.len() as f64 / distinct.len() as f64),
+            ("merge of a key", Ns, merge_ns),
+            ("rebuild of a key", Ns, rebuild_ns),
+            ("rate against a new one", Times, worse),
+            ("entries for each key", Count, merged.len() as f64 / distinct.len() as f64),
         ],
         because: "A merge doubles the table and takes a bit from each remainder, and keeps what \
                   compaction drops; compaction has every key at hand anyway, and hashing one takes \
                   a few nanoseconds.",
+        instead: format!(
+            "A merge takes {merge_ns:.1} ns a key and a new filter {rebuild_ns:.1}; the merged \
+                one has {worse:.2} times the rate."
+        ),
         see: HERE,
     }])
 }

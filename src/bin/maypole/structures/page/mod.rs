@@ -125,13 +125,17 @@ fn judged(claims: &[Claim], about: &About) -> String {
         let more = claim.more().map_or(String::new(), |command| {
             format!("<p class=\"soft\">More of it: <code>{}</code></p>", escape(command))
         });
+        let instead = claim
+            .instead()
+            .map_or(String::new(), |instead| format!("<p><b>Instead:</b> {}</p>", escape(instead)));
         let _ = writeln!(
             html,
             "<article class=\"claim {class}\"><p class=\"judged\">{}</p><div><h3>{}</h3>\
-             <p class=\"measured\">{}</p><p>{}</p><p class=\"soft\">Threshold: {}.</p>{more}</div>\
-             </article>",
+             <p class=\"soft\">Said by {}.</p><p class=\"measured\">{}</p>{instead}<p>{}</p>\
+             <p class=\"soft\">Threshold: {}.</p>{more}</div></article>",
             claim.verdict,
             escape(claim.says),
+            escape(claim.source),
             figures.collect::<String>(),
             escape(claim.because),
             escape(claim.rule),

@@ -1,31 +1,50 @@
-//! The calculator of a page: plain script over the measured figures. Nothing of it is measured or
-//! assumed but what the reader fills in.
+//! The calculator of a page: plain script over figures. At the measured number of keys these are the
+//! measured ones. At another one they are computed, since a small table's filter has a rate of its
+//! own, and the measured ones stand next to them.
 
+use maypole::filter::FilterSpec;
 use serde_json::json;
 
-use super::super::Results;
+use super::super::{PolicyRow, Results};
+use crate::compare::lab;
+use crate::show::text::counted;
 
-/// Filled in with round numbers, to be changed.
-pub const FORM: &str = r#"<p class="soft">Your numbers, with the blocks read and the bits per key that were measured above.
-No data block is taken to be cached.</p>
-<form class="calculator" id="calculator">
-<label>keys <input name="keys" type="number" min="0" step="any" value="1000000000"></label>
-<label>lookups a second <input name="rate" type="number" min="0" step="any" value="5000"></label>
-<label>absent lookups, % <input name="absent" type="number" min="0" max="100" step="any" value="60"></label>
+/// Keys of the filter by which rates of large tables are computed: nothing about larger ones changes
+/// any more.
+const LARGE_KEYS: u64 = 200_000;
+
+/// Filled in with the measured number of keys, the share of the queries that were given, and round
+/// numbers, to be changed.
+pub fn form(results: &Results) -> String {
+    let keys = results.about.keys;
+    let measured = counted(keys, "key");
+    let percent = results.about.share_absent.map_or(60.0, |share| (share * 1000.0).round() / 10.0);
+    let start = format!(
+        "<p class=\"soft\">Your numbers, with the blocks read and the bits per key that were measured on \
+         {measured}. For less than half or more than twice as many keys both are computed, of filters \
+         in large tables; the measured blocks stand next to them. No data block is taken to be cached.\
+         </p>\n<form class=\"calculator\" id=\"calculator\">\n<label>keys <input name=\"keys\" \
+         type=\"number\" min=\"1\" step=\"any\" value=\"{keys}\"></label>\n"
+    );
+    start + &REST.replace("SHARE", &percent.to_string())
+}
+
+const REST: &str = r#"<label>lookups a second <input name="rate" type="number" min="0" step="any" value="5000"></label>
+<label>absent lookups, % <input name="absent" type="number" min="0" max="100" step="any" value="SHARE"></label>
 <label>cost of a million reads, $ <input name="read" type="number" min="0" step="any" value="0.02"></label>
 <label>memory, $ per GiB and month <input name="memory" type="number" min="0" step="any" value="3"></label>
 </form>
 <output id="cost" for="calculator"></output>
 <p class="soft">Monthly cost = resident bytes × price of memory + lookups a month × blocks read a lookup × cost of a read.<br>
 Resident bytes = keys × bits per key / 8. Blocks read a lookup = share absent × blocks of an absent one +
-share present × blocks of a present one. A month has 30 days.</p>
+share present × blocks of a present one, which are always the measured ones. A month has 30 days.</p>
 "#;
 
 const SCRIPT: &str = r#"
 (() => {
   const form = document.getElementById("calculator"), output = document.getElementById("cost");
   const money = (x) => {
-    const digits = x < 1000 ? 2 : 0;
+    const digits = x < 1 ? 4 : x < 1000 ? 2 : 0;
     return "$ " + x.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   };
   const cell = (row, text, name) => {
@@ -34,30 +53,40 @@ const SCRIPT: &str = r#"
     row.append(cell);
   };
   const compute = () => {
+    const wrong = [...form.elements].find((field) => !field.checkValidity());
+    if (wrong) {
+      const { min, max } = wrong, upTo = max ? ` to ${max}` : "";
+      output.textContent = `${wrong.parentElement.textContent.trim()}: a number from ${min}${upTo}`;
+      return;
+    }
     const say = (name) => Math.max(0, Number(form.elements[name].value) || 0);
     const share = Math.min(1, say("absent") / 100), lookups = say("rate") * 86400 * 30;
+    const times = say("keys") / MEASURED_KEYS, isMeasured = times >= 0.5 && times <= 2;
     const costs = POLICIES.map((policy) => {
-      const memory = say("keys") * policy.bits / 8 / 2 ** 30 * say("memory");
-      const blocks = share * policy.absent + (1 - share) * policy.present;
-      const reads = lookups * blocks * say("read") / 1e6;
-      return { name: policy.name, memory, reads, blocks, all: memory + reads };
+      const memory = say("keys") * (isMeasured ? policy.bits : policy.large_bits) / 8 / 2 ** 30 * say("memory");
+      const mix = (absent) => share * absent + (1 - share) * policy.present;
+      const measured = mix(policy.absent), computed = mix(policy.large_absent);
+      const reads = lookups * (isMeasured ? measured : computed) * say("read") / 1e6;
+      return { name: policy.name, memory, reads, measured, computed, all: memory + reads };
     }).sort((a, b) => a.all - b.all);
     const [best, next] = costs;
     const table = document.createElement("table"), head = table.createTHead().insertRow();
-    for (const name of ["policy", "blocks a lookup", "memory", "reads", "a month"]) cell(head, name, "th");
+    for (const name of ["policy", `blocks a lookup, measured on ${MEASURED_KEYS.toLocaleString("en")} keys`,
+      "computed for large tables", "memory", "reads", "a month"]) cell(head, name, "th");
     const body = table.createTBody();
     for (const cost of costs.slice(0, 12)) {
       const row = body.insertRow();
       if (cost === best) row.className = "best";
       cell(row, cost.name);
-      cell(row, cost.blocks.toFixed(4));
+      for (const x of [cost.measured, cost.computed]) cell(row, x.toFixed(4));
       for (const x of [cost.memory, cost.reads, cost.all]) cell(row, money(x));
     }
     const words = document.createElement("p"), less = next ? next.all - best.all : 0;
-    words.textContent = next
+    const by = isMeasured ? "By measured rates " : "By computed rates ";
+    words.textContent = by + (next
       ? `${best.name} is cheapest: ${money(best.all)} a month, ${money(less)} ` +
         `(${(100 * less / (next.all || 1)).toFixed(1)} %) less than ${next.name}.`
-      : `${best.name} costs ${money(best.all)} a month.`;
+      : `${best.name} costs ${money(best.all)} a month.`);
     const scroll = document.createElement("div");
     scroll.className = "scroll";
     scroll.append(table);
@@ -74,15 +103,38 @@ pub fn script(results: &Results) -> String {
         .policies
         .iter()
         .map(|row| {
+            let large = of_large_tables(row, results);
             json!({
                 "name": row.policy,
                 "bits": row.bits_per_key,
                 "absent": row.blocks_per_absent_get,
                 "present": row.blocks_per_present_get,
+                "large_bits": large.0,
+                "large_absent": large.1,
             })
         })
         .collect();
     // Inside a script only `</script` and `<!--` could end it: no `<` is left.
     let policies = json!(policies).to_string().replace('<', "\\u003c");
-    format!("const POLICIES = {policies};\n{SCRIPT}")
+    let keys = results.about.keys.max(1);
+    format!("const POLICIES = {policies}, MEASURED_KEYS = {keys};\n{SCRIPT}")
+}
+
+/// Bits a key, and blocks an absent lookup, where all tables are large and the filters are queried as
+/// often as here. A policy of one filter for all tables is computed by a large one. Of another policy
+/// each level's prediction counts.
+fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
+    let gets = row.absent_gets.max(1) as f64;
+    let uniform = row.policy.parse::<FilterSpec>().ok();
+    if let Some(block) = uniform.and_then(|spec| lab::build(spec, LARGE_KEYS, 1)) {
+        let asked = row.filters_asked as f64 / gets;
+        return (block.bits_per_key(), asked * block.predicted_fpr());
+    }
+    // Levels without filters are read as they were here.
+    let in_vain = (row.full_positive - row.full_true_positive) as f64 / gets;
+    let unfiltered = (row.blocks_per_absent_get - in_vain).max(0.0);
+    let levels = results.levels.iter().filter(|level| level.policy == row.policy);
+    let predicted =
+        levels.filter_map(|level| Some(level.predicted_fpr? * level.filters_asked as f64 / gets));
+    (row.bits_per_key, unfiltered + predicted.sum::<f64>())
 }

@@ -30,14 +30,18 @@ pub fn html(results: &Results) -> String {
         size(about.data_bytes),
         escape(&about.origin.date)
     );
-    for line in verdict::lines(policies, about.data_bytes) {
+    for line in verdict::lines(results) {
         let _ = writeln!(body, "<li>{}</li>", escape(&line));
     }
     body.push_str("</ul>\n");
     body.push_str(&glance(policies));
     body.push_str("</section>\n");
     section(&mut body, "Choose", "", &plots::choice(results, &colors));
-    let _ = write!(body, "<section><h2>What it costs you</h2>\n{}</section>\n", calculator::FORM);
+    let _ = write!(
+        body,
+        "<section><h2>What it costs you</h2>\n{}</section>\n",
+        calculator::form(results)
+    );
     section(&mut body, "Lookups", &escape(&about.workload), &plots::time(results, &colors));
     section(&mut body, "Filters by themselves", "", &plots::filters(results));
     let _ = write!(

@@ -1,7 +1,6 @@
-//! A trace as text: a line for each step, with what it took at its end.
+//! [`TableTrace`] as text: a line for each step, with what it took at its end.
 //!
 //! ```text
-//! level 4    file 000012 of 3, "apple" to "melon"                 50 ns
 //!   filter   bloom, 2.51 KiB                                     210 ns, in memory
 //!            line 3 of 40, bytes 192 to 256; wanted are ones
 //!            bit      17 230 301 377
@@ -9,16 +8,14 @@
 //!                          !
 //!            no: …
 //! ```
+//!
+//! The trace of a whole lookup is written on the same [`Page`], in `src/db/explain/text.rs`.
 
-use std::io::Write;
+use std::fmt::{self, Display, Formatter};
 
-use maypole::filter::{BumpedLayer, ProbedBit, QueryTrace};
-use maypole::table::{BlockTrace, FilterTrace, FilterVerdict, FoundTrace, StepCost, TableTrace};
-use maypole::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
-
-use crate::failure::Result;
-use crate::show::sheet::{Paint, Screen};
-use crate::show::text::{count, counted, escape, percent, size};
+use super::trace::{BlockTrace, FilterTrace, FilterVerdict, FoundTrace, StepCost, TableTrace};
+use crate::encoding::text::{count, counted, escape, percent, size};
+use crate::filter::{BumpedLayer, ProbedBit, QueryTrace};
 
 /// Where the text of a line begins.
 const LABEL: usize = 11;
@@ -31,89 +28,46 @@ const BITS: usize = 14;
 /// Bytes of a key that are shown.
 const KEY: usize = 24;
 
-/// The way of a lookup in a database.
-pub fn lookup(trace: &LookupTrace, screen: &Screen, out: &mut dyn Write) -> Result {
-    let mut page = Page { screen, out };
-    page.heading("key", &short(&trace.key))?;
-    page.plain("", &format!("hash {:#018x}, sees writes up to {}", trace.hash, trace.sequence))?;
-    page.gap()?;
-    match &trace.memtables[..] {
-        [] => page.plain("memtables", "empty")?,
-        all => all.iter().try_for_each(|memtable| page.memtable(memtable))?,
-    }
-    for level in &trace.levels {
-        page.level(level)?;
-    }
-    match trace.levels_spared {
-        0 => {}
-        1 => page.plain("below", "one more file or level, not searched")?,
-        below => page.plain("below", &format!("{below} more files and levels, not searched"))?,
-    }
-    page.gap()?;
-    page.outcome(trace)?;
-    page.costs(trace)
-}
-
-/// The way of a lookup in one table.
-pub fn table_lookup(
-    key: &[u8],
-    trace: &TableTrace,
-    screen: &Screen,
-    out: &mut dyn Write,
-) -> Result {
-    let mut page = Page { screen, out };
-    page.heading("key", &short(key))?;
-    page.plain("table", &escape(trace.path.as_os_str().as_encoded_bytes()))?;
-    page.table(trace)?;
-    page.gap()?;
-    let outcome = match &trace.found {
-        Some(found) => entry(found),
-        None if trace.was_skipped() => "nothing, and no data block was read".to_string(),
-        None => "nothing".to_string(),
-    };
-    page.heading("found", &outcome)?;
-    page.plain("took", &time(trace.nanos()))
-}
-
-struct Page<'a> {
-    screen: &'a Screen,
-    out: &'a mut dyn Write,
-}
-
-impl Page<'_> {
-    fn memtable(&mut self, memtable: &MemtableTrace) -> Result {
-        let MemtableTrace { entries, bytes, found, range_deletion, nanos, .. } = *memtable;
-        let found = match (found, range_deletion) {
-            (Some(kind), _) => format!("found, {}", kind_name(kind)),
-            (None, Some(_)) => "a range deletion covers the key".into(),
-            (None, None) => "not there".into(),
+/// The steps of the lookup, then what it found and took. `{:#}` adds the colours of a terminal, a
+/// width such as `{:80}` says how wide the screen is, in characters.
+impl Display for TableTrace {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut page = Page::new(f);
+        page.plain("table", &escape(self.path.as_os_str().as_encoded_bytes()))?;
+        page.table(self)?;
+        page.gap()?;
+        let outcome = match &self.found {
+            Some(found) => entry(found),
+            None if self.was_skipped() => "nothing, and no data block was read".to_string(),
+            None => "nothing".to_string(),
         };
-        let entries = counted(entries as u64, "entry");
-        let text = format!("{entries}, {}: {found}", size(bytes as u64));
-        self.line("memtable", &text, &time(nanos))
+        page.heading("found", &outcome)?;
+        page.plain("took", &time(self.nanos()))
+    }
+}
+
+/// The colour of a text, where there is colour.
+#[derive(Clone, Copy)]
+pub(crate) enum Paint {
+    Red,
+    Green,
+    Yellow,
+}
+
+/// Where a trace is written.
+pub(crate) struct Page<'a, 'b> {
+    out: &'a mut Formatter<'b>,
+    has_color: bool,
+    /// In characters. `None`: any.
+    width: Option<usize>,
+}
+
+impl<'a, 'b> Page<'a, 'b> {
+    pub(crate) fn new(out: &'a mut Formatter<'b>) -> Page<'a, 'b> {
+        Page { has_color: out.alternate(), width: out.width(), out }
     }
 
-    fn level(&mut self, level: &LevelTrace) -> Result {
-        let name = format!("level {}", level.level);
-        let took = time(level.range_check_nanos);
-        let Some(file) = &level.file else {
-            let (from, to) = (short(&level.smallest), short(&level.largest));
-            let text = match level.files {
-                1 => format!("1 file, {from} to {to}: not in its range"),
-                files => {
-                    format!("{} files, {from} to {to}: in no file's range", count(files as u64))
-                }
-            };
-            return self.line(&name, &text, &took);
-        };
-        let of = if level.files == 1 { String::new() } else { format!(" of {}", level.files) };
-        let (from, to) = (short(&file.smallest), short(&file.largest));
-        let text = format!("{:06}.sst{of}, {from} to {to}: in its range", file.number);
-        self.line(&name, &text, &took)?;
-        self.table(&file.table)
-    }
-
-    fn table(&mut self, table: &TableTrace) -> Result {
+    pub(crate) fn table(&mut self, table: &TableTrace) -> fmt::Result {
         if let Some(sequence) = table.range_deletion {
             self.plain("  deleted", &format!("by a range deletion, number {sequence}"))?;
         }
@@ -142,7 +96,7 @@ impl Page<'_> {
         }
     }
 
-    fn block(&mut self, block: &BlockTrace) -> Result {
+    fn block(&mut self, block: &BlockTrace) -> fmt::Result {
         let stored = count(block.stored_bytes);
         let mut text = format!("{stored} bytes at {}", count(block.offset));
         if block.bytes as u64 > block.stored_bytes {
@@ -152,7 +106,7 @@ impl Page<'_> {
         self.line("  search", "in the block", &time(block.search_nanos))
     }
 
-    fn filter(&mut self, filter: &FilterTrace) -> Result {
+    fn filter(&mut self, filter: &FilterTrace) -> fmt::Result {
         let family = filter.family.map_or("unusable", |family| family.name());
         let mut text = format!("{family}, {}", size(filter.bytes as u64));
         if let Some((part, parts)) = filter.partition {
@@ -182,11 +136,11 @@ impl Page<'_> {
             }
             _ => (Paint::Yellow, "maybe, since it cannot be trusted".into()),
         };
-        let text = self.screen.paint(paint, &text);
+        let text = self.paint(paint, &text);
         self.plain("", &text)
     }
 
-    fn query(&mut self, query: &QueryTrace) -> Result {
+    fn query(&mut self, query: &QueryTrace) -> fmt::Result {
         match query {
             QueryTrace::Line { line, lines, line_bytes, bits } => {
                 let at = u64::from(*line) * u64::from(*line_bytes);
@@ -224,7 +178,7 @@ impl Page<'_> {
         }
     }
 
-    fn bumped(&mut self, layers: &[BumpedLayer]) -> Result {
+    fn bumped(&mut self, layers: &[BumpedLayer]) -> fmt::Result {
         for (number, layer) in layers.iter().enumerate() {
             let BumpedLayer { start, bucket, class, threshold } = layer;
             let text = format!(
@@ -237,8 +191,8 @@ impl Page<'_> {
     }
 
     /// A column for each bit; what disagrees is marked, also without colour.
-    fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> Result {
-        let room = self.screen.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
+    fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
+        let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {
             let row = |text: &dyn Fn(&ProbedBit) -> String| -> String {
                 bits.iter().map(|bit| format!("{:>4}", text(bit))).collect()
@@ -250,7 +204,7 @@ impl Page<'_> {
                 .map(|bit| {
                     let paint = if bit.agrees() { Paint::Green } else { Paint::Red };
                     let digit = format!("{:>4}", u8::from(bit.found));
-                    self.screen.paint(paint, &digit)
+                    self.paint(paint, &digit)
                 })
                 .collect();
             self.plain("", &format!("{:<7}{found}", "found"))?;
@@ -265,59 +219,38 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn outcome(&mut self, trace: &LookupTrace) -> Result {
-        let text = match (trace.outcome, &trace.value) {
-            (_, Some(value)) => format!("a value of {}", counted(value.len() as u64, "byte")),
-            (LookupOutcome::Tombstone, _) => "nothing: the key was deleted".into(),
-            (LookupOutcome::RangeDeletion, _) => "nothing: a range with the key was deleted".into(),
-            _ => "nothing: the key is absent".into(),
-        };
-        self.heading("found", &text)
-    }
-
-    fn costs(&mut self, trace: &LookupTrace) -> Result {
-        let (cost, without) = (trace.cost(), trace.cost_without_filters());
-        let took = self.screen.drawn(&time(trace.nanos()));
-        self.plain("took", &format!("{took}; {}", searched(cost)))?;
-        self.plain("without", &format!("filters: {}", searched(without)))?;
-        let spared = without.tables - cost.tables;
-        let text = match spared {
-            0 => "filters spared nothing".to_string(),
-            tables => format!("filters spared {}", counted(tables, "table")),
-        };
-        let paint = if spared > 0 { Paint::Green } else { Paint::None };
-        let text = self.screen.paint(paint, &text);
-        self.plain("", &text)
-    }
-
-    fn heading(&mut self, label: &str, text: &str) -> Result {
-        let text = self.screen.bold(text);
+    pub(crate) fn heading(&mut self, label: &str, text: &str) -> fmt::Result {
+        let text = self.styled("1", text);
         self.plain(label, &text)
     }
 
-    fn plain(&mut self, label: &str, text: &str) -> Result {
-        writeln!(self.out, "{label:<LABEL$}{text}")?;
-        Ok(())
+    pub(crate) fn plain(&mut self, label: &str, text: &str) -> fmt::Result {
+        writeln!(self.out, "{label:<LABEL$}{text}")
     }
 
-    fn line(&mut self, label: &str, text: &str, took: &str) -> Result {
-        let took = self.screen.dim(&self.screen.drawn(took));
-        let room = self.screen.width.map_or(TEXT, |width| width.saturating_sub(LABEL + TOOK));
+    pub(crate) fn line(&mut self, label: &str, text: &str, took: &str) -> fmt::Result {
+        let took = self.styled("2", took);
+        let room = self.width.map_or(TEXT, |width| width.saturating_sub(LABEL + TOOK));
         let room = room.min(TEXT);
-        writeln!(self.out, "{label:<LABEL$}{text:<room$}  {took}")?;
-        Ok(())
+        writeln!(self.out, "{label:<LABEL$}{text:<room$}  {took}")
     }
 
-    fn gap(&mut self) -> Result {
-        writeln!(self.out)?;
-        Ok(())
+    pub(crate) fn gap(&mut self) -> fmt::Result {
+        writeln!(self.out)
     }
-}
 
-fn searched(cost: LookupCost) -> String {
-    let LookupCost { tables, blocks, block_bytes, .. } = cost;
-    let (tables, blocks) = (counted(tables, "table"), counted(blocks, "data block"));
-    format!("{tables} searched, {blocks}, {}", size(block_bytes))
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+        let code = match paint {
+            Paint::Red => "31",
+            Paint::Green => "32",
+            Paint::Yellow => "33",
+        };
+        self.styled(code, text)
+    }
+
+    fn styled(&self, code: &str, text: &str) -> String {
+        if self.has_color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
 }
 
 fn entry(found: &FoundTrace) -> String {
@@ -328,7 +261,7 @@ fn entry(found: &FoundTrace) -> String {
     }
 }
 
-fn kind_name(kind: u8) -> String {
+pub(crate) fn kind_name(kind: u8) -> String {
     match kind {
         0 => "a tombstone".into(),
         1 => "a value".into(),
@@ -343,7 +276,7 @@ fn extent(start: u64, end: u64) -> String {
 }
 
 /// A key, quoted, cut if it is long.
-fn short(key: &[u8]) -> String {
+pub(crate) fn short(key: &[u8]) -> String {
     match key.get(..KEY) {
         Some(start) if key.len() > KEY => {
             format!("\"{}\"… ({} bytes)", escape(start), count(key.len() as u64))
@@ -359,7 +292,7 @@ fn step(cost: &StepCost) -> String {
     }
 }
 
-fn time(nanos: u64) -> String {
+pub(crate) fn time(nanos: u64) -> String {
     match nanos {
         0..10_000 => format!("{} ns", count(nanos)),
         10_000..10_000_000 => format!("{:.1} µs", nanos as f64 / 1e3),
