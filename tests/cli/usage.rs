@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::maypole;
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 24] = [
     "compare",
     "advise",
     "size",
