@@ -1,7 +1,5 @@
-//! How reports show bytes and numbers: the texts of `explain` and of statistics.
-//!
-//! The command line compiles this file too (`src/bin/maypole/show/text.rs`), so that its tables and
-//! the reports of the library write a number alike.
+//! How reports show bytes and numbers: the texts of `explain`. The command line, which uses the public
+//! API only, has functions of its own that write the same (`src/bin/maypole/show/text.rs`).
 
 use std::fmt::Write;
 
