@@ -130,7 +130,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.seek_from(self.block.start_seek(user_key), user_key, trailer)
     }
 
-    /// As [`Self::seek_parts`]; `start` is the result of [`Block::search_start`] for the user key.
+    /// As [`Self::seek_parts`]; `start` is the result of
+    /// [`Block::search_start`](super::Block::search_start) for the user key.
     pub fn seek_from(
         &mut self,
         start: SeekStart,
