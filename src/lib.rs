@@ -89,6 +89,7 @@ pub use db::{
 pub use encoding::hash::hash64;
 #[cfg(not(target_family = "wasm"))]
 pub use encoding::key::SequenceNumber;
+pub use encoding::text;
 pub use error::{Error, Result};
 #[cfg(not(target_family = "wasm"))]
 pub use filter_policy::FilterPolicy;

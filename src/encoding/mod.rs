@@ -5,4 +5,4 @@ pub(crate) mod bytes;
 pub(crate) mod coding;
 pub(crate) mod hash;
 pub(crate) mod key;
-pub(crate) mod text;
+pub mod text;

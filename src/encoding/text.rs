@@ -1,5 +1,4 @@
-//! How reports show bytes and numbers: the texts of `explain`. The command line, which uses the public
-//! API only, has functions of its own that write the same (`src/bin/maypole/show/text.rs`).
+//! Texts of bytes and numbers, as `maypole explain` and the other commands print them.
 
 use std::fmt::Write;
 
@@ -77,4 +76,22 @@ pub fn percent(rate: f64) -> String {
         _ => 4,
     };
     format!("{percent:.decimals$} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([size(999), size(1_250_000), size(52 << 30)], ["999 B", "1.19 MiB", "52.0 GiB"]);
+        assert_eq!([count(7), count(1886), count(1_000_000)], ["7", "1,886", "1,000,000"]);
+        assert_eq!(counted(1, "table") + ", " + &counted(0, "table"), "1 table, 0 tables");
+        assert_eq!(counted(2, "key"), "2 keys");
+        assert_eq!(counted(1, "entry") + ", " + &counted(1886, "entry"), "1 entry, 1,886 entries");
+        assert_eq!(
+            [percent(0.0), percent(0.000826), percent(0.00958), percent(0.0929), percent(1.0)],
+            ["0.0000 %", "0.0826 %", "0.958 %", "9.29 %", "100 %"]
+        );
+    }
 }

@@ -1,28 +1,6 @@
-//! How bytes and numbers are shown, and how bytes are read back.
+//! How bytes are read back that [`escape`] has shown.
 
-use std::fmt::Write;
-
-/// Bytes as text: printable UTF-8 as it is, a backslash as `\\`, every other byte as `\xNN`.
-/// [`unescape`] gives the same bytes back.
-pub fn escape(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    let push_hex = |text: &mut String, bytes: &[u8]| {
-        for byte in bytes {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    };
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '\\' => text.push_str("\\\\"),
-                c if c.is_control() => push_hex(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes()),
-                c => text.push(c),
-            }
-        }
-        push_hex(&mut text, chunk.invalid());
-    }
-    text
-}
+pub use maypole::text::{count, counted, escape, percent, size};
 
 /// The bytes that `text` stands for: `\xNN` is a byte, `\\` a backslash, and a backslash before
 /// anything else is itself.
@@ -54,60 +32,6 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A number of bytes with three or four significant digits: `1.19 MiB`.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ if value < 10.0 => format!("{value:.2} {}", UNITS[unit]),
-        _ => format!("{value:.1} {}", UNITS[unit]),
-    }
-}
-
-/// A count with its thousands set apart: `1,886`.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// So many of a thing, named in the singular: `1 table`, `1,886 entries`.
-pub fn counted(number: u64, thing: &str) -> String {
-    // Entries, but keys.
-    let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with('e'));
-    match (number, stem) {
-        (1, _) => format!("1 {thing}"),
-        (_, Some(stem)) => format!("{} {stem}ies", count(number)),
-        (_, None) if thing.ends_with('x') => format!("{} {thing}es", count(number)),
-        (_, None) => format!("{} {thing}s", count(number)),
-    }
-}
-
-/// A rate as a percentage with three significant digits: `0.958 %`.
-pub fn percent(rate: f64) -> String {
-    let percent = rate * 100.0;
-    let decimals = match percent {
-        p if p >= 99.95 => 0,
-        p if p >= 9.995 => 1,
-        p if p >= 0.9995 => 2,
-        p if p >= 0.09995 => 3,
-        _ => 4,
-    };
-    format!("{percent:.decimals$} %")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,18 +54,5 @@ mod tests {
         }
         assert_eq!(escape(b"k\0\xff\\"), "k\\x00\\xff\\\\");
         assert_eq!(unescape(b"C:\\dir\\x4\\xzz\\"), b"C:\\dir\\x4\\xzz\\");
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!([size(999), size(1_250_000), size(52 << 30)], ["999 B", "1.19 MiB", "52.0 GiB"]);
-        assert_eq!([count(7), count(1886), count(1_000_000)], ["7", "1,886", "1,000,000"]);
-        assert_eq!(counted(1, "table") + ", " + &counted(0, "table"), "1 table, 0 tables");
-        assert_eq!(counted(2, "key"), "2 keys");
-        assert_eq!(counted(1, "entry") + ", " + &counted(1886, "entry"), "1 entry, 1,886 entries");
-        assert_eq!(
-            [percent(0.0), percent(0.000826), percent(0.00958), percent(0.0929), percent(1.0)],
-            ["0.0000 %", "0.0826 %", "0.958 %", "9.29 %", "100 %"]
-        );
     }
 }
