@@ -32,6 +32,9 @@ use crate::table::format::identity::new_db_identity;
 use crate::table::{BYTEWISE_COMPARATOR, Table, property_names as property};
 use crate::version::{TableFile, Version, names};
 
+/// The epoch number of tables below level 0.
+const DEEPER_EPOCH: u64 = 1;
+
 /// What [`Db::export_rocksdb`](crate::Db::export_rocksdb) made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -105,6 +108,7 @@ impl Inner {
         for ((level, file), table) in version.files().zip(&mut tables) {
             table.file_bytes = export.add(level, file)?;
         }
+        number_epochs(&mut tables);
         let largest = tables.iter().map(|table| table.largest_sequence).max();
         let Export { shared, refiltered, unknown_filters, prevailing, .. } = export;
         let filter_policy = prevailing.and_then(|(_, spec)| spec.rocksdb_policy());
@@ -257,4 +261,18 @@ fn descend(tables: &mut [ListedTable]) -> bool {
         newer = Some((table.smallest_sequence, largest));
     }
     true
+}
+
+/// Gives the tables the epoch numbers by which RocksDB 7.10 and later order level 0: the newest has the
+/// largest. All other tables have the number that RocksDB gives those of deeper levels, as every table
+/// must have one or none counts. With them a reader need not infer from sequence numbers which of two
+/// tables is newer: a merge of tables of level 0 may have sequence numbers on both sides of those of a
+/// third table, with which no input shared a key.
+fn number_epochs(tables: &mut [ListedTable]) {
+    tables.iter_mut().for_each(|table| table.epoch = DEEPER_EPOCH);
+    let mut level_0: Vec<_> = tables.iter_mut().filter(|table| table.level == 0).collect();
+    level_0.sort_by_key(|it| (it.largest_sequence, it.smallest_sequence));
+    for (i, table) in level_0.into_iter().enumerate() {
+        table.epoch = DEEPER_EPOCH + 1 + i as u64;
+    }
 }

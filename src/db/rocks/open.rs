@@ -101,7 +101,8 @@ fn attempt(
     for (&id, family) in manifest.families.iter().filter(|(_, it)| it.refusal().is_none()) {
         let kept = kept.entry(id).or_default();
         let tree = Tree::open(options, &directory, family, kept)?;
-        match mixed_level_0(&tree.version.levels[0]) {
+        let epoch_of = |number| family.tables.get(&number).map_or(0, |table| table.epoch);
+        match mixed_level_0(&tree.version.levels[0], epoch_of) {
             None => drop(trees.insert(id, tree)),
             Some(reason) => drop(refused.insert(id, reason)),
         }
@@ -147,11 +148,16 @@ fn described(directory: &Directory, family: &Family, refused: Option<String>) ->
 
 /// Two tables of level 0, whose files come newest first, that overlap in keys and in sequence numbers:
 /// neither is the newer one. What the tables themselves say of their numbers counts, not the MANIFEST.
-fn mixed_level_0(files: &[Arc<TableFile>]) -> Option<String> {
+/// The MANIFEST's epoch numbers decide where they say the same as the largest sequence numbers, by which
+/// level 0 is searched here.
+fn mixed_level_0(files: &[Arc<TableFile>], epoch_of: impl Fn(u64) -> u64) -> Option<String> {
     let metas: Vec<&FileMeta> = files.iter().map(|file| &file.meta).collect();
     metas.iter().enumerate().find_map(|(i, newer)| {
         let overlaps = |older: &&&FileMeta| {
-            newer.smallest_sequence <= older.largest_sequence
+            let epochs = (epoch_of(older.number), epoch_of(newer.number));
+            let is_decided = 0 < epochs.0 && epochs.0 < epochs.1;
+            !is_decided
+                && newer.smallest_sequence <= older.largest_sequence
                 && !newer.starts_after(&older.largest)
                 && !older.starts_after(&newer.largest)
         };

@@ -165,6 +165,28 @@ fn a_level_0_in_which_no_table_is_newer_is_refused() {
     }
 }
 
+/// A merge of tables of level 0 may have sequence numbers on both sides of those of a third table. The
+/// epoch numbers say which is newer, and must say the same as the largest sequence numbers. Without them
+/// an export of such a tree was refused here.
+#[test]
+fn epoch_numbers_say_which_table_of_level_0_is_newer() {
+    for (epochs, is_read) in
+        [((2, 3), true), ((3, 2), false), ((2, 2), false), ((0, 3), false), ((0, 0), false)]
+    {
+        let fs = directory();
+        let older = table(&fs, 0, 10, &[("a", 4, ""), ("f", 9, "")], &[]);
+        let newer = table(&fs, 0, 11, &[("b", 1, ""), ("c", 20, "")], &[]);
+        let older = ListedTable { epoch: epochs.0, ..older };
+        let newer = ListedTable { epoch: epochs.1, ..newer };
+        put_manifest(&fs, &[older, newer]);
+        let read = open(fs).unwrap().column_family("default");
+        assert_eq!(read.is_ok(), is_read, "{epochs:?}");
+        if let Ok(db) = read {
+            assert_eq!(keys(&db), ["a", "b", "c", "f"]);
+        }
+    }
+}
+
 /// A tree that lookups would read wrongly is refused when its family is asked for; others are not.
 #[test]
 fn a_refused_family_keeps_no_other_from_being_read() {
