@@ -237,7 +237,9 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
             .map(|line| line.split_once(" : ").unwrap())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        for n in [0, 3001, 1001, 30_000] {
+        // Not 1001: of two tables of level 0 with this key alone RocksDB 7.8 may make neighbours in level
+        // 1, and a level in which tables share a key is refused.
+        for n in [0, 3001, 1002, 30_000] {
             ldb(&rocks, &["put", &key(n), "rocksdb's"]);
             changed.insert(hex(key(n).as_bytes()), hex(b"rocksdb's"));
         }
