@@ -241,10 +241,8 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 /// - `largest`, where the file before has a larger one. It then looks like an ingested table.
 /// - one less than that of the file before, where both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
-    let mut level_0: Vec<_> = tables.iter_mut().filter(|table| table.level == 0).collect();
-    level_0.sort_by_key(|it| std::cmp::Reverse((it.largest_sequence, it.smallest_sequence)));
     let mut newer: Option<(u64, u64)> = None;
-    for table in level_0 {
+    for table in level_0_newest_first(tables) {
         let (smallest, largest) = (table.smallest_sequence, table.largest_sequence);
         if let Some((newer_smallest, newer_largest)) = newer {
             let descends = match smallest == largest {
@@ -270,9 +268,14 @@ fn descend(tables: &mut [ListedTable]) -> bool {
 /// third table, with which no input shared a key.
 fn number_epochs(tables: &mut [ListedTable]) {
     tables.iter_mut().for_each(|table| table.epoch = DEEPER_EPOCH);
-    let mut level_0: Vec<_> = tables.iter_mut().filter(|table| table.level == 0).collect();
-    level_0.sort_by_key(|it| (it.largest_sequence, it.smallest_sequence));
-    for (i, table) in level_0.into_iter().enumerate() {
-        table.epoch = DEEPER_EPOCH + 1 + i as u64;
+    for (epoch, table) in (DEEPER_EPOCH + 1..).zip(level_0_newest_first(tables).into_iter().rev()) {
+        table.epoch = epoch;
     }
+}
+
+/// The tables of level 0, in the order in which RocksDB searches them.
+fn level_0_newest_first(tables: &mut [ListedTable]) -> Vec<&mut ListedTable> {
+    let mut level_0: Vec<_> = tables.iter_mut().filter(|table| table.level == 0).collect();
+    level_0.sort_by_key(|it| std::cmp::Reverse((it.largest_sequence, it.smallest_sequence)));
+    level_0
 }
