@@ -215,7 +215,7 @@ pub fn wilson_interval_95(hits: u64, trials: u64) -> Option<(f64, f64)> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::per_thread::MOST_ROWS;
+    use super::super::per_thread::on_threads_beyond_the_rows;
     use super::super::tickers::{Counters, Ticker};
     use super::*;
     use crate::sync::pin;
@@ -223,24 +223,16 @@ mod tests {
     #[test]
     fn threads_beyond_the_rows_count_together_for_a_file_and_its_database() {
         let (database, file) = (Counters::new(), FileCounters::new());
-        let threads = MOST_ROWS + 8;
-        let alive = std::sync::Barrier::new(threads);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    alive.wait();
-                    for _ in 0..1000 {
-                        let guard = pin();
-                        let tickers = database.on_thread(&guard);
-                        tickers.add(Ticker::BloomUseful, 1);
-                        file.on_thread(tickers, &guard).add(FileTicker::FilterUseful, 1);
-                    }
-                    alive.wait();
-                });
+        let threads = on_threads_beyond_the_rows(|| {
+            for _ in 0..1000 {
+                let guard = pin();
+                let tickers = database.on_thread(&guard);
+                tickers.add(Ticker::BloomUseful, 1);
+                file.on_thread(tickers, &guard).add(FileTicker::FilterUseful, 1);
             }
         });
-        assert_eq!(database.sums().get(Ticker::BloomUseful), 1000 * threads as u64);
-        assert_eq!(file.sums().filter.useful, 1000 * threads as u64);
+        assert_eq!(database.sums().get(Ticker::BloomUseful), 1000 * threads);
+        assert_eq!(file.sums().filter.useful, 1000 * threads);
     }
 
     #[test]

@@ -26,9 +26,23 @@ const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The number of rows that are created together.
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Threads beyond these share a row.
+/// Runs `count` on more threads than have rows of their own, all alive at one time. Answers how many
+/// threads there were.
 #[cfg(all(test, not(loom)))]
-pub(super) const MOST_ROWS: usize = GROUPS * GROUP_ROWS;
+pub(super) fn on_threads_beyond_the_rows(count: impl Fn() + Sync) -> u64 {
+    let threads = GROUPS * GROUP_ROWS + 8;
+    let alive = std::sync::Barrier::new(threads);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                alive.wait();
+                count();
+                alive.wait();
+            });
+        }
+    });
+    threads as u64
+}
 
 /// One thread's counters, on cache lines of their own.
 #[repr(align(64))]

@@ -284,30 +284,21 @@ impl Sub<&Tickers> for &Tickers {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::per_thread::MOST_ROWS;
+    use super::super::per_thread::on_threads_beyond_the_rows;
     use super::*;
 
     #[test]
     fn every_addition_of_every_thread_is_counted_also_beyond_the_rows() {
         let counters = Counters::new();
-        let threads = MOST_ROWS + 8;
-        // All threads live at one time, so that some share a row.
-        let alive = std::sync::Barrier::new(threads);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    alive.wait();
-                    for _ in 0..1000 {
-                        counters.add(Ticker::BloomUseful, 2);
-                        counters.add(Ticker::CompactWriteBytes, 1);
-                    }
-                    alive.wait();
-                });
+        let threads = on_threads_beyond_the_rows(|| {
+            for _ in 0..1000 {
+                counters.add(Ticker::BloomUseful, 2);
+                counters.add(Ticker::CompactWriteBytes, 1);
             }
         });
         let tickers = counters.sums();
-        assert_eq!(tickers.get(Ticker::BloomUseful), 2000 * threads as u64);
-        assert_eq!(tickers.get(Ticker::CompactWriteBytes), 1000 * threads as u64);
+        assert_eq!(tickers.get(Ticker::BloomUseful), 2000 * threads);
+        assert_eq!(tickers.get(Ticker::CompactWriteBytes), 1000 * threads);
         assert_eq!(tickers.get(Ticker::BloomFullPositive), 0);
         counters.add(Ticker::StallMicros, 5);
         let since = &counters.sums() - &tickers;
