@@ -19,7 +19,7 @@ use crate::error::Damage;
 /// Bytes on a line.
 const LINE_BYTES: usize = 16;
 /// A longer field is cut.
-const LONGEST_FIELD_BYTES: usize = 256;
+const MAX_FIELD_BYTES: usize = 256;
 /// The number of bytes that are printed of a cut field.
 const CUT_FIELD_BYTES: usize = 64;
 /// The number of bytes that are quoted of a key or a value, next to its bytes.
@@ -59,14 +59,7 @@ pub(super) struct Dump<'a, 'w> {
 
 impl<'a, 'w> Dump<'a, 'w> {
     pub fn new(out: &'w mut dyn Write, bytes: &'a [u8]) -> Dump<'a, 'w> {
-        Dump {
-            out,
-            bytes,
-            position: 0,
-            end: bytes.len(),
-            mark: "",
-            longest_field: LONGEST_FIELD_BYTES,
-        }
+        Dump { out, bytes, position: 0, end: bytes.len(), mark: "", longest_field: MAX_FIELD_BYTES }
     }
 
     /// A dump that cuts no field.

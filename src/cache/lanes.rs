@@ -37,19 +37,19 @@ use super::ring::{Entry, Header, prefetch_entry};
 
 /// A value goes through a lane only if the lane has room for this many such values. With fewer,
 /// misses would take the mutex nearly as often as without a lane.
-const LEAST_VALUES: usize = 4;
+const MIN_VALUES: usize = 4;
 
 /// All lanes together have room for up to 1/64 of the capacity.
-const MOST_SHARE: usize = 64;
+const MAX_SHARE: usize = 64;
 
-const MOST_ROOM_BYTES: usize = 64 << 10;
-const MOST_LANES: usize = if cfg!(loom) { 2 } else { 64 };
+const MAX_ROOM_BYTES: usize = 64 << 10;
+const MAX_LANES: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// The buffers of a lane take up to this multiple of its room, and so do its spare values, because
 /// blocks have several sizes and a batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
-const LEAST_UNUSED_BYTES: usize = 8 << 10;
+const MIN_UNUSED_BYTES: usize = 8 << 10;
 
 /// All lanes of a cache.
 pub(super) struct Lanes {
@@ -91,11 +91,11 @@ pub(super) struct Fresh {
 
 impl Lanes {
     pub fn new(capacity_bytes: usize) -> Lanes {
-        let share_bytes = capacity_bytes / MOST_SHARE;
-        let room_bytes = portion_bytes(capacity_bytes).min(MOST_ROOM_BYTES).min(share_bytes);
+        let share_bytes = capacity_bytes / MAX_SHARE;
+        let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
         let most_unused_bytes =
-            (UNUSED_PER_ROOM * room_bytes).max(LEAST_UNUSED_BYTES).min(share_bytes);
-        let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MOST_LANES);
+            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(share_bytes);
+        let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_LANES);
         let count = 1 << count.ilog2();
         let lane = |_| {
             let state = Mutex::new(LaneState::default());
@@ -156,7 +156,7 @@ impl Lanes {
 
     /// Whether a value goes through a lane.
     pub fn takes(&self, header: &Header) -> bool {
-        header.kind == BlockKind::Data && header.charge_bytes <= self.room_bytes / LEAST_VALUES
+        header.kind == BlockKind::Data && header.charge_bytes <= self.room_bytes / MIN_VALUES
     }
 
     /// Opens or closes a lane, under its lock.

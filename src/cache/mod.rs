@@ -86,7 +86,7 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 /// Unused memory takes at most one part in so many of the room for blocks. It may come near where
 /// memory that cannot be refused (open tables) has come after the pool had grown, and where blocks
 /// become much larger.
-const MOST_UNUSED_SHARE: usize = 2;
+const MAX_UNUSED_SHARE: usize = 2;
 
 /// What a cached value is. Data blocks leave the cache before the others.
 ///
@@ -319,7 +319,7 @@ impl BlockCache {
     fn room_bytes(&self) -> usize {
         // No more than this of what is unused in the pool. To evict a block makes it more, until a
         // whole slab is empty: without an end the cache could empty itself and stay empty.
-        let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MOST_UNUSED_SHARE);
+        let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MAX_UNUSED_SHARE);
         let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + unused_bytes;
         let counted_bytes = beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes));
         self.most_room_bytes().saturating_sub(counted_bytes)

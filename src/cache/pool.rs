@@ -29,7 +29,7 @@ const SLAB_LINES: usize = SLAB_BYTES / LINE_BYTES;
 const SLAB_WORDS: usize = SLAB_LINES / 64;
 
 /// Smaller caches have no pool, because one partly used slab would be too large a part of them.
-const LEAST_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
+const MIN_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 
 /// The pool; see the module.
 pub(super) struct Pool {
@@ -62,7 +62,7 @@ impl Pool {
     /// A pool for a cache of `capacity_bytes`. `None` for a small one, or if the addresses cannot
     /// be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
-        if capacity_bytes < LEAST_CAPACITY_BYTES {
+        if capacity_bytes < MIN_CAPACITY_BYTES {
             return None;
         }
         let pages = LargePages::reserve(capacity_bytes)?;
@@ -279,14 +279,14 @@ mod tests {
 
     #[test]
     fn small_caches_have_no_pool_and_one_too_large_for_the_addresses_neither() {
-        assert!(Pool::new(LEAST_CAPACITY_BYTES - 1).is_none());
-        assert!(Pool::new(LEAST_CAPACITY_BYTES).is_some());
+        assert!(Pool::new(MIN_CAPACITY_BYTES - 1).is_none());
+        assert!(Pool::new(MIN_CAPACITY_BYTES).is_some());
         assert!(Pool::new(usize::MAX).is_none());
     }
 
     #[test]
     fn pieces_of_all_sizes_keep_their_bytes_and_leave_nothing_behind() {
-        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
         let mut rng = StdRng::seed_from_u64(1);
         let (mut pieces, mut refused) = (Vec::<(LineBuf, u8)>::new(), 0);
         for round in 0..60_000usize {
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_was_given_back_is_used_again() {
-        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
         // The pool is filled. Then every second piece is freed and replaced by a new one, twice as
         // large where two neighbours were freed.
         let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_may_not_grow_lends_what_it_has() {
-        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
         assert!(pool.buffer(4_000, |_| false).is_none());
         let first = pool.buffer(4_000, |bytes| bytes == SLAB_BYTES).unwrap();
         let others = std::iter::from_fn(|| pool.buffer(4_000, |_| false));
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn a_piece_outlives_its_pool() {
-        let pool = Pool::new(LEAST_CAPACITY_BYTES).unwrap();
+        let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
         let mut piece = pool.buffer(100, |_| true).unwrap();
         drop(pool);
         piece.fill(7);

@@ -128,14 +128,14 @@ const USUAL_LINES_AHEAD: usize = 5;
 
 /// Of more lines than this only the usual ones are fetched ahead. A processor fetches about as many at
 /// one time, and a use of more memory than that reads a part of it.
-const MOST_LINES_AHEAD: usize = 16;
+const MAX_LINES_AHEAD: usize = 16;
 
 /// The lines that hold `bytes`: the address of the first, and how many; 0 if there are many.
 fn lines_of(bytes: &[u8]) -> usize {
     let start = bytes.as_ptr().addr();
     let first = start & !(LINE_BYTES - 1);
     let lines = (start - first + bytes.len()).div_ceil(LINE_BYTES);
-    if lines > MOST_LINES_AHEAD { first } else { first | lines }
+    if lines > MAX_LINES_AHEAD { first } else { first | lines }
 }
 
 /// The address of the slot that points to a resident.

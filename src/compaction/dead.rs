@@ -60,7 +60,7 @@ const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
 /// If level 0 has more files, it goes down because of their number, and its dead share is not
 /// computed, which takes time with the third power of the number.
-const MOST_OF_LEVEL_0: usize = 64;
+const MAX_OF_LEVEL_0: usize = 64;
 
 /// From this dead share on a place is rewritten in a settled tree. A table whose own dead share is
 /// this large is merged where it could be moved.
@@ -344,7 +344,7 @@ pub(super) fn pick_dead(
     let mut places: Vec<Place> = Vec::new();
     let deletes = levels[0].iter().any(|file| may_hold_dead(file));
     let with_older: Vec<Vec<usize>> = match levels[0].len() {
-        count if deletes && count <= MOST_OF_LEVEL_0 => {
+        count if deletes && count <= MAX_OF_LEVEL_0 => {
             (0..count).map(|i| with_older(levels, 0, i)).collect()
         }
         _ => Vec::new(),

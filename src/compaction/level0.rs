@@ -25,13 +25,13 @@ use crate::version::FileMeta;
 
 /// A merge downward may rewrite this many times the bytes of level 0, which is about the cost of
 /// each further level.
-const MOST_REWRITE: u64 = 10;
+const MAX_REWRITE: u64 = 10;
 
 /// A merge downward that rewrites less than this part of a table is cheap.
 const CHEAP_FRACTION: u64 = 16;
 
 /// With this many files level 0 goes down, whatever the cost, because lookups search each of them.
-const MOST_FILES: usize = 12;
+const MAX_FILES: usize = 12;
 
 /// The score of level 0, which is compacted from 1 on. It counts files, and bytes if a few files
 /// are large.
@@ -47,14 +47,14 @@ pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
 /// Whether level 0 is too small for the bytes that it would rewrite in `output_level`.
 pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) -> bool {
     let files = &levels[0];
-    if files.len() >= MOST_FILES {
+    if files.len() >= MAX_FILES {
         return false;
     }
     let Some((smallest, largest)) = bounds(files.iter().copied()) else { return false };
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let below = overlapping(&levels[output_level], smallest, largest);
     let rewritten: u64 = below.iter().map(|file| file.file_bytes).sum();
-    rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MOST_REWRITE > bytes
+    rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MAX_REWRITE > bytes
 }
 
 /// The merge of the newest files of level 0 that are of similar size.

@@ -36,13 +36,13 @@ use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_197
 /// memtable.
 const LONG_RUN_FRACTION: usize = 16;
 /// Such a run has at least this many deletions.
-const LEAST_LONG_RUN: usize = 64;
+const MIN_LONG_RUN: usize = 64;
 
 /// Range deletions that hide less than this in older tables get no tables of their own.
-const LEAST_HIDDEN_BYTES: u64 = 16 << 10;
+const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
 /// Each kind of cut adds at most this many tables to a flush.
-const MOST_CUTS: usize = 8;
+const MAX_CUTS: usize = 8;
 
 /// What a flush needs to know, apart from the memtable.
 pub(crate) struct Flush<'a> {
@@ -112,11 +112,11 @@ impl Flush<'_> {
         ranges: &RangeTombstones,
         below: &Below,
     ) -> Result<Vec<Vec<u8>>> {
-        let much = ((memtable.bytes() / LONG_RUN_FRACTION) as u64).max(LEAST_HIDDEN_BYTES);
+        let much = ((memtable.bytes() / LONG_RUN_FRACTION) as u64).max(MIN_HIDDEN_BYTES);
         let hides_much = |(start, end): &(Vec<u8>, Vec<u8>)| {
             self.covers_a_table(start, end) || below.bytes(start, end) >= much
         };
-        let hiding = joined(ranges).into_iter().filter(hides_much).take(MOST_CUTS);
+        let hiding = joined(ranges).into_iter().filter(hides_much).take(MAX_CUTS);
         let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
@@ -138,7 +138,7 @@ impl Flush<'_> {
                 })
             });
             let inside = starts.filter(|key| *key > &start[..] && *key < &end[..]);
-            cuts.extend(inside.take(MOST_CUTS).map(<[u8]>::to_vec));
+            cuts.extend(inside.take(MAX_CUTS).map(<[u8]>::to_vec));
             cuts.extend([start, end]);
         }
         cuts.sort();
@@ -177,7 +177,7 @@ fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 /// The longest runs of keys that are deleted: the first key of each, and the key after its last.
 fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let long_run = (memtable.len() / LONG_RUN_FRACTION).max(LEAST_LONG_RUN);
+    let long_run = (memtable.len() / LONG_RUN_FRACTION).max(MIN_LONG_RUN);
     let mut runs: Vec<(usize, Vec<u8>, Vec<u8>)> = Vec::new();
     // The count and the start of the current run.
     let (mut count, mut start) = (0, Vec::new());
@@ -207,7 +207,7 @@ fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         runs.push((count, start, last));
     }
     runs.sort_by_key(|(count, _, _)| std::cmp::Reverse(*count));
-    runs.truncate(MOST_CUTS);
+    runs.truncate(MAX_CUTS);
     Ok(runs.into_iter().map(|(_, start, end)| (start, end)).collect())
 }
 

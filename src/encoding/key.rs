@@ -98,8 +98,8 @@ pub(crate) fn kind_name(kind: u8) -> &'static str {
 /// A user key and a kind in words, for messages about an entry.
 pub(crate) fn entry_in_words(user_key: &[u8], kind: u8) -> String {
     /// Longer keys are cut.
-    const MOST_KEY_BYTES: usize = 200;
-    let cut = &user_key[..user_key.len().min(MOST_KEY_BYTES)];
+    const MAX_KEY_BYTES: usize = 200;
+    let cut = &user_key[..user_key.len().min(MAX_KEY_BYTES)];
     let dots = if cut.len() < user_key.len() { "…" } else { "" };
     format!(
         "the key \"{}\"{dots} has an entry of type {kind} ({})",

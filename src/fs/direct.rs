@@ -147,7 +147,7 @@ pub(super) mod linux {
     /// No current device has larger blocks.
     const BLOCK_BYTES: usize = 4096;
     /// A thread keeps a buffer for ranges of up to this length.
-    const MOST_KEPT_BYTES: usize = 64 << 10;
+    const MAX_KEPT_BYTES: usize = 64 << 10;
 
     pub fn open(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
         Ok(Arc::new(DirectFile { inner: open_by(opening, path)? }))
@@ -248,7 +248,7 @@ pub(super) mod linux {
         thread_local! {
             static KEPT: RefCell<BlockBuffer> = RefCell::default();
         }
-        match range.needed() > MOST_KEPT_BYTES {
+        match range.needed() > MAX_KEPT_BYTES {
             true => work(&mut BlockBuffer::default()),
             false => KEPT.with_borrow_mut(work),
         }

@@ -109,7 +109,7 @@ fn everything(db: &Db) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 /// the way, and everything at the end.
 pub fn operations(data: &[u8]) {
     /// Longer inputs take too long each.
-    const MOST_OPERATIONS: usize = 400;
+    const MAX_OPERATIONS: usize = 400;
     let mut fs = MemFs::new();
     let mut db = open(&fs).expect("memory");
     let mut map = BTreeMap::<Vec<u8>, Vec<u8>>::new();
@@ -121,7 +121,7 @@ pub fn operations(data: &[u8]) {
             _ => format!("key{:03}", byte % 200).into_bytes(),
         }
     };
-    for &[operation, a, b] in data.as_chunks::<3>().0.iter().take(MOST_OPERATIONS) {
+    for &[operation, a, b] in data.as_chunks::<3>().0.iter().take(MAX_OPERATIONS) {
         match operation % 32 {
             0..12 => {
                 let value = vec![b; usize::from(b) * 2];

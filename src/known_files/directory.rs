@@ -22,7 +22,7 @@ use crate::fs::Fs;
 const HEAD_BYTES: u64 = 32 << 10;
 
 /// Files that are looked into, at most: Maypole keeps few MANIFESTs and few WALs.
-const MOST_FILES: usize = 16;
+const MAX_FILES: usize = 16;
 
 const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the data over, write it \
                          with SstFileWriter for `maypole ingest`, or as text for `maypole load`; to \
@@ -63,7 +63,7 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
         .collect();
     logs.sort_unstable();
     let mut manifest = None;
-    for name in logs.into_iter().rev().take(MOST_FILES) {
+    for name in logs.into_iter().rev().take(MAX_FILES) {
         // A directory or a socket under such a name tells nothing.
         if head(name, MAYPOLE_LOG.len() as u64).is_ok_and(|head| head == MAYPOLE_LOG) {
             return None;
@@ -82,7 +82,7 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     let has_log = names
         .iter()
         .filter(|name| extension(name) == "log")
-        .take(MOST_FILES)
+        .take(MAX_FILES)
         .any(|name| head(name, HEAD_BYTES).is_ok_and(|head| RecordLog::of(&head).is_some()));
     let what = match has_shared_names {
         _ if is_pebbles => "a database of Pebble",

@@ -35,10 +35,10 @@ use crate::sync::{Mutex, lock};
 pub(super) const ALIGNMENT: usize = size_of::<Word>();
 
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
-const MOST_CHUNK_BYTES: usize = 1 << 20;
+const MAX_CHUNK_BYTES: usize = 1 << 20;
 
 /// Smaller arenas use no large pages, because much of the last one might stay empty.
-const LEAST_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
+const MIN_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
 /// The unit of chunks, which aligns them.
 type Word = u64;
@@ -143,8 +143,8 @@ impl Bump {
             next: std::ptr::null_mut(),
             left_bytes: 0,
             next_chunk_bytes: FIRST_CHUNK_BYTES,
-            largest_chunk_bytes: (arena_bytes / 64).clamp(FIRST_CHUNK_BYTES, MOST_CHUNK_BYTES),
-            large_bytes: if arena_bytes < LEAST_IN_LARGE_PAGES { 0 } else { arena_bytes },
+            largest_chunk_bytes: (arena_bytes / 64).clamp(FIRST_CHUNK_BYTES, MAX_CHUNK_BYTES),
+            large_bytes: if arena_bytes < MIN_IN_LARGE_PAGES { 0 } else { arena_bytes },
         }
     }
 
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn what_exceeds_the_large_pages_comes_from_the_allocator() {
         let arena = Arena::new();
-        let mut bump = Bump::new(LEAST_IN_LARGE_PAGES);
-        let pieces: Vec<_> = (0..3 * LEAST_IN_LARGE_PAGES / 10_000)
+        let mut bump = Bump::new(MIN_IN_LARGE_PAGES);
+        let pieces: Vec<_> = (0..3 * MIN_IN_LARGE_PAGES / 10_000)
             .map(|i| {
                 let piece = bump.allocate(&arena, 10_000);
                 // SAFETY: the piece has 10,000 bytes.
@@ -238,7 +238,7 @@ mod tests {
             let held = unsafe { std::slice::from_raw_parts(piece, 10_000) };
             assert!(held.iter().all(|&byte| byte == i as u8), "piece {i} was trampled");
         }
-        assert!(arena.allocated_bytes() > 3 * LEAST_IN_LARGE_PAGES);
+        assert!(arena.allocated_bytes() > 3 * MIN_IN_LARGE_PAGES);
     }
 
     #[test]

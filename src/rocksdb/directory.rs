@@ -15,7 +15,7 @@ use crate::known_files::MAYPOLE_LOG;
 use crate::version::names;
 
 /// No more of `CURRENT` is read: names are shorter.
-const MOST_CURRENT_BYTES: u64 = 64;
+const MAX_CURRENT_BYTES: u64 = 64;
 
 /// What a directory says of itself.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
         }
         other => other?,
     };
-    let mut bytes = vec![0; file.len().min(MOST_CURRENT_BYTES) as usize];
+    let mut bytes = vec![0; file.len().min(MAX_CURRENT_BYTES) as usize];
     file.read_exact_at(0, &mut bytes)?;
     let named = std::str::from_utf8(&bytes).ok().and_then(|text| text.strip_suffix('\n'));
     match named.filter(|name| !name.ends_with(".tmp")).and_then(names::parse) {

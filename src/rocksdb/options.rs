@@ -17,7 +17,7 @@ use std::path::Path;
 use crate::fs::Fs;
 
 /// Larger files are no OPTIONS: with a thousand column families they have some 8 MiB.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Sections with their options, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl OptionsText {
     pub fn newest(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<OptionsText> {
         let number = |name: &&String| name.strip_prefix("OPTIONS-")?.parse::<u64>().ok();
         let newest = names.iter().filter(|name| number(name).is_some()).max_by_key(number)?;
-        let file = fs.open(&dir.join(newest)).ok().filter(|file| file.len() <= MOST_BYTES)?;
+        let file = fs.open(&dir.join(newest)).ok().filter(|file| file.len() <= MAX_BYTES)?;
         let mut bytes = vec![0; file.len() as usize];
         file.read_exact_at(0, &mut bytes).ok()?;
         Some(OptionsText::parse(&String::from_utf8_lossy(&bytes)))

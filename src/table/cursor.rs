@@ -22,7 +22,7 @@ use super::table::{Table, TableIndex};
 
 /// How far a cursor looks ahead in memory: at first, when few entries may be wanted, and at most.
 const FIRST_LOOK_BYTES: usize = 512;
-const MOST_LOOK_BYTES: usize = 2 << 10;
+const MAX_LOOK_BYTES: usize = 2 << 10;
 
 use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 
@@ -237,8 +237,8 @@ impl TableCursor {
         for offset in (from..to.min(end)).step_by(LINE_BYTES) {
             block.block().prefetch(offset);
         }
-        if to + MOST_LOOK_BYTES > end && next < index.index.len() {
-            if from == position || from + MOST_LOOK_BYTES <= end {
+        if to + MAX_LOOK_BYTES > end && next < index.index.len() {
+            if from == position || from + MAX_LOOK_BYTES <= end {
                 // First the slot that says where the next block is; its bytes later.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
@@ -252,7 +252,7 @@ impl TableCursor {
             }
         }
         let pause_at = position + bytes / 2;
-        self.look = LookAhead { pause_at, fetched: to, bytes: (2 * bytes).min(MOST_LOOK_BYTES) };
+        self.look = LookAhead { pause_at, fetched: to, bytes: (2 * bytes).min(MAX_LOOK_BYTES) };
     }
 
     /// A step into the next block, or past what is prefetched.

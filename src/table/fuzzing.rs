@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::memory::LineBuf;
 
 /// Longer lists of keys are not compared: entries that share a long key make megabytes of it.
-const MOST_KEY_BYTES: usize = 1 << 20;
+const MAX_KEY_BYTES: usize = 1 << 20;
 
 fn block_of(bytes: &[u8]) -> Option<Block> {
     Block::new(BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())).ok()
@@ -82,7 +82,7 @@ fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
             Ok(Some((key, value))) if key.len() >= TRAILER_BYTES => {
                 entries.push((offset, key.to_vec(), value));
                 key_bytes += key.len();
-                if key_bytes > MOST_KEY_BYTES {
+                if key_bytes > MAX_KEY_BYTES {
                     return None;
                 }
             }

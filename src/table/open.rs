@@ -10,7 +10,7 @@ use crate::memory::LineBuf;
 use crate::stats::Counters;
 
 use super::block::Block;
-use super::format::file::{BlockFile, MOST_TAIL_BYTES};
+use super::format::file::{BlockFile, MAX_TAIL_BYTES};
 use super::format::footer::{BlockHandle, unsupported};
 use super::format::limits::KeyBytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
@@ -39,7 +39,7 @@ pub(super) fn tail_start<N: AsRef<str>>(
 /// Bytes of a file from `start` on; 0 if opening does not read so many at once.
 pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
     let bytes = file_bytes.saturating_sub(start);
-    if bytes <= MOST_TAIL_BYTES { bytes } else { 0 }
+    if bytes <= MAX_TAIL_BYTES { bytes } else { 0 }
 }
 
 pub(super) fn read_metaindex(

@@ -30,7 +30,7 @@ use crate::wal::{LogKind, LogReader, LogWriter};
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The longest name of a MANIFEST, and the most that is read of `CURRENT`.
-const MOST_CURRENT_BYTES: u64 = 64;
+const MAX_CURRENT_BYTES: u64 = 64;
 
 /// The MANIFEST being written.
 pub(crate) struct Manifest {
@@ -137,7 +137,7 @@ pub(crate) fn current_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
         return Ok(None);
     }
     let file = fs.open(&path)?;
-    let mut bytes = vec![0; file.len().min(MOST_CURRENT_BYTES) as usize];
+    let mut bytes = vec![0; file.len().min(MAX_CURRENT_BYTES) as usize];
     file.read_exact_at(0, &mut bytes)?;
     let named = std::str::from_utf8(&bytes)
         .ok()

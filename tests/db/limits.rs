@@ -10,7 +10,7 @@ use maypole::{Db, Error};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const DIRECTORY: &str = "MAYPOLE_LIMITS_TEST_DIRECTORY";
-const LONGEST_FILE_BYTES: u64 = 300_000;
+const MAX_FILE_BYTES: u64 = 300_000;
 
 fn run(name: &str, dir: &Path) {
     let output = Command::new(env::current_exe().unwrap())
@@ -51,7 +51,7 @@ struct Limited(Rlimit);
 impl Limited {
     fn new() -> Limited {
         let limit = getrlimit(Resource::Fsize);
-        let lower = Rlimit { current: Some(LONGEST_FILE_BYTES), ..limit };
+        let lower = Rlimit { current: Some(MAX_FILE_BYTES), ..limit };
         setrlimit(Resource::Fsize, lower).unwrap();
         Limited(limit)
     }
@@ -107,13 +107,13 @@ fn a_file_that_may_not_grow() {
             let Err(error) = appended else { continue };
             let Error::Io { source, .. } = &error else { panic!("{error}") };
             assert_eq!(source.kind(), std::io::ErrorKind::FileTooLarge);
-            assert_eq!(before, LONGEST_FILE_BYTES, "{error}");
+            assert_eq!(before, MAX_FILE_BYTES, "{error}");
             break;
         }
         // A second attempt is rejected as well, and none leaves a file.
         assert!(file.flush().is_err() || file.append(&[7; 1000]).is_err());
         drop(file);
-        assert!(std::fs::read(path).unwrap() == [7; LONGEST_FILE_BYTES as usize]);
+        assert!(std::fs::read(path).unwrap() == [7; MAX_FILE_BYTES as usize]);
     };
     fill(RealFs.create(&dir.join("plain")).unwrap());
     fill(RealFs.create_log(&dir.join("log")).unwrap());

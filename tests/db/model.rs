@@ -482,7 +482,7 @@ fn run(options: Options, seed: u64, steps: u64) -> usize {
 }
 
 /// The longest run of one database. A longer test makes more runs.
-const MOST_STEPS: u64 = 20_000;
+const MAX_STEPS: u64 = 20_000;
 
 #[test]
 fn the_database_answers_like_a_map() {
@@ -490,7 +490,7 @@ fn the_database_answers_like_a_map() {
     let first_seed = env("MAYPOLE_MODEL_SEED", 0);
     let sets = option_sets();
     let each = operations.div_ceil(sets.len() as u64);
-    let runs = each.div_ceil(MOST_STEPS);
+    let runs = each.div_ceil(MAX_STEPS);
     for (index, &options) in sets.iter().enumerate() {
         for n in 0..runs {
             let seed = first_seed + (index as u64 * runs + n);

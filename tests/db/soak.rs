@@ -27,7 +27,7 @@ use super::env;
 
 /// One of this number of versions is a deletion.
 const DELETED: u64 = 8;
-const MOST_VALUE_BYTES: u64 = 400;
+const MAX_VALUE_BYTES: u64 = 400;
 /// The number of keys that a reader reads in one view.
 const STRETCH: u64 = 60;
 
@@ -43,7 +43,7 @@ fn number(key: &[u8]) -> u64 {
 fn value(n: u64, version: u64) -> Vec<u8> {
     let mut rng = StdRng::seed_from_u64(n << 32 ^ version);
     let mut value = [n.to_le_bytes(), version.to_le_bytes()].concat();
-    let length = rng.random_range(0..=MOST_VALUE_BYTES - 16);
+    let length = rng.random_range(0..=MAX_VALUE_BYTES - 16);
     value.extend((0..length).map(|_| rng.random::<u8>()));
     value
 }
@@ -302,7 +302,7 @@ fn soak(time: Duration, keys: u64, alone: bool) {
     let memory = [quarter(1), quarter(3)].map(|quarter| median(quarter, |s| s.memory_bytes));
     let descriptors = [quarter(1), quarter(3)].map(|quarter| median(quarter, |s| s.descriptors));
     let disk = samples.iter().map(|sample| sample.disk_bytes).max().unwrap();
-    let live = keys * (key(0).len() as u64 + MOST_VALUE_BYTES / 2);
+    let live = keys * (key(0).len() as u64 + MAX_VALUE_BYTES / 2);
     println!(
         "soak of {} s: {} writers, {readers} readers: {writes} writes, {reads} reads, {} flushes, {} compactions of {} MB, {} stalls; \
          second and last quarter: memory {} and {} MB, descriptors {} and {}; disk {} MB at most for {} \

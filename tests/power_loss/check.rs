@@ -10,7 +10,7 @@ use super::streams::{Last, STREAMS, from_words, last_of, prefix, seen_key};
 use super::writer::{CHECKPOINTS, DATABASE};
 
 /// Checkpoints looked at in one image, the newest first.
-const MOST_CHECKPOINTS: usize = 2;
+const MAX_CHECKPOINTS: usize = 2;
 
 /// The promises made up to some moment.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +61,7 @@ pub fn check(root: &Path, demand: &Demand) -> Result<Demand, Finding> {
     let mut survived = demand.clone();
     survived.synced = check_database(&root.join(DATABASE), &demand.synced)?;
     survived.checkpoints_seen = 0;
-    for (number, least) in demand.checkpoints.iter().rev().take(MOST_CHECKPOINTS) {
+    for (number, least) in demand.checkpoints.iter().rev().take(MAX_CHECKPOINTS) {
         check_database(&root.join(CHECKPOINTS).join(number.to_string()), least)?;
         survived.checkpoints_seen += 1;
     }

@@ -68,7 +68,7 @@ const IMAGES_A_LIFE: u64 = 5;
 const LIVES_A_DISK: u64 = 4;
 /// The first image of a life falls into creation or recovery.
 const FIRST_WAIT_MILLIS: u64 = 40;
-const LONGEST_WAIT_MILLIS: u64 = 200;
+const MAX_WAIT_MILLIS: u64 = 200;
 /// What the writer has just printed when a disk is cloned, or nothing in particular. A broken
 /// promise shows right after it was made, because the next sync of another thread would fulfill it.
 const MOMENTS: [Option<&str>; 9] = [
@@ -82,7 +82,7 @@ const MOMENTS: [Option<&str>; 9] = [
     Some("checkpoint"),
     Some("closes"),
 ];
-const LONGEST_WAIT_FOR_A_WORD: Duration = Duration::from_millis(800);
+const MAX_WAIT_FOR_A_WORD: Duration = Duration::from_millis(800);
 
 #[test]
 #[ignore = "needs root, loop devices and mkfs.xfs; takes a minute"]
@@ -194,7 +194,7 @@ impl Writer {
         };
         let wanted = writer::wanted(&disks::incoming());
         std::fs::write(&wanted, word).unwrap();
-        if !wait(LONGEST_WAIT_FOR_A_WORD) {
+        if !wait(MAX_WAIT_FOR_A_WORD) {
             // The process that removes the file decides.
             if std::fs::remove_file(&wanted).is_ok() {
                 return false;
@@ -300,7 +300,7 @@ impl<'a> Trial<'a> {
         let image = self.outer.file("image");
         let mut survived = None;
         for number in 0..IMAGES_A_LIFE.min(enough - self.images) {
-            let longest = if number == 0 { FIRST_WAIT_MILLIS } else { LONGEST_WAIT_MILLIS };
+            let longest = if number == 0 { FIRST_WAIT_MILLIS } else { MAX_WAIT_MILLIS };
             sleep(Duration::from_millis(self.rng.random_range(0..longest)));
             let word = MOMENTS[self.rng.random_range(0..MOMENTS.len())];
             let stopped = number > 0 && word.is_some_and(|word| writer.stop_after(word));

@@ -36,7 +36,7 @@ pub const DATABASE: &str = "db";
 pub const CHECKPOINTS: &str = "checkpoints";
 
 /// The most writes of a life.
-const MOST_WRITES: u64 = 4000;
+const MAX_WRITES: u64 = 4000;
 const INGESTED_PERMILLE: u64 = 2;
 
 /// Prints a line on standard output, and stops if the parent waits for that line.
@@ -104,7 +104,7 @@ fn live(root: &Path, incoming: &Path, rng: &mut StdRng) {
         over: AtomicBool::new(false),
         db,
     };
-    let enough = rng.random_range(1..MOST_WRITES);
+    let enough = rng.random_range(1..MAX_WRITES);
     std::thread::scope(|scope| {
         let life = &life;
         for stream in 0..STREAMS {

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use crate::engine::Result;
 
 /// Bytes of the longest key.
-pub const MOST_BYTES: usize = 32;
+pub const MAX_BYTES: usize = 32;
 /// Bytes of the digits that tell keys apart: the shortest key.
 pub const DIGITS: usize = 16;
 /// Keys of one `multi_get`.
@@ -26,7 +26,7 @@ pub fn mix(mut x: u64) -> u64 {
 /// A key; no allocation.
 #[derive(Clone, Copy)]
 pub struct Key {
-    bytes: [u8; MOST_BYTES],
+    bytes: [u8; MAX_BYTES],
     len: usize,
 }
 
@@ -77,7 +77,7 @@ impl Keys {
 
     /// Key number `n` of a fill in key order.
     pub fn ordered(self, n: u64) -> Key {
-        let mut key = Key { bytes: [b'0'; MOST_BYTES], len: self.0 };
+        let mut key = Key { bytes: [b'0'; MAX_BYTES], len: self.0 };
         let mut rest = n;
         for byte in key.bytes[..self.0].iter_mut().rev() {
             *byte = b'0' + (rest % 10) as u8;

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use keys::{DIGITS, Keys, MOST_BYTES, Values};
+use keys::{DIGITS, Keys, MAX_BYTES, Values};
 
 #[derive(Parser)]
 #[command(about = "Maypole beside RocksDB and fjall on the same work")]
@@ -81,7 +81,7 @@ struct Options {
     /// Bytes of a key.
     #[arg(long, default_value_t = 20,
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new()
-            .range(DIGITS as u64..=MOST_BYTES as u64))]
+            .range(DIGITS as u64..=MAX_BYTES as u64))]
     key_bytes: usize,
     /// Bytes of a value.
     #[arg(long, default_value_t = 100)]

@@ -113,16 +113,16 @@ pub fn count_in<T: TryFrom<u64>>(
 }
 
 /// The most bytes of a generated value. Several copies of one are in memory at a time.
-const MOST_VALUE_BYTES: usize = 64 << 20;
+const MAX_VALUE_BYTES: usize = 64 << 20;
 
 /// Reads the size of generated values.
 pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
-    byte_count_in(0..=MOST_VALUE_BYTES)
+    byte_count_in(0..=MAX_VALUE_BYTES)
 }
 
 /// The most bytes of a block cache: more than any machine has, and small enough that sums with it
 /// do not overflow.
-pub const MOST_CACHE_BYTES: usize = 1 << 48;
+pub const MAX_CACHE_BYTES: usize = 1 << 48;
 
 /// Reads a compression's name: `none`, `snappy`, `lz4` or `zstd`.
 pub fn compression(text: &str) -> std::result::Result<Compression, String> {

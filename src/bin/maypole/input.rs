@@ -40,7 +40,7 @@ pub enum Format {
 }
 
 /// The most bytes of a key and a value together, as tables have it.
-const MOST_ENTRY_BYTES: u32 = 1 << 30;
+const MAX_ENTRY_BYTES: u32 = 1 << 30;
 /// A larger entry is accepted only if there is memory for its copies, in a batch, in a memtable and
 /// in a block.
 const LARGE_ENTRY_BYTES: usize = 16 << 20;
@@ -165,7 +165,7 @@ impl Input {
     /// The most bytes of a line: the largest entry with its tab, fully escaped if the format has
     /// escapes.
     fn most_line_bytes(&self) -> usize {
-        let most = MOST_ENTRY_BYTES as usize;
+        let most = MAX_ENTRY_BYTES as usize;
         match self.format {
             Format::Escaped => most.saturating_mul(4) + 1,
             _ => most + 1,
@@ -189,9 +189,9 @@ impl Input {
         let read = self.source.read_exact(&mut length);
         read.map_err(|error| self.cut_short(what, error))?;
         let length = u32::from_le_bytes(length);
-        if length > MOST_ENTRY_BYTES {
+        if length > MAX_ENTRY_BYTES {
             return Err(self.refused(format_args!(
-                "a {what} of {length} bytes: at most {MOST_ENTRY_BYTES} can be stored; are the \
+                "a {what} of {length} bytes: at most {MAX_ENTRY_BYTES} can be stored; are the \
                  lengths 4 bytes, little-endian?"
             )));
         }

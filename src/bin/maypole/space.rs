@@ -8,13 +8,13 @@ use crate::output::tell;
 use crate::show::text::size;
 
 /// Logs, MANIFEST and other files that exist even if little is written.
-const LEAST_BYTES: u64 = 16 << 20;
+const MIN_BYTES: u64 = 16 << 20;
 
 /// Prints that up to about `bytes` will be written in `dir`, which need not exist yet, and what
 /// happens to them afterwards. Fails if the file system has less.
 pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
     let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
-    let needed = bytes.saturating_add(LEAST_BYTES);
+    let needed = bytes.saturating_add(MIN_BYTES);
     let free =
         free_bytes(there).map_err(|error| Failure::of_file(there, "ask for free space", &error))?;
     let (dir, needed_size, free_size) = (dir.display(), size(needed), free.map(size));

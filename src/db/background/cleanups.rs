@@ -14,7 +14,7 @@ use crate::sync::lock;
 use crate::version::{FileMeta, LEVELS};
 
 /// Ranges that wait.
-const MOST_CLEANUPS: usize = 8;
+const MAX_CLEANUPS: usize = 8;
 
 /// A request to compact what the range held when it was noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Cleanups {
             return false;
         }
         self.0.retain(|waiting| !cleanup.covers(waiting));
-        let has_room = self.0.len() < MOST_CLEANUPS;
+        let has_room = self.0.len() < MAX_CLEANUPS;
         if has_room {
             self.0.push_back(cleanup);
         }
@@ -171,7 +171,7 @@ mod tests {
         let mut cleanups = Cleanups::default();
         let key = |n: u8| char::from(b'a' + n).to_string();
         let added = (0..20).filter(|&n| cleanups.request(cleanup(&key(n), Some(&key(n + 1)))));
-        assert_eq!(added.count(), MOST_CLEANUPS);
+        assert_eq!(added.count(), MAX_CLEANUPS);
         assert!(cleanups.request(cleanup("", None)));
         assert_eq!(cleanups.0, [cleanup("", None)]);
     }

@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 
 /// How long a job without space waits before its next attempt. Each wait is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// What the jobs of a database are doing.
 #[derive(Default)]
@@ -111,7 +111,7 @@ impl Attempts {
     }
 
     fn next_wait(&mut self) -> Duration {
-        self.waited = (self.waited * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
+        self.waited = (self.waited * 2).clamp(FIRST_WAIT, MAX_WAIT);
         self.waited
     }
 }

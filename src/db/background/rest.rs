@@ -23,7 +23,7 @@ use crate::db::{Inner, TreeState};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The longest wait for a deletion that is due later, because clocks may be set.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Inner {
     /// Makes the timer look at the changed tree, if it may hold dead entries. To be called without
@@ -61,7 +61,7 @@ impl Inner {
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
         // An overdue compaction that was not picked waits for a damaged table or for space.
-        let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, LONGEST_WAIT));
+        let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
         if wait.is_none() {
             self.awaits_rest.store(false, Ordering::Relaxed);
         }

@@ -31,12 +31,12 @@ use crate::table::TableContext;
 /// An obstacle is reported after this number of consecutive attempts have met it.
 const BELIEVED_AFTER: u32 = 6;
 /// The most attempts. No writer changes the directory fast enough to defeat them all.
-const MOST_LOOKS: u32 = 1000;
+const MAX_LOOKS: u32 = 1000;
 /// Descriptors that are left to the program in addition to those of the tables.
 const OTHER_OPEN_FILES: u64 = 32;
 /// The first wait before the next attempt, and the longest. Each is twice the one before.
 const FIRST_WAIT: Duration = Duration::from_micros(500);
-const MOST_WAIT: Duration = Duration::from_millis(20);
+const MAX_WAIT: Duration = Duration::from_millis(20);
 
 /// An obstacle, and the state of the directory when it was met.
 #[derive(PartialEq)]
@@ -69,12 +69,12 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         files.sort();
         let obstacle = Obstacle { what, manifest, files };
         met = if last.as_ref() == Some(&obstacle) { met + 1 } else { 1 };
-        if met >= BELIEVED_AFTER || look >= MOST_LOOKS {
+        if met >= BELIEVED_AFTER || look >= MAX_LOOKS {
             return otherwise;
         }
         last = Some(obstacle);
         drop(otherwise);
-        thread::sleep(MOST_WAIT.min(FIRST_WAIT * 2u32.pow(met)));
+        thread::sleep(MAX_WAIT.min(FIRST_WAIT * 2u32.pow(met)));
     }
     unreachable!("the last look answers")
 }

@@ -41,7 +41,7 @@ const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
 /// Up to this many bytes of replayed records go to a new WAL rather than to a table, so that a
 /// database that is often opened for a few writes does not get a table each time.
-const MOST_REWRITTEN_BYTES: usize = 1 << 20;
+const MAX_REWRITTEN_BYTES: usize = 1 << 20;
 
 /// What the tables and the WALs of a directory hold together.
 pub(crate) struct Replayed {
@@ -181,7 +181,7 @@ impl<'a> Replay<'a> {
             // here.
             return Ok(true);
         }
-        let most_rewritten = MOST_REWRITTEN_BYTES.min(self.memtable_bytes / 2);
+        let most_rewritten = MAX_REWRITTEN_BYTES.min(self.memtable_bytes / 2);
         let (was_empty, full_before) = (self.state.memtable.is_empty(), self.state.full.len());
         let mut is_first = true;
         while let Some(record) = log.next()? {

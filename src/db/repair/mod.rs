@@ -52,7 +52,7 @@ use manifests::Tree;
 const LOST: &str = "lost";
 
 /// Where no MANIFEST tells the next file number: files with higher numbers are not this database's.
-const MOST_UNKNOWN_NUMBER: u64 = 1 << 40;
+const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 /// A repair under way.
 struct Repair<'a> {
@@ -189,7 +189,7 @@ impl<'a> Repair<'a> {
                 (it.next_file, it.db_identity.clone(), it.flushed_sequence, it.most_file_number())
             }
             Tree::Parts(it) => {
-                (it.next_file, it.db_identity.clone(), it.flushed_sequence, MOST_UNKNOWN_NUMBER)
+                (it.next_file, it.db_identity.clone(), it.flushed_sequence, MAX_UNKNOWN_NUMBER)
             }
         };
         let lost = dir.join(LOST);

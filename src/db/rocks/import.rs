@@ -35,7 +35,7 @@ use crate::table::{property_names as property, unsupported_entry};
 use crate::version::{FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
 
 /// More tables of level 0 slow writers down: from here on tables move down at an import.
-const MOST_IN_LEVEL_0: usize = 20;
+const MAX_IN_LEVEL_0: usize = 20;
 
 /// Compressions of RocksDB's that this build has no codec for.
 const UNKNOWN_COMPRESSIONS: [&str; 3] = ["Zlib", "BZip2", "Xpress"];
@@ -185,7 +185,7 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
 /// overlaps nothing. Newer tables stay above it. Answers how many moved.
 fn move_down(tables: &mut [(usize, FileMeta)]) -> usize {
     let mut level_0: Vec<usize> = (0..tables.len()).filter(|&i| tables[i].0 == 0).collect();
-    if level_0.len() <= MOST_IN_LEVEL_0 {
+    if level_0.len() <= MAX_IN_LEVEL_0 {
         return 0;
     }
     level_0.sort_by_key(|&i| (tables[i].1.largest_sequence, tables[i].1.number));

@@ -32,7 +32,7 @@ use crate::table::{BYTEWISE_COMPARATOR, TableContext};
 use crate::version::{FileMeta, Skipped, TableFile, TableStore, Version, VersionEdit};
 
 /// Readings before the writer is called too busy.
-const MOST_TRIES: u32 = 10;
+const MAX_TRIES: u32 = 10;
 /// Readings in a row that must fail in the same way, with the same MANIFEST, before the failure is
 /// believed.
 const BELIEVED_AFTER: u32 = 3;
@@ -51,7 +51,7 @@ pub(super) fn open(mut options: Builder) -> Result<RocksDb> {
     let mut kept = HashMap::new();
     let mut last = None;
     let mut met = 0;
-    for tried in 1..=MOST_TRIES {
+    for tried in 1..=MAX_TRIES {
         let mut seen = None;
         match attempt(&options, &mut kept, &mut seen) {
             Ok(Some(rocks)) => return Ok(rocks),
@@ -69,7 +69,7 @@ pub(super) fn open(mut options: Builder) -> Result<RocksDb> {
         thread::sleep(WAIT * tried);
     }
     Err(Error::InvalidArgument(format!(
-        "{}: its writer changed it during each of {MOST_TRIES} readings; try again, or read a \
+        "{}: its writer changed it during each of {MAX_TRIES} readings; try again, or read a \
          checkpoint of it",
         options.path.display()
     )))

@@ -34,7 +34,7 @@ use crate::sync::{lock, pin};
 use crate::version::names;
 
 /// The most bytes of a file that is read. A file with all counters has a tenth of it.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// What a process that has a database open publishes of it, and leaves when it closes the database;
 /// see [`Builder::publish_stats`](crate::Builder::publish_stats).
@@ -217,11 +217,11 @@ pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
         };
     }
     let file = fs.open(&path)?;
-    if file.len() > MOST_BYTES {
+    if file.len() > MAX_BYTES {
         return Err(Error::Corruption {
             file: path,
-            offset: MOST_BYTES,
-            expected: format!("at most {MOST_BYTES} bytes of published counters"),
+            offset: MAX_BYTES,
+            expected: format!("at most {MAX_BYTES} bytes of published counters"),
             found: format!("{} bytes", file.len()),
         });
     }

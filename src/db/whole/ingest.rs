@@ -69,7 +69,7 @@ const DEEPEST: usize = LEVELS - 1;
 
 /// How often writers may write to an overlapping memtable again during a flush. After that they
 /// wait.
-const MOST_ATTEMPTS: u32 = 4;
+const MAX_ATTEMPTS: u32 = 4;
 
 impl Inner {
     /// Copies `files` in and makes their entries one write.
@@ -156,7 +156,7 @@ impl Inner {
             let is_flushed = |state: &TreeState| {
                 state.frozen.iter().all(|frozen| !Arc::ptr_eq(&frozen.memtable, &overlapping))
             };
-            if attempt == MOST_ATTEMPTS {
+            if attempt == MAX_ATTEMPTS {
                 drop(self.wait_until(Awaited::Flushes, is_flushed)?);
                 return Ok((ingesting, writer));
             }

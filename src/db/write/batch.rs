@@ -26,7 +26,7 @@ use crate::table::MAX_ENTRY_BYTES;
 const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
 
 /// The most bytes of the varint of a length up to [`MAX_WRITE_BYTES`].
-const MOST_LENGTH_BYTES: usize = 5;
+const MAX_LENGTH_BYTES: usize = 5;
 
 /// The most bytes of a batch, and of a group. With its header it is one record of the WAL, whose
 /// length has 32 bits.
@@ -149,7 +149,7 @@ impl WriteBatch {
             });
             return;
         }
-        let batch_bytes = self.operations.len() + bytes + 1 + 2 * MOST_LENGTH_BYTES;
+        let batch_bytes = self.operations.len() + bytes + 1 + 2 * MAX_LENGTH_BYTES;
         if batch_bytes > MAX_BATCH_BYTES {
             self.refused.get_or_insert_with(|| {
                 Error::InvalidArgument(format!(
@@ -159,8 +159,8 @@ impl WriteBatch {
             return;
         }
         // Reserved at once, because a batch of one put would otherwise grow four times.
-        let value_bytes = value.map_or(0, |value| value.len() + MOST_LENGTH_BYTES);
-        self.operations.reserve(1 + MOST_LENGTH_BYTES + key.len() + value_bytes);
+        let value_bytes = value.map_or(0, |value| value.len() + MAX_LENGTH_BYTES);
+        self.operations.reserve(1 + MAX_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);
         put_length_prefixed(&mut self.operations, key);
         if let Some(value) = value {

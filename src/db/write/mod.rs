@@ -70,9 +70,9 @@ pub enum Durability {
 const GROUP_BYTES: usize = 1 << 20;
 
 /// The shortest sleep of a delayed writer. Shorter sleeps take longer than requested.
-const LEAST_WAIT: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 /// The longest sleep of a delayed writer, so that it notices the end of the delay.
-const LONGEST_WAIT: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_millis(10);
 
 /// How long a stopped writer sleeps when nothing wakes it.
 const STOP_PATIENCE: Duration = Duration::from_millis(100);
@@ -222,13 +222,13 @@ impl Inner {
                         drop(wait.unwrap_or_else(PoisonError::into_inner));
                     });
                 }
-                WriteStall::Delay { cause, .. } if writer.owed_wait >= LEAST_WAIT => {
+                WriteStall::Delay { cause, .. } if writer.owed_wait >= MIN_WAIT => {
                     drop(state);
                     let ticker = match cause {
                         WriteStallCause::Debt => Ticker::StallDebtDelays,
                         _ => Ticker::StallL0Delays,
                     };
-                    let wait = writer.owed_wait.min(LONGEST_WAIT);
+                    let wait = writer.owed_wait.min(MAX_WAIT);
                     writer.owed_wait -= wait;
                     self.stalled(ticker, || std::thread::sleep(wait));
                 }

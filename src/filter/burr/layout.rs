@@ -265,7 +265,7 @@ fn check(trailer: &[u8]) -> u32 {
 #[cfg(any(test, fuzzing))]
 pub fn repair(filter: &mut Vec<u8>) {
     /// The size limit: larger filters are not made.
-    const MOST_BYTES: u64 = 1 << 16;
+    const MAX_BYTES: u64 = 1 << 16;
     let Some(fixed_at) = filter.len().checked_sub(FIXED_BYTES) else { return };
     let fixed = &mut filter[fixed_at..];
     fixed[12..].copy_from_slice(&MAGIC_AND_VERSION);
@@ -277,7 +277,7 @@ pub fn repair(filter: &mut Vec<u8>) {
     let mut slots = [0; MAX_LAYERS];
     LittleEndian::read_u32_into(&filter[trailer_at..fixed_at], &mut slots[..layers]);
     let layout = Layout { shape: Shape::of_width(width), columns, low_blocks, tags, layers, slots };
-    if layers > 0 && layout.check_ranges().is_ok() && layout.total_bytes() <= MOST_BYTES {
+    if layers > 0 && layout.check_ranges().is_ok() && layout.total_bytes() <= MAX_BYTES {
         let (wanted, have) = (layout.total_bytes() as usize, filter.len());
         let front = vec![0; wanted.saturating_sub(have)];
         filter.splice(..have.saturating_sub(wanted), front);

@@ -33,7 +33,7 @@ use std::fmt;
 use super::formulas;
 use super::shared::{TooLarge, mix, reduce, zeros};
 
-pub use super::formulas::MOST_HASHES;
+pub use super::formulas::MAX_HASHES;
 
 /// How the `k` bits of a key are placed.
 ///
@@ -133,7 +133,7 @@ impl BloomFilter {
     /// `bits` up to a multiple of `hashes`.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MOST_HASHES`], and if memory is short: see
+    /// Unless `hashes` is 1 to [`MAX_HASHES`], and if memory is short: see
     /// [`BloomFilter::try_new`].
     pub fn new(layout: Layout, bits: usize, hashes: u32) -> BloomFilter {
         BloomFilter::try_new(layout, bits, hashes).unwrap_or_else(|error| panic!("{error}"))
@@ -145,7 +145,7 @@ impl BloomFilter {
     /// [`TooLarge`] if memory is short, or the array would have more than 2^43 bits.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MOST_HASHES`].
+    /// Unless `hashes` is 1 to [`MAX_HASHES`].
     pub fn try_new(layout: Layout, bits: usize, hashes: u32) -> Result<BloomFilter, TooLarge> {
         BloomFilter::with_probes(Probes::Independent, layout, bits, hashes)
     }
@@ -156,7 +156,7 @@ impl BloomFilter {
         bits: usize,
         hashes: u32,
     ) -> Result<BloomFilter, TooLarge> {
-        assert!((1..=MOST_HASHES).contains(&hashes), "1 to {MOST_HASHES} hashes, not {hashes}");
+        assert!((1..=MAX_HASHES).contains(&hashes), "1 to {MAX_HASHES} hashes, not {hashes}");
         let (array_bits, arrays) = match layout {
             Layout::Shared => (bits.max(1), 1),
             Layout::Split => (bits.max(1).div_ceil(hashes as usize), hashes as usize),

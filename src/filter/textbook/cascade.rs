@@ -35,7 +35,7 @@ use super::shared::mix;
 /// The rate of every layer but the first: half of the keys go on to the next.
 const RATE: f64 = 0.5;
 /// The layers halve, so a universe of 2^64 keys needs fewer.
-const MOST_LAYERS: usize = 128;
+const MAX_LAYERS: usize = 128;
 
 /// One layer, for reports.
 ///
@@ -90,7 +90,7 @@ impl Cascade {
         let (mut holds, mut asked) = (included.to_vec(), excluded.to_vec());
         while !holds.is_empty() {
             let layer = cascade.layers.len();
-            if layer == MOST_LAYERS {
+            if layer == MAX_LAYERS {
                 return None;
             }
             let rate = if layer == 0 { first_rate } else { RATE };

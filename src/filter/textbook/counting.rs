@@ -20,7 +20,7 @@
 //! keys, and these keys may be lost. A filter cannot detect this. Only a caller that knows the keys
 //! can remove safely, and an LSM tree never needs to: it writes a new filter with every table.
 
-use super::bloom::{MOST_HASHES, Probes};
+use super::bloom::{MAX_HASHES, Probes};
 use super::formulas;
 use super::packed::Packed;
 use super::shared::TooLarge;
@@ -52,7 +52,7 @@ impl CountingBloom {
     /// A filter of `counters` counters, `hashes` of them for each key.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MOST_HASHES`], and if memory is short: see
+    /// Unless `hashes` is 1 to [`MAX_HASHES`], and if memory is short: see
     /// [`CountingBloom::try_new`].
     pub fn new(counters: usize, hashes: u32) -> CountingBloom {
         CountingBloom::try_new(counters, hashes).unwrap_or_else(|error| panic!("{error}"))
@@ -64,9 +64,9 @@ impl CountingBloom {
     /// [`TooLarge`] if memory is short, or the counters would take more than 2^43 bits.
     ///
     /// # Panics
-    /// Unless `hashes` is 1 to [`MOST_HASHES`].
+    /// Unless `hashes` is 1 to [`MAX_HASHES`].
     pub fn try_new(counters: usize, hashes: u32) -> Result<CountingBloom, TooLarge> {
-        assert!((1..=MOST_HASHES).contains(&hashes), "1 to {MOST_HASHES} hashes, not {hashes}");
+        assert!((1..=MAX_HASHES).contains(&hashes), "1 to {MAX_HASHES} hashes, not {hashes}");
         Ok(CountingBloom { counters: Packed::new(4, counters.max(1))?, hashes })
     }
 

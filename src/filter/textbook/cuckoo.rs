@@ -30,7 +30,7 @@ use super::shared::{Full, TooLarge, mix, reduce};
 /// Slots of a bucket, the paper's `b`.
 pub const SLOTS: usize = 4;
 /// The number of evictions after which an insertion gives up.
-const MOST_KICKS: usize = 500;
+const MAX_KICKS: usize = 500;
 /// The intended load of the table: above 95 % insertions start to fail.
 const LOAD: f64 = 0.95;
 
@@ -139,7 +139,7 @@ impl CuckooFilter {
                 self.len += 1;
                 return Ok(());
             }
-            if thrown.len() == MOST_KICKS {
+            if thrown.len() == MAX_KICKS {
                 break;
             }
             // For a key that was just evicted, `bucket` is the full one that it left.

@@ -28,10 +28,10 @@
 use std::f64::consts::LN_2;
 
 /// The most hashes of a key.
-pub const MOST_HASHES: u32 = 64;
+pub const MAX_HASHES: u32 = 64;
 
 /// The most bits of a filter that is sized exactly, 2^53: doubles represent every integer up to it.
-const MOST_EXACT_BITS: f64 = 9_007_199_254_740_992.0;
+const MAX_EXACT_BITS: f64 = 9_007_199_254_740_992.0;
 
 /// Bits a key at the best number of hashes, if that could be a fraction: `-ln(rate) / (ln 2)²`.
 pub fn bits_per_key(rate: f64) -> f64 {
@@ -81,10 +81,10 @@ pub fn rate_of_split(bits: usize, keys: usize, hashes: u32) -> f64 {
 /// Bose et al. It takes `k³ log(kn)` steps.
 ///
 /// # Panics
-/// Unless `hashes` is 1 to [`MOST_HASHES`].
+/// Unless `hashes` is 1 to [`MAX_HASHES`].
 pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
-    assert!((1..=MOST_HASHES).contains(&hashes), "1 to {MOST_HASHES} hashes, not {hashes}");
-    const STATES: usize = MOST_HASHES as usize + 1;
+    assert!((1..=MAX_HASHES).contains(&hashes), "1 to {MAX_HASHES} hashes, not {hashes}");
+    const STATES: usize = MAX_HASHES as usize + 1;
     let m = bits.max(1) as f64;
     let most = (hashes as usize).min(bits.max(1));
     // zeros[u]: the probability that u bits of the query are 0. Initially these are its distinct
@@ -123,7 +123,7 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
 }
 
 /// The fewest bits of one shared array for `keys` keys, at least 1, with a whole number of hashes,
-/// at most [`MOST_HASHES`], and that number. The mean rate over all sets of keys, [`exact_rate`], is
+/// at most [`MAX_HASHES`], and that number. The mean rate over all sets of keys, [`exact_rate`], is
 /// at most `rate_wanted`. [`bits_per_key`] falls short of it by up to 1 % at the usual rates,
 /// because hashes come in whole numbers, and by more for few keys.
 ///
@@ -139,7 +139,7 @@ pub fn whole_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
 /// # Panics
 /// Unless `rate_wanted` is above 0 and below 1.
 pub fn split_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
-    let arrays = MOST_HASHES;
+    let arrays = MAX_HASHES;
     fewest(keys, rate_wanted, arrays, |bits, hashes| rate_of_split(bits, keys.max(1), hashes))
 }
 
@@ -156,13 +156,13 @@ fn fewest(
     // If there are few hashes, one more or less matters and the usual formula chooses a wrong
     // number; if there are many, the curve is flat. So the search starts at the formula's number
     // and moves while the result improves.
-    let start = whole_hashes(bits_per_key(wanted)).min(MOST_HASHES);
+    let start = whole_hashes(bits_per_key(wanted)).min(MAX_HASHES);
     let with = |hashes: u32| {
         let arrays = f64::from(hashes.min(most_arrays));
         let fill = wanted.powf(1.0 / f64::from(hashes));
         let guess = -f64::from(hashes) * keys / (-fill).ln_1p() / arrays;
         let most = |array_bits: f64| (array_bits as usize).saturating_mul(arrays as usize);
-        if guess >= MOST_EXACT_BITS {
+        if guess >= MAX_EXACT_BITS {
             // No memory holds such a filter, and the usual formula is correct to all digits.
             return most(guess);
         }
@@ -184,7 +184,7 @@ fn fewest(
         }
         best = (bits, hashes);
     }
-    for hashes in start + 1..=MOST_HASHES {
+    for hashes in start + 1..=MAX_HASHES {
         let bits = with(hashes);
         if bits >= best.0 {
             break;

@@ -44,7 +44,7 @@ const SHIFTED: u32 = 4;
 const MARKS: u32 = OCCUPIED | CONTINUATION | SHIFTED;
 
 /// The highest load: above it, clusters grow so long that every operation is slow.
-const MOST_LOAD: f64 = 0.95;
+const MAX_LOAD: f64 = 0.95;
 
 /// A quotient filter. A fingerprint is in it as often as it was added.
 ///
@@ -113,7 +113,7 @@ impl QuotientFilter {
 
     /// The most fingerprints that it can hold.
     fn most(&self) -> usize {
-        let most = (self.slots.len() as f64 * MOST_LOAD).ceil() as usize;
+        let most = (self.slots.len() as f64 * MAX_LOAD).ceil() as usize;
         most.min(self.slots.len() - 1)
     }
 

@@ -45,7 +45,7 @@
 
 pub mod loading;
 
-use super::bloom::{BloomFilter, Layout, MOST_HASHES, Probes};
+use super::bloom::{BloomFilter, Layout, MAX_HASHES, Probes};
 use super::formulas;
 use super::shared::{Full, TooLarge, checksum};
 
@@ -80,9 +80,9 @@ impl Default for Options {
 }
 
 /// The most layers. The last one's rate is that of the whole divided by 2^64.
-const MOST_LAYERS: usize = 64;
+const MAX_LAYERS: usize = 64;
 /// The most keys of one layer.
-const MOST_KEYS: u64 = 1 << 40;
+const MAX_KEYS: u64 = 1 << 40;
 
 impl Options {
     /// The error in the options, if any.
@@ -109,7 +109,7 @@ impl Options {
         let growth = u64::from(expansion).checked_pow(index.try_into().ok()?)?;
         let capacity = self.capacity.checked_mul(growth)?;
         let rate = self.rate * 0.5f64.powi(index as i32 + 1);
-        (index < MOST_LAYERS && capacity <= MOST_KEYS).then_some((capacity, rate))
+        (index < MAX_LAYERS && capacity <= MAX_KEYS).then_some((capacity, rate))
     }
 }
 
@@ -137,7 +137,7 @@ impl Version {
         match self {
             Version::One => {
                 let (bits, hashes) = formulas::classical_shape(capacity as usize, rate);
-                (bits, hashes.min(MOST_HASHES))
+                (bits, hashes.min(MAX_HASHES))
             }
             Version::Two => {
                 let one_hash = ((capacity as f64 / rate).ceil() as usize, 1);

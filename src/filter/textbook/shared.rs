@@ -45,11 +45,11 @@ impl std::error::Error for TooLarge {}
 
 /// The most bits of one array, 1 TiB. A system that overcommits memory would grant any number, and
 /// kill the process when the array is written.
-const MOST_BITS: u64 = 1 << 43;
+const MAX_BITS: u64 = 1 << 43;
 
 /// Words of zeros for `bits` bits. `None` means more bits than can be counted.
 pub(super) fn zeros(bits: Option<usize>) -> Result<Vec<u64>, TooLarge> {
-    let bits = bits.filter(|&bits| bits as u64 <= MOST_BITS).ok_or(TooLarge)?;
+    let bits = bits.filter(|&bits| bits as u64 <= MAX_BITS).ok_or(TooLarge)?;
     let (mut words, len) = (Vec::new(), bits.div_ceil(64));
     words.try_reserve_exact(len).map_err(|_| TooLarge)?;
     words.resize(len, 0);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::held::HeldDescriptor;
-use super::pool::{DescriptorPool, MOST_FILES, Slot};
+use super::pool::{DescriptorPool, MAX_FILES, Slot};
 use super::word::Pinned;
 use crate::error::{Error, Result};
 use crate::fs::RandomAccessFile;
@@ -136,7 +136,7 @@ impl RandomAccessFile for PooledFile {
 
 /// Counts one more kept descriptor. `false` if a quarter of the process's limit is already kept.
 fn keep_one() -> bool {
-    let most = (open_files_limit().soft.min(4 * MOST_FILES) / 4) as usize;
+    let most = (open_files_limit().soft.min(4 * MAX_FILES) / 4) as usize;
     let one_more = |kept| (kept < most).then_some(kept + 1);
     KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
 }

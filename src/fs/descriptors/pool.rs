@@ -12,7 +12,7 @@ use crate::fs::system;
 use crate::sync::{PerProcess, Process, lock};
 
 /// A larger bound would have no use, and tables of the system grow with it.
-pub(super) const MOST_FILES: u64 = 1 << 20;
+pub(super) const MAX_FILES: u64 = 1 << 20;
 
 /// A bound on the descriptors that table files have open together. Any number of files share a
 /// pool.
@@ -97,7 +97,7 @@ impl DescriptorPool {
     /// The pool of all databases that have none of their own. Each call sets its capacity to half
     /// of the process's limit on descriptors at that moment.
     pub fn shared() -> Arc<DescriptorPool> {
-        let capacity = (open_files_limit().soft.min(2 * MOST_FILES) / 2).max(1) as usize;
+        let capacity = (open_files_limit().soft.min(2 * MAX_FILES) / 2).max(1) as usize;
         let shared = SHARED.get();
         shared.capacity.store(capacity, Ordering::Relaxed);
         Arc::clone(shared)

@@ -21,7 +21,7 @@ use crate::sync::lock;
 
 /// Rings of one pool, at most. Together they allow 2048 reads in flight, more than devices gain
 /// from.
-const MOST_URINGS: usize = 32;
+const MAX_URINGS: usize = 32;
 /// The rest of the pool is for files. A pool with fewer descriptors has no ring.
 const DESCRIPTORS_PER_URING: usize = 8;
 
@@ -81,7 +81,7 @@ impl DescriptorPool {
         let mut ring = lock(&self.ring);
         let uring = ring.urings.idle.pop();
         let is_new = uring.is_none();
-        let most = MOST_URINGS.min(self.capacity() / DESCRIPTORS_PER_URING);
+        let most = MAX_URINGS.min(self.capacity() / DESCRIPTORS_PER_URING);
         if is_new && (ring.urings.refused || ring.urings.count() >= most) {
             return None;
         }

@@ -26,7 +26,7 @@ use crate::fs::RandomAccessFile;
 use crate::sync::{Process, lock};
 
 /// Threads of one reader, at most.
-const MOST_THREADS: usize = 16;
+const MAX_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -119,11 +119,11 @@ impl Threads {
     /// Lets up to `count` threads help with `batch`, or fewer if the system refuses them.
     fn help(&self, batch: &Arc<Batch>, count: usize) {
         let mut state = lock(&self.0.state);
-        for _ in 0..count.min(MOST_THREADS) {
+        for _ in 0..count.min(MAX_THREADS) {
             state.batches.push_back(Arc::clone(batch));
             if state.batches.len() <= state.idle {
                 self.0.work.notify_one();
-            } else if state.threads < MOST_THREADS {
+            } else if state.threads < MAX_THREADS {
                 let shared = Arc::clone(&self.0);
                 let thread = thread::Builder::new().name("maypole-read".into());
                 let Ok(handle) = thread.spawn(move || shared.work()) else { break };

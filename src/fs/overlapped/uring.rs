@@ -40,9 +40,9 @@ pub(super) const DEPTH: usize = 64;
 /// Reads that are submitted together.
 const TOGETHER: usize = 2;
 /// Larger block buffers are not kept for the next read.
-const MOST_KEPT_BYTES: usize = 16 << 10;
+const MAX_KEPT_BYTES: usize = 16 << 10;
 /// A longer read is made in pieces, like a short read, because the queue has 32 bits for a length.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 /// The pause before the next attempt when the kernel has no memory for another read.
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -95,7 +95,7 @@ impl Uring {
             }
             while let Some(read) = flight.land() {
                 let (part, is_filled, blocks) = read.end();
-                self.spare.extend(blocks.filter(|blocks| blocks.capacity() <= MOST_KEPT_BYTES));
+                self.spare.extend(blocks.filter(|blocks| blocks.capacity() <= MAX_KEPT_BYTES));
                 reads.ended(part, is_filled);
             }
         }
@@ -175,7 +175,7 @@ impl<'u, 'r> Flight<'u, 'r> {
             None => &mut *read.part.request.buffer,
         };
         let rest = &mut memory[next..];
-        let bytes = rest.len().min(MOST_BYTES) as u32;
+        let bytes = rest.len().min(MAX_BYTES) as u32;
         let descriptor = Fd(read.descriptor.descriptor().as_raw_fd());
         let entry = opcode::Read::new(descriptor, rest.as_mut_ptr(), bytes)
             .offset(read.range.start() + next as u64)

@@ -40,13 +40,13 @@ const LANES: usize = 16;
 const LINEAR_HEADS: usize = 128;
 
 /// Three lengths and a trailer.
-const LEAST_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
+const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 
 /// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
 /// The first walk notes this many entries: those of a block of the usual size.
-const MOST_NOTES: usize = 64;
+const MAX_NOTES: usize = 64;
 
 /// Offsets of blocks up to this size fit into 16 bits.
 const NARROW_BLOCK_BYTES: usize = 1 << 16;
@@ -77,7 +77,7 @@ impl KeyHeads {
     /// the rows, so that nothing has to be copied or allocated twice.
     pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
         let (block, room) = block.payload_and_room();
-        let mut notes = [Note::default(); MOST_NOTES];
+        let mut notes = [Note::default(); MAX_NOTES];
         let FirstWalk { entries, prefix } = FirstWalk::over(&block[..entries_bytes], &mut notes)?;
         let (heads_bytes, offsets_bytes) = row_bytes(entries, block.len());
         let total = heads_bytes + offsets_bytes + prefix.len();
@@ -116,7 +116,7 @@ impl KeyHeads {
     /// The room for the rows of a block of `block_bytes` with `entries` entries, in bytes. Less than
     /// a block and two lines, whatever `entries` is.
     pub fn room_for(entries: u32, block_bytes: usize) -> usize {
-        let entries = (entries as usize).min(block_bytes / LEAST_ENTRY_BYTES);
+        let entries = (entries as usize).min(block_bytes / MIN_ENTRY_BYTES);
         let (heads_bytes, offsets_bytes) = row_bytes(entries, block_bytes);
         heads_bytes + offsets_bytes + PREFIX_ROOM_BYTES
     }
@@ -243,7 +243,7 @@ impl Iterator for Notes<'_> {
 impl FirstWalk {
     /// Notes the first entries. `None`: there are no entries, or they do not decode as internal
     /// keys.
-    fn over(entries: &[u8], notes: &mut [Note; MOST_NOTES]) -> Option<FirstWalk> {
+    fn over(entries: &[u8], notes: &mut [Note; MAX_NOTES]) -> Option<FirstWalk> {
         let mut walk = Notes { entries, offset: 0 };
         let (mut count, mut key_bytes) = (0, 0);
         let mut prefix = 0..0;

@@ -13,7 +13,7 @@ const KEYS_IN_BYTES: (usize, usize) = (4, 5);
 
 /// A filter part has at least this share of the keys that it may have. One that would have fewer is
 /// joined to the part before: small filters are worse for their bytes.
-pub(super) const LEAST_SHARE: usize = 4;
+pub(super) const MIN_SHARE: usize = 4;
 
 /// Where filter and index are cut.
 pub(super) struct Cuts {

@@ -27,7 +27,7 @@ use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use crate::table::index::builder::write_entries;
 
 use super::TableBuilder;
-use super::cuts::{BuiltFilter, LEAST_SHARE, Top, WrittenIndex};
+use super::cuts::{BuiltFilter, MIN_SHARE, Top, WrittenIndex};
 
 impl TableBuilder {
     /// After a data block: ends a part of the index, if it is large enough. `next`: the user key that
@@ -71,7 +71,7 @@ impl TableBuilder {
         let ended = std::mem::take(&mut cuts.filters);
         let (mut filters, mut ends): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
         match (filters.last_mut(), ends.last_mut()) {
-            (Some(before), Some(end)) if last.len() < cuts.most_keys / LEAST_SHARE => {
+            (Some(before), Some(end)) if last.len() < cuts.most_keys / MIN_SHARE => {
                 before.append(&last);
                 *end = parts;
             }

@@ -32,24 +32,24 @@ use crate::table::index::Index;
 
 /// The most bytes of one read of a scan. A device for which the system reads ahead little (128 KiB
 /// is Linux's default) gets requests of this size.
-const MOST_READ_BYTES: usize = 1 << 20;
+const MAX_READ_BYTES: usize = 1 << 20;
 
 /// The most bytes that the runs of one scan hold together for reading ahead, if there are at most
 /// 512 of them.
-const MOST_SCAN_BYTES: usize = 8 << 20;
+const MAX_SCAN_BYTES: usize = 8 << 20;
 
 /// The same for the runs of one compaction. Several compactions may run at a time, in parallel with
 /// reads and writes, and no budget counts their memory.
-const MOST_COMPACTION_BYTES: usize = 2 << 20;
+const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
 /// The least share of a run in these bytes.
-const LEAST_SHARE_BYTES: usize = 16 << 10;
+const MIN_SHARE_BYTES: usize = 16 << 10;
 
 /// The first read of a scan that may end soon, once it has reached its second adjacent block.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
 /// The most bytes of adjacent blocks in memory over which a read continues.
-const MOST_RESIDENT_BYTES: u64 = 32 << 10;
+const MAX_RESIDENT_BYTES: u64 = 32 << 10;
 
 /// How a cursor gets its blocks.
 #[derive(Debug, Clone)]
@@ -71,20 +71,20 @@ impl ScanOptions {
     /// The options for each of `runs` runs that are scanned together. A scan that does not fill the
     /// cache is known to continue.
     pub fn for_runs(runs: usize, fill_cache: bool, bounds: ScanBounds) -> ScanOptions {
-        let read_ahead_bytes = share_of(MOST_SCAN_BYTES, runs);
+        let read_ahead_bytes = share_of(MAX_SCAN_BYTES, runs);
         ScanOptions { fill_cache, goes_on: !fill_cache, read_ahead_bytes, bounds }
     }
 
     /// The options for each of `runs` runs that a compaction merges. A compaction needs each block
     /// only once, so it leaves the cache to lookups.
     pub fn for_compaction(runs: usize, bounds: ScanBounds) -> ScanOptions {
-        let read_ahead_bytes = share_of(MOST_COMPACTION_BYTES, runs);
+        let read_ahead_bytes = share_of(MAX_COMPACTION_BYTES, runs);
         ScanOptions { fill_cache: false, goes_on: true, read_ahead_bytes, bounds }
     }
 }
 
 fn share_of(most_bytes: usize, runs: usize) -> usize {
-    (most_bytes / runs.max(1)).clamp(LEAST_SHARE_BYTES, MOST_READ_BYTES)
+    (most_bytes / runs.max(1)).clamp(MIN_SHARE_BYTES, MAX_READ_BYTES)
 }
 
 /// The range from a user key to before another one; `None`: no bound.
@@ -231,7 +231,7 @@ impl ReadAhead {
             for next in (limits.start..i).rev() {
                 match (source.is_resident)(next) {
                     _ if length(next..i + 1) > most_bytes => break,
-                    true if length(next..last) > MOST_RESIDENT_BYTES => break,
+                    true if length(next..last) > MAX_RESIDENT_BYTES => break,
                     true => {}
                     false => last = next,
                 }
@@ -241,7 +241,7 @@ impl ReadAhead {
             for next in i + 1..limits.end {
                 match (source.is_resident)(next) {
                     _ if length(i..next + 1) > most_bytes => break,
-                    true if length(last + 1..next + 1) > MOST_RESIDENT_BYTES => break,
+                    true if length(last + 1..next + 1) > MAX_RESIDENT_BYTES => break,
                     true => {}
                     false => last = next,
                 }

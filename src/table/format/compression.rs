@@ -86,7 +86,7 @@ const ZSTD_EXPANSION: usize = 32 << 10;
 
 /// The binary logarithm of the largest window of a standalone frame.
 #[cfg(feature = "zstd")]
-const MOST_WINDOW_LOG: u32 = 23;
+const MAX_WINDOW_LOG: u32 = 23;
 
 /// Why a block could not be decompressed.
 #[derive(Debug)]
@@ -321,7 +321,7 @@ pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Fa
     let failed = |why: std::io::Error| Failure::from(Damage::new(0, "a ZSTD frame", why));
     let mut decoder = zstd::stream::read::Decoder::new(frame).map_err(failed)?;
     // The decoder allocates the window that the frame requests. RocksDB's frames request 2 MiB.
-    decoder.window_log_max(MOST_WINDOW_LOG).map_err(failed)?;
+    decoder.window_log_max(MAX_WINDOW_LOG).map_err(failed)?;
     let read = decoder.take(most).read_to_end(out).map_err(failed)?;
     match (read as u64) < most {
         true => Ok(()),

@@ -25,7 +25,7 @@ use crate::table::block::bytes::BlockBytes;
 pub(crate) const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// The most that opening a table reads at once.
-pub(crate) const MOST_TAIL_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 20;
 
 /// What opening a table reads if nobody knows how much it needs.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
@@ -76,7 +76,7 @@ impl BlockFile {
     ) -> Result<BlockFile> {
         let length = file.len();
         let tail_bytes = if tail_bytes == 0 { UNKNOWN_TAIL_BYTES } else { tail_bytes };
-        let tail_bytes = tail_bytes.clamp(FOOTER_BYTES as u64, MOST_TAIL_BYTES).min(length);
+        let tail_bytes = tail_bytes.clamp(FOOTER_BYTES as u64, MAX_TAIL_BYTES).min(length);
         let mut tail = vec![0; tail_bytes as usize];
         let file_counters = FileCounters::new();
         count_read(&counters, &file_counters, tail.len());
@@ -103,7 +103,7 @@ impl BlockFile {
     pub fn extend_tail(&mut self, start: u64) -> Result<()> {
         let length = self.file.len();
         let missing = (length - self.tail.len() as u64).saturating_sub(start);
-        if missing == 0 || length - start > MOST_TAIL_BYTES {
+        if missing == 0 || length - start > MAX_TAIL_BYTES {
             return Ok(());
         }
         let mut longer = vec![0; (length - start) as usize];

@@ -26,10 +26,10 @@ use super::footer::BlockHandle;
 const PAGE_BYTES: u64 = 4096;
 
 /// The most bytes of padding before a block: a sixteenth of the page that it saves.
-const MOST_PADDING_BYTES: u64 = 256;
+const MAX_PADDING_BYTES: u64 = 256;
 
 /// Every byte of padding.
-const PADDING: [u8; MOST_PADDING_BYTES as usize] = [b'.'; MOST_PADDING_BYTES as usize];
+const PADDING: [u8; MAX_PADDING_BYTES as usize] = [b'.'; MAX_PADDING_BYTES as usize];
 
 /// The padding before a data block of `stored_bytes`, including its trailer, that could begin at
 /// `offset`.
@@ -38,7 +38,7 @@ pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     let padding = (PAGE_BYTES - in_page) % PAGE_BYTES;
     let pages = in_page.saturating_add(stored_bytes).div_ceil(PAGE_BYTES);
     let saves = stored_bytes.div_ceil(PAGE_BYTES) < pages;
-    if saves && padding <= MOST_PADDING_BYTES { &PADDING[..padding as usize] } else { &[] }
+    if saves && padding <= MAX_PADDING_BYTES { &PADDING[..padding as usize] } else { &[] }
 }
 
 /// The padding from `offset` to the end of its page, if a block may follow that much padding.
@@ -76,7 +76,7 @@ mod tests {
                 if padding.is_empty() {
                     let next = offset.next_multiple_of(PAGE_BYTES);
                     assert!(
-                        next - offset > MOST_PADDING_BYTES
+                        next - offset > MAX_PADDING_BYTES
                             || pages(next, bytes) == pages(offset, bytes),
                         "{offset} {bytes}"
                     );

@@ -32,7 +32,7 @@ use super::key::LookupKey;
 use super::stop::Absent;
 
 /// Neighbours are joined up to this many bytes. Then a longer read costs more than another one.
-const MOST_JOINED_BYTES: u64 = 128 << 10;
+const MAX_JOINED_BYTES: u64 = 128 << 10;
 
 /// A data block that was not in memory.
 pub(crate) struct AbsentBlock {
@@ -201,7 +201,7 @@ impl<'t> Reads<'t> {
             let (before, handle) = (before.absent.handle(), next.absent.handle());
             let adjoins = is_one_table && before.is_followed_by(handle);
             let with_before = joined_bytes + before.bytes;
-            let joins = adjoins && with_before + handle.bytes <= MOST_JOINED_BYTES;
+            let joins = adjoins && with_before + handle.bytes <= MAX_JOINED_BYTES;
             joined_bytes = if joins { with_before } else { 0 };
             joins
         });

@@ -20,13 +20,13 @@ use crate::table::open::read_metaindex;
 use crate::table::range_del::RANGE_DEL_BLOCK;
 
 /// The longest block that a search finds where a block must start.
-const MOST_BLOCK_BYTES: usize = 1 << 20;
+const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// A search behind a hole reads this many times the largest block found so far.
 const LIKELY_BLOCKS: usize = 2;
 /// The least that such a search reads.
-const LEAST_SEARCHED_BYTES: usize = 8 << 10;
+const MIN_SEARCHED_BYTES: usize = 8 << 10;
 /// A search gives up if no block starts in this many bytes.
-const MOST_HOLE_BYTES: u64 = 128 << 10;
+const MAX_HOLE_BYTES: u64 = 128 << 10;
 
 /// Turns damage into `None`, and keeps other errors.
 pub(super) fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
@@ -78,18 +78,18 @@ pub(super) fn find_blocks(
         return Err(no_checksums(file.path()));
     }
     let mut blocks = Vec::new();
-    let (mut offset, mut largest) = (0u64, LEAST_SEARCHED_BYTES / LIKELY_BLOCKS);
+    let (mut offset, mut largest) = (0u64, MIN_SEARCHED_BYTES / LIKELY_BLOCKS);
     // Where the current hole starts.
     let mut hole: Option<u64> = None;
     let mut window: (u64, Vec<u8>) = (0, Vec::new());
     while offset < end {
         let most = match hole {
-            None => MOST_BLOCK_BYTES,
-            Some(_) => (LIKELY_BLOCKS * largest).min(MOST_BLOCK_BYTES),
+            None => MAX_BLOCK_BYTES,
+            Some(_) => (LIKELY_BLOCKS * largest).min(MAX_BLOCK_BYTES),
         };
         let wanted = ((most + BLOCK_TRAILER_BYTES) as u64).min(end - offset);
         if offset < window.0 || offset + wanted > window.0 + window.1.len() as u64 {
-            let bytes = (4 * MOST_BLOCK_BYTES as u64).min(end - offset);
+            let bytes = (4 * MAX_BLOCK_BYTES as u64).min(end - offset);
             window = (offset, vec![0; bytes as usize]);
             file.read_exact_at(offset, &mut window.1)?;
         }
@@ -110,7 +110,7 @@ pub(super) fn find_blocks(
                 offset = handle.end().unwrap_or(end);
             }
             None => {
-                if offset - *hole.get_or_insert(offset) > MOST_HOLE_BYTES {
+                if offset - *hole.get_or_insert(offset) > MAX_HOLE_BYTES {
                     break;
                 }
                 offset += 1;

@@ -17,7 +17,7 @@ const LOOKUPS: usize = 5_000;
 const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
 /// Recorded lookups that are made, at most.
-const MOST_RECORDED: usize = 100_000;
+const MAX_RECORDED: usize = 100_000;
 
 /// Means of lookups of one kind.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -95,11 +95,11 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
     levels.into_values().collect()
 }
 
-/// Looks up recorded keys, present or not. Of more than [`MOST_RECORDED`], keys at equal distances.
+/// Looks up recorded keys, present or not. Of more than [`MAX_RECORDED`], keys at equal distances.
 pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
     let mut measured = Measured::default();
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
-    let keys = recorded.iter().step_by(recorded.len().div_ceil(MOST_RECORDED).max(1));
+    let keys = recorded.iter().step_by(recorded.len().div_ceil(MAX_RECORDED).max(1));
     let bar = progress::bar(keys.len() as u64, "looking keys up");
     for key in keys {
         bar.inc(1);

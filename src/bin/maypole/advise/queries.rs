@@ -19,15 +19,15 @@ use super::tables::Table;
 
 /// Data blocks that anchors come from, of all tables together, and of one table.
 const BLOCKS: usize = 400;
-const LEAST_BLOCKS: usize = 2;
-const MOST_BLOCKS: usize = 64;
+const MIN_BLOCKS: usize = 2;
+const MAX_BLOCKS: usize = 64;
 /// For each table that is read: other tables that overlap it and give anchors.
 const NEIGHBOURS: usize = 4;
 /// Queries for all tables of a level together, of either kind, and for one table at least.
 const QUERIES: usize = 60_000;
-const LEAST_QUERIES: usize = 100;
+const MIN_QUERIES: usize = 100;
 /// Where only part of a table is read, each query may read a block.
-const MOST_BY_BLOCKS: usize = 1000;
+const MAX_BY_BLOCKS: usize = 1000;
 /// Bytes at the end of an anchor that a made-up key has others of.
 const CHANGED_BYTES: usize = 4;
 
@@ -54,7 +54,7 @@ impl Anchors {
         let each = BLOCKS / is_wanted.iter().filter(|&&wanted| wanted).count().max(1);
         let mut anchors = Vec::new();
         for i in wanted {
-            let blocks = each.clamp(LEAST_BLOCKS, MOST_BLOCKS);
+            let blocks = each.clamp(MIN_BLOCKS, MAX_BLOCKS);
             let keys = keys_of_blocks(&tables[i].reader, blocks, random);
             anchors.extend(keys.into_iter().map(|key| (key, i)));
         }
@@ -114,9 +114,9 @@ pub fn of_table(
     random: &mut SmallRng,
 ) -> Vec<Vec<u8>> {
     let table = &tables[i];
-    let mut each = (QUERIES / tables_of_level.max(1)).max(LEAST_QUERIES);
+    let mut each = (QUERIES / tables_of_level.max(1)).max(MIN_QUERIES);
     if part != Part::Whole {
-        each = each.min(MOST_BY_BLOCKS);
+        each = each.min(MAX_BY_BLOCKS);
     }
     let (own, others): (Vec<_>, Vec<_>) =
         anchors.between(&table.smallest, &table.largest).iter().partition(|(_, from)| *from == i);

@@ -12,7 +12,7 @@ use super::tables::Table;
 /// Tables of `target_file_size_base=64MiB` are a little larger than that.
 const WHOLE_TABLE_BYTES: u64 = 72 << 20;
 /// Fewer bytes of a large table are not worth the reading of its index.
-const LEAST_BYTES: u64 = 4 << 20;
+const MIN_BYTES: u64 = 4 << 20;
 
 /// What is read of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +50,7 @@ fn part_of(bytes: u64, wanted: f64, share: f64) -> Part {
     if share >= 1.0 || bytes <= WHOLE_TABLE_BYTES {
         return Part::Whole;
     }
-    let share = wanted.max(LEAST_BYTES as f64) / bytes as f64;
+    let share = wanted.max(MIN_BYTES as f64) / bytes as f64;
     if share >= 1.0 { Part::Whole } else { Part::Blocks(share) }
 }
 

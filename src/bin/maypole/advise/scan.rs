@@ -22,9 +22,9 @@ use crate::progress;
 /// When filters of so many keys of a level were built, no more are: the figures would change little.
 const BUILT_KEYS: usize = 400_000;
 /// Of a table with more keys than this, filters of its first keys are built.
-const MOST_HASHES: usize = 2_000_000;
+const MAX_HASHES: usize = 2_000_000;
 /// Threads that read at a time, at most.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Answers to queries for keys that the table does not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub fn run(
             }
         }
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
@@ -195,7 +195,7 @@ fn scan(
     // take from the budget at the same time: it is exceeded then.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
-        _ => MOST_HASHES.min(table.entries as usize),
+        _ => MAX_HASHES.min(table.entries as usize),
     };
     let _ = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         Some(left.saturating_sub(most_hashes))

@@ -16,7 +16,7 @@ const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
 /// Entries for each byte of a file, at most: compression makes many entries alike small.
-const MOST_FOR_A_BYTE: u64 = 1 << 10;
+const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
 /// Sizes differ by this part, and by these bytes, from keys times bits: a filter has whole lines.
 const SIZE_SLACK: f64 = 0.03;
@@ -85,7 +85,7 @@ pub fn all(db: &Db) -> Vec<Table> {
         let reader = db.table(file.number)?;
         let properties = reader.properties();
         // What a damaged property may say at most: sums stay numbers.
-        let most = reader.file_bytes().saturating_mul(MOST_FOR_A_BYTE);
+        let most = reader.file_bytes().saturating_mul(MAX_FOR_A_BYTE);
         let number = |name: &str| properties.number(name).map(|number| number.min(most));
         let form = reader.metaindex().iter().find_map(|(name, _)| form_of(name));
         let entries = properties.entries().min(most);

@@ -129,7 +129,7 @@ pub struct Bench {
     #[arg(
         long,
         value_name = "BYTES",
-        value_parser = args::byte_count_in(0..=args::MOST_CACHE_BYTES),
+        value_parser = args::byte_count_in(0..=args::MAX_CACHE_BYTES),
         default_value = "64M"
     )]
     cache: usize,

@@ -187,7 +187,7 @@ impl Size {
         let (bits, probes) = match self.bits {
             None => formulas::whole_shape(keys, self.rate),
             Some(bits) => {
-                let probes = formulas::whole_hashes(bits).min(bloom::MOST_HASHES);
+                let probes = formulas::whole_hashes(bits).min(bloom::MAX_HASHES);
                 (((bits * self.keys as f64).round() as usize).max(1), probes)
             }
         };
@@ -212,7 +212,7 @@ impl Size {
 
     /// Figures of a filter that is really built, of fewer keys if there are many.
     fn family(&self, family: Family, spec: FilterSpec) -> Result<SizeRow> {
-        let keys = self.keys.min(MOST_BUILT_KEYS);
+        let keys = self.keys.min(MAX_BUILT_KEYS);
         let build = |spec: FilterSpec| lab::build(spec, keys, 1);
         let block = build(spec).ok_or_else(|| Failure::new("no filter could be built"))?;
         let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
@@ -329,7 +329,7 @@ impl Size {
 }
 
 /// The most keys of a filter that is built. Filters of more keys have the same figures.
-const MOST_BUILT_KEYS: u64 = 200_000;
+const MAX_BUILT_KEYS: u64 = 200_000;
 /// A share of memory above which filters take much.
 const MUCH_MEMORY: f64 = 0.05;
 /// A run gets no lower rate, as in the library's budgets.

@@ -26,7 +26,7 @@ use crate::show::record::{self, Record};
 /// Bits a key of the filters whose accuracy is measured.
 const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0];
 /// Keys of the largest filter whose accuracy is measured: more changes nothing but the time it takes.
-const MOST_ACCURACY_KEYS: u64 = 1_000_000;
+const MAX_ACCURACY_KEYS: u64 = 1_000_000;
 /// Keys of the smallest and the largest filter whose speed is measured. The largest takes 20 MiB:
 /// it must come from memory.
 const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
@@ -38,11 +38,11 @@ const QUERIES: u64 = 1 << 16;
 const PASSES: usize = 5;
 /// Builds of which the median counts. Larger filters are built once: they take long enough.
 const BUILDS: usize = 3;
-const MOST_REPEATED_KEYS: u64 = 1 << 20;
+const MAX_REPEATED_KEYS: u64 = 1 << 20;
 
 /// Measures each family at each size, with as many absent hashes as said.
 pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
-    let keys = keys.min(MOST_ACCURACY_KEYS);
+    let keys = keys.min(MAX_ACCURACY_KEYS);
     let bar = progress::bar((Family::written().count() * BITS.len()) as u64, "filters: accuracy");
     let mut rows = Vec::new();
     for family in Family::written() {
@@ -149,7 +149,7 @@ impl FilterSpeed {
         let (block, nanos) = self.timed_build(spec)?;
         let peak = memory("VmHWM:").zip(before).map(|(peak, before)| peak.saturating_sub(before));
         let mut build_nanos = vec![nanos];
-        while build_nanos.len() < BUILDS && self.keys <= MOST_REPEATED_KEYS {
+        while build_nanos.len() < BUILDS && self.keys <= MAX_REPEATED_KEYS {
             build_nanos.push(self.timed_build(spec)?.1);
         }
         build_nanos.sort_unstable_by(f64::total_cmp);

@@ -131,7 +131,7 @@ pub struct Compare {
     #[arg(
         long,
         value_name = "BYTES",
-        value_parser = args::byte_count_in(0..=args::MOST_CACHE_BYTES),
+        value_parser = args::byte_count_in(0..=args::MAX_CACHE_BYTES),
         verbatim_doc_comment
     )]
     pub cache: Option<usize>,

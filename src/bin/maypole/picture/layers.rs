@@ -125,7 +125,7 @@ fn layers(ribbon: &BandParts, keys: &Keys) -> Panel {
 /// The parts of a partitioned filter. The partition of a key is not known here, so no equations are
 /// drawn.
 fn partitions(ribbons: &[BandParts]) -> Panel {
-    const MOST_ROWS: usize = 20;
+    const MAX_ROWS: usize = 20;
     let row = |(number, ribbon): (usize, &BandParts)| {
         let slots: u64 = ribbon.layers.iter().map(|layer| u64::from(layer.slots)).sum();
         let bytes: u64 = ribbon.layers.iter().map(|layer| ribbon.slot_bytes(layer)).sum();
@@ -139,16 +139,16 @@ fn partitions(ribbons: &[BandParts]) -> Panel {
     };
     let mut says =
         vec!["The band of equations is drawn for filters in one piece only.".to_string()];
-    if ribbons.len() > MOST_ROWS {
+    if ribbons.len() > MAX_ROWS {
         let all = count(ribbons.len() as u64);
-        says.push(format!("The first {MOST_ROWS} ribbons of {all}."));
+        says.push(format!("The first {MAX_ROWS} ribbons of {all}."));
     }
     Panel {
         title: "Ribbons of the partitions".into(),
         says,
         drawing: Drawing::Rows(Rows {
             columns: vec!["ribbon", "layers", "slots", "columns", "bytes"],
-            rows: ribbons.iter().enumerate().take(MOST_ROWS).map(row).collect(),
+            rows: ribbons.iter().enumerate().take(MAX_ROWS).map(row).collect(),
         }),
     }
 }

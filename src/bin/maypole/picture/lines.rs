@@ -8,7 +8,7 @@ use super::{Bar, Drawing, Heat, Panel};
 use crate::show::text::{counted, percent};
 
 /// Bars of the histogram, at most.
-const MOST_BARS: usize = 20;
+const MAX_BARS: usize = 20;
 
 /// How full the lines are, and how full theory expects them.
 struct Fill {
@@ -109,7 +109,7 @@ impl Fill {
     fn histogram(&self) -> Panel {
         let (low, high) = self.ends();
         let widths = (0..).flat_map(|power| [1, 2, 5].map(|step| step * 10usize.pow(power)));
-        let mut fitting = widths.filter(|width| high / width - low / width < MOST_BARS);
+        let mut fitting = widths.filter(|width| high / width - low / width < MAX_BARS);
         let width = fitting.next().unwrap_or(1);
         let bars = (low / width..=high / width).map(|number| {
             let (from, end) = (number * width, ((number + 1) * width).min(self.line_bits + 1));

@@ -85,7 +85,7 @@ impl Band {
 }
 
 /// Cells of a strip, at most.
-const MOST_CELLS: usize = 512;
+const MAX_CELLS: usize = 512;
 
 impl Heat {
     pub fn new(
@@ -94,7 +94,7 @@ impl Heat {
         figure: fn(f64) -> String,
         thing: (&'static str, &'static str),
     ) -> Heat {
-        let per_cell = figures.len().div_ceil(MOST_CELLS).max(1);
+        let per_cell = figures.len().div_ceil(MAX_CELLS).max(1);
         let mut cells = Vec::new();
         let (mut sum, mut held) = (0.0, 0);
         let all = figures.len();

@@ -15,7 +15,7 @@ pub const ROUNDS: usize = 3;
 /// Queries of a timed round: too many for a branch predictor to learn their answers.
 const QUERIES: usize = 1 << 18;
 /// The most keys, as a multiple of those planned.
-const MOST_TIMES: usize = 5;
+const MAX_TIMES: usize = 5;
 
 /// Hashes of keys: those that are present, and others that are not.
 pub struct Hashes {
@@ -44,7 +44,7 @@ impl Hashes {
 
     /// Bytes of the hashes of a run, and of its filters: 40 a key are enough for them.
     pub fn memory(keys: usize) -> u64 {
-        (keys * ((MOST_TIMES + 2) * 8 + 40)) as u64 + (64 << 20)
+        (keys * ((MAX_TIMES + 2) * 8 + 40)) as u64 + (64 << 20)
     }
 }
 
@@ -187,7 +187,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     }
 
     bar.set_message("adding more keys");
-    let more = hashes.present(MOST_TIMES * keys);
+    let more = hashes.present(MAX_TIMES * keys);
     let measured = subjects.iter().zip(filters).zip(build_ns).zip(query_ns);
     let rows = measured.map(|(((subject, mut filter), build_ns), [absent_ns, present_ns])| {
         // A filter that forgets a key is worth no row.
@@ -224,7 +224,7 @@ fn shuffled(present: &[u64]) -> Vec<u64> {
 /// Adds keys to a filter that holds the first `planned` of `present`.
 fn overfill(filter: &mut dyn Filter, present: &[u64], planned: usize, absent: &[u64]) -> [Over; 2] {
     let mut held = planned;
-    [2, MOST_TIMES].map(|times| {
+    [2, MAX_TIMES].map(|times| {
         let wanted = times * planned;
         held += filter.add(&present[held..wanted]);
         match held == wanted {

@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use super::{Extent, Interval, MOST_KEY_BYTES, MOST_MARKS, Mark, Marks, Proposal};
+use super::{Extent, Interval, MAX_KEY_BYTES, MAX_MARKS, Mark, Marks, Proposal};
 use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::collect;
 
 /// Extents of a mark.
-const MOST_EXTENTS: usize = 3;
+const MAX_EXTENTS: usize = 3;
 
 /// The oldest extent of a growing mark is at least this many writes old. A reader that is late by
 /// fewer writes uses that extent, and passes what was hidden since: some milliseconds at most.
@@ -22,7 +22,7 @@ const LATE_BY: u64 = 1 << 14;
 
 /// A mark that was cut more often than this without being used is dropped, because its keys are
 /// being filled again.
-const MOST_IDLE_CUTS: u32 = 4;
+const MAX_IDLE_CUTS: u32 = 4;
 
 /// Lists of marks replaced until the old ones are freed.
 const COLLECT_EVERY: u32 = 64;
@@ -110,7 +110,7 @@ impl Keeper {
     }
 
     fn add(&mut self, interval: Interval, sequence: SequenceNumber, last: SequenceNumber) {
-        if self.kept.len() == MOST_MARKS {
+        if self.kept.len() == MAX_MARKS {
             let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
                 // The oldest mark is dropped if all are used. The flags are cleared, so that a mark
@@ -134,7 +134,7 @@ impl Keeper {
             let Interval { from, end } = &kept.mark.newest().interval;
             if !kept.watch.ends_after(first) || *last < *kept.watch.from {
                 // Most puts lie outside the watch.
-            } else if first.len().max(last.len()) > MOST_KEY_BYTES {
+            } else if first.len().max(last.len()) > MAX_KEY_BYTES {
                 self.kept.remove(i);
                 self.changed = true;
                 continue;
@@ -159,12 +159,12 @@ impl Keeper {
         kept.idle_cuts = if was_used { 0 } else { kept.idle_cuts + 1 };
         let (low, high) =
             (kept.within(&Interval::before(first)), kept.within(&Interval::after(last)));
-        let is_worn = kept.idle_cuts > MOST_IDLE_CUTS;
+        let is_worn = kept.idle_cuts > MAX_IDLE_CUTS;
         match (low, high) {
             _ if is_worn => {}
             (Some(low), high) => {
                 self.kept[i] = low;
-                if self.kept.len() < MOST_MARKS {
+                if self.kept.len() < MAX_MARKS {
                     self.kept.extend(high);
                 }
                 return true;
@@ -239,7 +239,7 @@ impl Mark {
         };
         if keeps {
             self.extents.insert(0, grown);
-            self.extents.truncate(MOST_EXTENTS);
+            self.extents.truncate(MAX_EXTENTS);
         } else {
             self.extents[0] = grown;
         }

@@ -59,14 +59,14 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
 
 /// The most marks of a database. Each costs every put one or two comparisons.
-const MOST_MARKS: usize = 16;
+const MAX_MARKS: usize = 16;
 
 /// Longer keys bound no mark, so that all marks together take little memory.
-const MOST_KEY_BYTES: usize = 1 << 10;
+const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// The most proposals that wait for a leader. Further ones are dropped, because the next walk
 /// proposes again.
-const MOST_PROPOSALS: usize = 8;
+const MAX_PROPOSALS: usize = 8;
 
 /// The user keys from `from` to before `end`; `None`: to the last key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Proposal {
     /// `None` where the interval is empty, or where its bounds are too long.
     pub fn new(from: &[u8], end: Option<&[u8]>, sequence: SequenceNumber) -> Option<Proposal> {
         let longest = from.len().max(end.map_or(0, <[u8]>::len));
-        if longest > MOST_KEY_BYTES || end.is_some_and(|end| end <= from) {
+        if longest > MAX_KEY_BYTES || end.is_some_and(|end| end <= from) {
             return None;
         }
         let interval = Interval { from: from.into(), end: end.map(Arc::from) };
@@ -266,7 +266,7 @@ impl Marks {
     /// Submits a proposal, which is taken in at once if no writer leads, else by the next leader.
     pub fn propose(&self, proposal: Proposal) {
         let mut proposals = lock(&self.proposals);
-        if proposals.len() < MOST_PROPOSALS {
+        if proposals.len() < MAX_PROPOSALS {
             proposals.push(proposal);
         }
         self.has_proposals.store(true, Ordering::Relaxed);

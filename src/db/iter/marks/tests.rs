@@ -99,7 +99,7 @@ impl Run {
         assert!(self.keeper.is_watching() || !self.marks.is_active());
         let guard = pin();
         let list = self.marks.list.load(&guard);
-        assert!(list.len() <= MOST_MARKS);
+        assert!(list.len() <= MAX_MARKS);
         for mark in list {
             for pair in mark.extents.windows(2) {
                 let (newer, older) = (&pair[0], &pair[1]);
@@ -258,7 +258,7 @@ fn a_mark_that_is_used_outlives_those_that_are_not_and_there_are_never_too_many(
 
 #[test]
 fn long_keys_bound_no_mark_and_end_a_watch() {
-    let long = vec![b'x'; MOST_KEY_BYTES + 1];
+    let long = vec![b'x'; MAX_KEY_BYTES + 1];
     assert!(Proposal::new(&long, None, 1).is_none());
     assert!(Proposal::new(b"a", Some(&long), 1).is_none());
     assert!(Proposal::new(b"b", Some(b"b"), 1).is_none());
@@ -276,9 +276,9 @@ fn proposals_wait_for_a_leader_and_are_bounded() {
         run.marks.propose(Proposal::new(&[n], Some(&[n + 1]), 0).unwrap());
     }
     assert!(run.marks.has_proposals());
-    assert_eq!(lock(&run.marks.proposals).len(), MOST_PROPOSALS);
+    assert_eq!(lock(&run.marks.proposals).len(), MAX_PROPOSALS);
     run.keeper.take_in(&run.marks, 0);
     assert!(!run.marks.has_proposals() && run.marks.is_active());
     let end = run.marks.forward(&[0], 0).unwrap().unwrap();
-    assert_eq!(*end, [MOST_PROPOSALS as u8]);
+    assert_eq!(*end, [MAX_PROPOSALS as u8]);
 }

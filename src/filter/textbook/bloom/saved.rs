@@ -12,7 +12,7 @@
 //! ```
 
 use super::super::shared::{Damaged, TooLarge, as_words, checksum};
-use super::{BloomFilter, Layout, MOST_HASHES, Probes};
+use super::{BloomFilter, Layout, MAX_HASHES, Probes};
 
 impl Probes {
     fn magic(self) -> [u8; 4] {
@@ -80,7 +80,7 @@ impl BloomFilter {
         };
         let (hashes, array_bits) = (u32::from(*hashes), u64::from_le_bytes(*array_bits));
         let arrays = if layout == Layout::Split { u64::from(hashes) } else { 1 };
-        if !(1..=MOST_HASHES).contains(&hashes) || array_bits == 0 {
+        if !(1..=MAX_HASHES).contains(&hashes) || array_bits == 0 {
             return Err(Damaged("an impossible shape"));
         }
         let bits = array_bits.checked_mul(arrays).ok_or(Damaged("an impossible shape"))?;

@@ -4,7 +4,7 @@
 //! nothing is allocated for the payload before it arrives.
 
 use super::super::shared::{Damaged, Full, as_words, checksum};
-use super::{HEADER_BYTES, MOST_LAYERS, Options, ScalableBloom, Version};
+use super::{HEADER_BYTES, MAX_LAYERS, Options, ScalableBloom, Version};
 
 /// A saved filter that is being loaded. It takes no more memory than the pieces that it was given.
 ///
@@ -50,7 +50,7 @@ impl Loading {
         let expansion = Some((first >> 32) as u32).filter(|&expansion| expansion != 0);
         let options = Options { capacity, rate: f64::from_bits(rate), expansion };
         let (items, mut payload_bytes) = (as_words(items), 0u64);
-        if options.fault().is_some() || items.is_empty() || items.len() > MOST_LAYERS {
+        if options.fault().is_some() || items.is_empty() || items.len() > MAX_LAYERS {
             return Err(Damaged("impossible options"));
         }
         for (i, &count) in items.iter().enumerate() {

@@ -82,9 +82,9 @@ const MUCH_LESS: f64 = 0.1;
 /// The part of the best saving below which a smaller policy is no advice.
 const HALF: f64 = 0.5;
 /// Fewer microseconds a lookup are not worth any memory.
-const LEAST_MICROS: f64 = 0.5;
+const MIN_MICROS: f64 = 0.5;
 /// Other policies that get a sentence.
-const MOST_OTHERS: usize = 6;
+const MAX_OTHERS: usize = 6;
 
 /// What a lookup reads with one policy.
 struct Reads<'a> {
@@ -232,7 +232,7 @@ impl<'a> Verdict<'a> {
     }
 
     fn saves_something(&self) -> bool {
-        self.all.iter().any(|of| self.micros(self.saved(of)) >= LEAST_MICROS)
+        self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
     /// The smallest of those that save enough, and of those of its size the one with the fewest reads.
@@ -253,7 +253,7 @@ impl<'a> Verdict<'a> {
         }
         format!(
             "Take none: no filter saves as much as {} a lookup at {}.",
-            micros(LEAST_MICROS),
+            micros(MIN_MICROS),
             self.results.about.read_cost.name()
         )
     }
@@ -280,7 +280,7 @@ impl<'a> Verdict<'a> {
             ));
         }
         let gain = |of: &Reads| self.micros(chosen.reads - of.reads);
-        let is_better = |of: &&Reads| !of.is_tied_with(chosen) && gain(of) >= LEAST_MICROS;
+        let is_better = |of: &&Reads| !of.is_tied_with(chosen) && gain(of) >= MIN_MICROS;
         // From the smallest.
         if let Some(better) = self.all.iter().find(is_better) {
             unless.push(format!(
@@ -332,11 +332,11 @@ impl<'a> Verdict<'a> {
         };
         let mut shown: Vec<&Reads> = others().collect();
         let mut lines = Vec::new();
-        if shown.len() > MOST_OTHERS {
+        if shown.len() > MAX_OTHERS {
             shown.retain(|of| !is_beaten(of));
             // The nearest in size tell most.
             shown.sort_by_key(|of| of.bytes.abs_diff(chosen.bytes));
-            shown.truncate(MOST_OTHERS);
+            shown.truncate(MAX_OTHERS);
             shown.sort_by_key(|of| of.bytes);
             let beaten = others().filter(|of| is_beaten(of)).count();
             lines.push(format!(
@@ -392,7 +392,7 @@ impl<'a> Verdict<'a> {
                 let rate = of_policy(of.policy)?.observed_fpr?;
                 Some(format!("{} with {}", percent(rate), of.policy))
             });
-            let mut rates: Vec<String> = rates.take(MOST_OTHERS).collect();
+            let mut rates: Vec<String> = rates.take(MAX_OTHERS).collect();
             if rates.is_empty() {
                 rates.push("not observed".to_string());
             }

@@ -16,9 +16,9 @@ use crate::show::text::{counted, percent, size};
 /// Units of a drawing's width.
 const WIDTH: f64 = 600.0;
 /// More files are drawn as one bar: lines that are closer tell nothing.
-const MOST_FILES: u64 = 40;
+const MAX_FILES: u64 = 40;
 /// Bytes that have no width.
-const LEAST_BYTES: f64 = 256.0;
+const MIN_BYTES: f64 = 256.0;
 
 pub fn all(results: &Results, colors: &Colors) -> String {
     let most = results.levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
@@ -40,13 +40,13 @@ pub fn all(results: &Results, colors: &Colors) -> String {
 
 /// Positions for bytes: each factor of ten takes as much.
 fn width(bytes: f64, most: f64) -> f64 {
-    let part = (bytes / LEAST_BYTES).max(1.0).ln() / (most / LEAST_BYTES).max(2.0).ln();
+    let part = (bytes / MIN_BYTES).max(1.0).ln() / (most / MIN_BYTES).max(2.0).ln();
     (part * WIDTH).clamp(2.0, WIDTH)
 }
 
 fn drawn(level: &LevelRow, color: usize, most: f64) -> String {
     let bar = width(level.file_bytes as f64, most);
-    let files = if level.files <= MOST_FILES { level.files.max(1) } else { 1 };
+    let files = if level.files <= MAX_FILES { level.files.max(1) } else { 1 };
     let part = bar / files as f64;
     let mut svg = String::new();
     for n in 0..files {
