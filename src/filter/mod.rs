@@ -50,8 +50,8 @@
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               the contract of a family's reader
 //! anatomy/                  the parts of a stored filter; how an answer is computed, bit by bit
-//! bloom/plain.rs            a Bloom filter in forty lines
-//! burr/mod.rs  burr/plain.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
+//! bloom/reference.rs            a Bloom filter in forty lines
+//! burr/mod.rs  burr/reference.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
 //! cpu.rs                    vector instructions; then the `kernel.rs` and `x86.rs` of a family
 //! ```
@@ -61,7 +61,7 @@
 //! ```text
 //! mod.rs      the idea                        kernel.rs   the hot loops, for every processor
 //! layout.rs   the stored bytes                x86.rs      the same with vector instructions
-//! sizing.rs   bits for a rate                 plain.rs    the textbook version: for tests
+//! sizing.rs   bits for a rate                 reference.rs    the textbook version: for tests
 //!                                                         and for traces
 //! query.rs    the reader: its `Geometry`      tests.rs    the parts together
 //! row.rs      a ribbon: a hash's equation     build/      a ribbon: the steps of building it

@@ -22,7 +22,7 @@ mod arena;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
-mod plain;
+mod reference;
 mod skiplist;
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -8,7 +8,7 @@ use std::thread;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::plain::PlainMemtable;
+use super::reference::ReferenceMemtable;
 use super::{Memtable, MemtableWriter};
 use crate::cursor::Cursor;
 use crate::encoding::key::{
@@ -30,10 +30,10 @@ trait Subject {
     fn len(&self) -> usize;
 }
 
-impl Subject for PlainMemtable {
-    type Cursor = super::plain::PlainCursor;
+impl Subject for ReferenceMemtable {
+    type Cursor = super::reference::ReferenceCursor;
     fn empty() -> Self {
-        PlainMemtable::default()
+        ReferenceMemtable::default()
     }
     fn insert(&mut self, user_key: &[u8], sequence: SequenceNumber, kind: u8, value: &[u8]) {
         self.insert(user_key, sequence, kind, value);
@@ -86,7 +86,7 @@ macro_rules! contract {
         #[test]
         fn $name() {
             fn check<$subject: Subject>() $body
-            check::<PlainMemtable>();
+            check::<ReferenceMemtable>();
             check::<MemtableWriter>();
         }
     )*};
@@ -253,7 +253,7 @@ fn random_operations_answer_as_the_plain_version_does() {
     for seed in 0..40 {
         let mut rng = StdRng::seed_from_u64(seed);
         let (memtable, mut fast) = Memtable::new(1 << (10 + seed % 12));
-        let mut plain = PlainMemtable::default();
+        let mut plain = ReferenceMemtable::default();
         let (mut fast_cursor, mut plain_cursor) = (memtable.cursor(), plain.cursor());
         let sequences: Vec<SequenceNumber> = (1..=2000).collect();
         for &sequence in &sequences {
@@ -296,7 +296,7 @@ fn random_operations_answer_as_the_plain_version_does() {
 fn runs_of_ascending_keys_land_between_older_ones() {
     let mut rng = StdRng::seed_from_u64(7);
     let (memtable, mut fast) = Memtable::new(1 << 20);
-    let mut plain = PlainMemtable::default();
+    let mut plain = ReferenceMemtable::default();
     let mut sequence = 0;
     for _ in 0..300 {
         let start: u32 = rng.random_range(0..100_000);

@@ -11,7 +11,7 @@
 //! fuse            the sum of the key's three slots     the key's fingerprint
 //! ```
 //!
-//! If all agree the answer is "maybe". The plain version of each family (`plain.rs`) makes the
+//! If all agree the answer is "maybe". The plain version of each family (`reference.rs`) makes the
 //! traces and shares no arithmetic with the fast version. So nothing here decides a lookup: the
 //! answer is the reader's. Tests compare the two.
 

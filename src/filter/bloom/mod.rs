@@ -25,9 +25,9 @@ mod kernel;
 pub(super) mod layout;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod plain;
 mod probes;
 pub(super) mod query;
+mod reference;
 pub(super) mod sizing;
 #[cfg(test)]
 mod tests;

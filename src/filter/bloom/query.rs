@@ -2,8 +2,8 @@
 
 use super::kernel::Kernels;
 use super::layout::{self, Line};
-use super::plain;
 use super::probes::{bit_seed, line_of};
+use super::reference;
 use super::sizing;
 use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
@@ -85,6 +85,6 @@ impl Geometry for BloomGeometry {
     }
 
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
-        plain::trace(lines_of(block), hash, self.probes)
+        reference::trace(lines_of(block), hash, self.probes)
     }
 }

@@ -15,7 +15,7 @@ use probes::{GOLDEN_POWERS, bit_seed, line_of};
 /// The filter that the plain version builds.
 fn build_plainly(hashes: &[KeyHash], bytes: usize, probes: u8) -> Vec<u8> {
     let mut lines = vec![[0; LINE_BYTES]; bytes / LINE_BYTES];
-    hashes.iter().for_each(|&hash| plain::add(&mut lines, hash, probes));
+    hashes.iter().for_each(|&hash| reference::add(&mut lines, hash, probes));
     [lines.as_flattened(), &[0xff, 0, probes, 0, 0]].concat()
 }
 
@@ -73,7 +73,7 @@ fn every_kernel_answers_alike_at_every_number_of_probes() {
             .collect();
         let numbers: Vec<u32> = hashes.iter().map(|&hash| line_of(hash, 40)).collect();
         let expected: Vec<bool> =
-            hashes.iter().map(|&hash| plain::may_contain(&lines, hash, probes)).collect();
+            hashes.iter().map(|&hash| reference::may_contain(&lines, hash, probes)).collect();
         let yes = expected.iter().filter(|&&answer| answer).count();
         assert!((1000..2000).contains(&yes), "{probes} probes: {yes} of 3000");
         for isa in Isa::available() {
@@ -92,7 +92,7 @@ fn every_bit_of_a_key_counts_in_every_kernel() {
     for probes in 1..=MAX_PROBES as u8 {
         let hash = rng.random();
         let mut lines = [[0; LINE_BYTES]];
-        plain::add(&mut lines, hash, probes);
+        reference::add(&mut lines, hash, probes);
         for isa in Isa::available() {
             let seed = bit_seed(hash);
             let answers = |line: &Line| {

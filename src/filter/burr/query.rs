@@ -13,7 +13,7 @@
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots};
-use super::plain;
+use super::reference;
 use super::row::{equation, next_hash, start};
 use super::shape::Shape;
 use crate::filter::anatomy::trace::QueryTrace;
@@ -264,7 +264,7 @@ impl Geometry for BurrGeometry {
 
     /// Computed from the stored thresholds and low blocks; the number of keys does not matter.
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
-        plain::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
+        reference::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {

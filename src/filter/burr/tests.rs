@@ -57,12 +57,16 @@ fn the_bytes_and_the_answers_are_those_of_the_plain_version() {
         for (seed, keys) in sizes.enumerate() {
             let hashes = hashes(seed as u64, keys);
             let target = [BITS_7, Target::Fpr(0.3), Target::MillibitsPerKey(13_400)][seed % 3];
-            let expected = plain::build::build(plan(width), &hashes, target).unwrap();
+            let expected = reference::build::build(plan(width), &hashes, target).unwrap();
             let block = build_in_order(plan(width), &hashes, target);
             assert!(*block == *expected, "w = {width}, seed {seed}, {keys} keys");
             let asked: Vec<u64> = hashes.into_iter().take(500).chain(absent.clone()).collect();
             for (&hash, answer) in asked.iter().zip(answers(&block, &asked)) {
-                assert_eq!(plain::may_contain(&expected, hash), answer, "w = {width}, {keys} keys");
+                assert_eq!(
+                    reference::may_contain(&expected, hash),
+                    answer,
+                    "w = {width}, {keys} keys"
+                );
             }
         }
     }

@@ -38,8 +38,8 @@
 
 mod build;
 mod layout;
-mod plain;
 pub(super) mod query;
+mod reference;
 mod sizing;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@
 
 use super::build::read;
 use super::layout::{Layout, Place, first_slot, place, seed};
-use super::{plain, sizing};
+use super::{reference, sizing};
 use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
@@ -97,6 +97,6 @@ impl Geometry for FuseGeometry {
     }
 
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
-        plain::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
+        reference::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 }

@@ -4,7 +4,7 @@
 use super::build::build;
 use super::layout::{Layout, SEEDS, TRAILER_BYTES};
 use super::query::FuseGeometry;
-use super::{plain, sizing};
+use super::{reference, sizing};
 use crate::filter::FilterReader;
 use crate::filter::family::{FilterEncoding, Target};
 use crate::filter::geometry::Geometry;
@@ -35,7 +35,7 @@ fn the_bytes_are_those_of_the_plain_version() {
         let hashes = hashes(keys, keys);
         let block = built(&hashes, target);
         let (layout, _) = Layout::parse(&block).unwrap();
-        assert!(*block == *plain::build(&hashes, &layout).unwrap(), "{keys} keys, {layout:?}");
+        assert!(*block == *reference::build(&hashes, &layout).unwrap(), "{keys} keys, {layout:?}");
         let geometry = FuseGeometry::parse(&block).unwrap();
         assert!(hashes.iter().all(|&hash| geometry.may_contain(&block, hash)), "{keys} keys");
     }

@@ -34,8 +34,8 @@ mod anatomy;
 mod build;
 mod kernel;
 pub(super) mod layout;
-mod plain;
 pub(super) mod query;
+mod reference;
 mod row;
 mod sizing;
 #[cfg(test)]

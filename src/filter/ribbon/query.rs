@@ -14,7 +14,7 @@
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
-use super::plain;
+use super::reference;
 use super::row::{Equation, raw_seed, rehash, start_of};
 use crate::filter::anatomy::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
@@ -121,7 +121,7 @@ impl Geometry for RibbonGeometry {
     }
 
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
-        plain::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
+        reference::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
                     if let Some(&corner) = corners.get(i) {
                         equation.start = corner;
                     }
-                    let expected = plain::columns(&geometry.layout, &block, &equation)
+                    let expected = reference::columns(&geometry.layout, &block, &equation)
                         .iter()
                         .all(ProbedBit::agrees);
                     passed += usize::from(expected);

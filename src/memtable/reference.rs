@@ -17,12 +17,12 @@ type Key = (Vec<u8>, Reverse<u64>);
 type Map = Arc<RwLock<BTreeMap<Key, Vec<u8>>>>;
 
 #[derive(Default)]
-pub struct PlainMemtable {
+pub struct ReferenceMemtable {
     points: Map,
     ranges: Map,
 }
 
-impl PlainMemtable {
+impl ReferenceMemtable {
     pub fn insert(&mut self, user_key: &[u8], sequence: SequenceNumber, kind: u8, value: &[u8]) {
         let map = if kind == EntryKind::RangeDeletion as u8 { &self.ranges } else { &self.points };
         let key = (user_key.to_vec(), Reverse(key::pack(sequence, kind)));
@@ -40,8 +40,8 @@ impl PlainMemtable {
         (found == user_key).then(|| (trailer >> 8, *trailer as u8, value.clone()))
     }
 
-    pub fn cursor(&self) -> PlainCursor {
-        PlainCursor { map: Arc::clone(&self.points), entry: None }
+    pub fn cursor(&self) -> ReferenceCursor {
+        ReferenceCursor { map: Arc::clone(&self.points), entry: None }
     }
 
     /// Checks every range.
@@ -67,7 +67,7 @@ impl PlainMemtable {
     }
 }
 
-pub struct PlainCursor {
+pub struct ReferenceCursor {
     map: Map,
     /// Internal key and value.
     entry: Option<(Vec<u8>, Vec<u8>)>,
@@ -77,7 +77,7 @@ fn split(internal_key: &[u8]) -> Key {
     (key::user_key(internal_key).to_vec(), Reverse(key::trailer(internal_key)))
 }
 
-impl PlainCursor {
+impl ReferenceCursor {
     fn stand_on(
         &mut self,
         pick: impl for<'m> FnOnce(&'m BTreeMap<Key, Vec<u8>>) -> Option<(&'m Key, &'m Vec<u8>)>,
@@ -90,7 +90,7 @@ impl PlainCursor {
     }
 }
 
-impl Cursor for PlainCursor {
+impl Cursor for ReferenceCursor {
     fn valid(&self) -> bool {
         self.entry.is_some()
     }
