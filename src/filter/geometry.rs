@@ -1,6 +1,6 @@
 //! [`Geometry`]: the contract of a family's reader.
 
-use super::anatomy::trace::QueryTrace;
+use super::inspect::trace::QueryTrace;
 use super::family::KeyHash;
 use crate::memory::LineBuf;
 

@@ -5,7 +5,7 @@
 //! queries do not use it: a function pointer would cost them a jump that cannot be inlined, so
 //! `reader.rs` has a variant for each family's reader.
 
-use super::anatomy::parts::BandParts;
+use super::inspect::parts::BandParts;
 use super::family::{Family, FilterEncoding, Target};
 use super::hashes::HashList;
 use crate::memory::LineBuf;

@@ -15,7 +15,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::anatomy::trace::{ProbedBit, QueryTrace};
+use super::inspect::trace::{ProbedBit, QueryTrace};
 #[cfg(any(test, fuzzing))]
 use super::bloom::layout::repair_trailer;
 use super::bloom::layout::{METAINDEX_NAME, POLICY_NAME, TRAILER_BYTES};

@@ -49,7 +49,7 @@
 //! info.rs  families.rs      the description of a family; the table of all
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               the contract of a family's reader
-//! anatomy/                  the parts of a stored filter; how an answer is computed, bit by bit
+//! inspect/                  the parts of a stored filter; how an answer is computed, bit by bit
 //! bloom/reference.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/reference.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
 //! sizing.rs                 bits and rates
@@ -87,7 +87,7 @@
 //!
 //! `tests/layers.rs` fails when more than four files outside its folder name a family.
 
-mod anatomy;
+mod inspect;
 mod bloom;
 mod builder;
 mod burr;
@@ -110,8 +110,8 @@ mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
 
-pub use anatomy::parts::{BandLayer, BandParts, KeyEquation};
-pub use anatomy::trace::{BumpedLayer, ProbedBit, QueryTrace};
+pub use inspect::parts::{BandLayer, BandParts, KeyEquation};
+pub use inspect::trace::{BumpedLayer, ProbedBit, QueryTrace};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;

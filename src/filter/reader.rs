@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::anatomy::trace::QueryTrace;
+use super::inspect::trace::QueryTrace;
 use super::bloom::query::BloomGeometry;
 use super::burr::query::BurrGeometry;
 use super::family::{Family, FilterEncoding, HashKind, KeyHash};

@@ -5,7 +5,7 @@ use super::layout::{self, Line};
 use super::probes::{bit_seed, line_of};
 use super::reference;
 use super::sizing;
-use crate::filter::anatomy::trace::QueryTrace;
+use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};

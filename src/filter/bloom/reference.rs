@@ -5,7 +5,7 @@
 //! shares its line with some 50 others; it passes if they happen to have set all of its bits.
 
 use super::layout::Line;
-use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
+use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
 use crate::filter::family::KeyHash;
 use crate::memory::LINE_BYTES;
 

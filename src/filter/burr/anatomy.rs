@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::row::{equation, next_hash, start};
-use crate::filter::anatomy::parts::{BandLayer, BandParts, Rows};
+use crate::filter::inspect::parts::{BandLayer, BandParts, Rows};
 
 /// The parts of the filter in `block`; `None` if it is not a filter.
 pub(super) fn parts(block: &[u8]) -> Option<BandParts> {

@@ -48,7 +48,7 @@
 //! thresholds, interleaved storage. Two things are new here: buckets are grouped, not sorted, and two
 //! chains of elimination run side by side ([`build::banding`]).
 
-mod anatomy;
+mod inspect;
 mod build;
 mod kernel;
 pub(super) mod layout;
@@ -76,7 +76,7 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
     build: build::build,
     expected: sizing::expected,
     bits_for_rate: |rate| -1.02 * rate.log2(),
-    inspect: anatomy::parts,
+    inspect: inspect::parts,
     #[cfg(any(test, fuzzing))]
     repair: layout::repair,
 };

@@ -16,7 +16,7 @@ use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots};
 use super::reference;
 use super::row::{equation, next_hash, start};
 use super::shape::Shape;
-use crate::filter::anatomy::trace::QueryTrace;
+use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};

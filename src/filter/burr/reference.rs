@@ -72,7 +72,7 @@ use std::ops::Range;
 use super::layout::{Layout, tag, tag_bytes};
 use super::row::next_hash;
 use super::shape::Shape;
-use crate::filter::anatomy::trace::{BumpedLayer, ProbedBit, QueryTrace};
+use crate::filter::inspect::trace::{BumpedLayer, ProbedBit, QueryTrace};
 
 /// One equation. Bit i of the coefficients belongs to slot `start + i`; bit 0 is set.
 #[derive(Clone, Copy)]

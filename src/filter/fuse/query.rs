@@ -8,7 +8,7 @@
 use super::build::read;
 use super::layout::{Layout, Place, first_slot, place, seed};
 use super::{reference, sizing};
-use crate::filter::anatomy::trace::QueryTrace;
+use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::memory::LineBuf;

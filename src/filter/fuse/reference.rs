@@ -3,7 +3,7 @@
 //! the fast version, but no arithmetic.
 
 use super::layout::{Layout, seed};
-use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
+use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
 
 /// The slots of a key and its fingerprint, by the definition in [`layout`](super::layout).
 fn slots_and_fingerprint(hash: u64, layout: &Layout, seed_number: u32) -> ([u32; 3], u32) {

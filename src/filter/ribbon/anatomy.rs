@@ -2,7 +2,7 @@
 
 use super::layout::{BLOCK_SLOTS, Layout};
 use super::row::{Equation, raw_seed, rehash};
-use crate::filter::anatomy::parts::{BandLayer, BandParts, Rows};
+use crate::filter::inspect::parts::{BandLayer, BandParts, Rows};
 
 /// The parts of the filter in `block`; `None` if it is not a filter. One layer takes all keys.
 pub(super) fn parts(block: &[u8]) -> Option<BandParts> {

@@ -30,7 +30,7 @@
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and
 //! `table/block_based/filter_policy.cc`.
 
-mod anatomy;
+mod inspect;
 mod build;
 mod kernel;
 pub(super) mod layout;
@@ -58,7 +58,7 @@ pub(super) const INFO: FamilyInfo = FamilyInfo {
     build: build::build,
     expected: sizing::expected,
     bits_for_rate: |rate| -1.05 * rate.log2(),
-    inspect: anatomy::parts,
+    inspect: inspect::parts,
     #[cfg(any(test, fuzzing))]
     repair: layout::repair,
 };

@@ -16,7 +16,7 @@ use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::reference;
 use super::row::{Equation, raw_seed, rehash, start_of};
-use crate::filter::anatomy::trace::QueryTrace;
+use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
@@ -131,7 +131,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::filter::anatomy::trace::ProbedBit;
+    use crate::filter::inspect::trace::ProbedBit;
 
     /// A block of random segments, and some hashes that start in each of its corners.
     fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {

@@ -9,7 +9,7 @@
 
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::{Equation, raw_seed, rehash};
-use crate::filter::anatomy::trace::{ProbedBit, QueryTrace};
+use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
 use crate::filter::family::KeyHash;
 
 /// Queries a filter for a key, or returns why the bytes are not a filter.

@@ -1,4 +1,4 @@
-//! The parts of a ribbon filter, as the families return them to `anatomy`, which has the drawing.
+//! The parts of a ribbon filter, as the families return them to `inspect`, which has the drawing.
 
 /// The parts of a ribbon filter.
 ///
