@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   field        lock            who changes it
-//!   ingesting    mutex           guards no data: an ingestion       whole/ingest.rs
+//!   ingesting    mutex           guards no data: an ingestion       maintenance/ingest.rs
 //!   writer       CombiningLock   the writer that leads a group      write/mod.rs
 //!   manifest     mutex           a change of the tree               background/install.rs
 //!   state        mutex           both of them, and the jobs         background/

@@ -9,7 +9,7 @@
 //!                         explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
-//!   the whole database    whole/ (copy, take in, check, remove)  repair/
+//!   the whole database    maintenance/ (copy, take in, check, remove)  repair/
 //!   small calls over these  convenience.rs (len, first, last, sizes)
 //!   RocksDB's databases   rocks/ (read as they are)
 //!   what all these share  inner.rs (locks)  read_state.rs (no lock)
@@ -34,7 +34,7 @@ mod repair;
 mod rocks;
 mod snapshot;
 mod stats;
-mod whole;
+mod maintenance;
 mod write;
 
 pub use db::Db;
@@ -47,7 +47,7 @@ pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
-pub use whole::{DestroyReport, VerifyReport, WarmUpReport};
+pub use maintenance::{DestroyReport, VerifyReport, WarmUpReport};
 pub use write::Durability;
 pub use write::batch::{BatchOperation, WriteBatch};
 pub use write::write_stall::{WriteStall, WriteStallCause};

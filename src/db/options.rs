@@ -429,7 +429,7 @@ impl Builder {
     ///   read as Maypole's. Nothing is removed then: the files may be another program's.
     /// - [`Error::Io`] where the operating system refuses something. A part may be removed.
     pub fn destroy(self) -> Result<DestroyReport> {
-        self.at_its_path(|options| super::whole::destroy::destroy(&options))
+        self.at_its_path(|options| super::maintenance::destroy::destroy(&options))
     }
 
     /// The counters that the database's owner has published, or its last owner; `None` where none

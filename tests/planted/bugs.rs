@@ -40,7 +40,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "an ingestion cuts no mark",
-        file: "src/db/whole/ingest.rs",
+        file: "src/db/maintenance/ingest.rs",
         old: "writer.marks.wrote(user_key(smallest), user_key(largest));",
         new: "let _ = (smallest, largest);",
         program: "db",
@@ -752,7 +752,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "an ingested file goes below a running compaction's span",
-        file: "src/db/whole/ingest.rs",
+        file: "src/db/maintenance/ingest.rs",
         old: "            || running.iter().any(|output| output.excludes(&below))\n",
         new: "            || running.is_empty() && below.level > LEVELS\n",
         program: "db",
@@ -760,7 +760,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the WALs are not synced before an ingested file is listed",
-        file: "src/db/whole/ingest.rs",
+        file: "src/db/maintenance/ingest.rs",
         old: "self.sync_logs(&mut writer).map_err(|error| self.latch(error))?;",
         new: "Vec::new();",
         program: "db",
@@ -768,7 +768,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a skipped number is not recorded",
-        file: "src/db/whole/ingest.rs",
+        file: "src/db/maintenance/ingest.rs",
         old: "let skipped = vec![(sequence, sequence)];",
         new: "let skipped = Vec::new();",
         program: "db",
@@ -784,7 +784,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a deleted range in a memtable does not keep an ingested file waiting",
-        file: "src/db/whole/ingest.rs",
+        file: "src/db/maintenance/ingest.rs",
         old: "Ok(ranges.any(|range| range.end > smallest && !file.ends_before(range.start)))",
         new: "Ok(ranges.any(|range| range.end < smallest && file.ends_before(range.start)))",
         program: "db",
@@ -800,7 +800,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a checkpoint takes a file that was ingested ahead of unflushed writes",
-        file: "src/db/whole/checkpoint.rs",
+        file: "src/db/maintenance/checkpoint.rs",
         old: "let is_whole = progress.skipped.is_empty();",
         new: "let is_whole = true;",
         program: "db",
@@ -832,7 +832,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a copy does not recognise another engine's directory",
-        file: "src/db/whole/checkpoint.rs",
+        file: "src/db/maintenance/checkpoint.rs",
         old: "    known_files::refuse_foreign_database(fs, dir)?;\n",
         new: "    let _ = known_files::refuse_foreign_database;\n",
         program: "damage",
@@ -848,7 +848,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "ingest does not look at entry kinds",
-        file: "src/db/whole/ingest.rs",
+        file: "src/db/maintenance/ingest.rs",
         old: "if let Some((user_key, kind)) = &survey.unknown {",
         new: "if let Some((user_key, kind)) = survey.unknown.as_ref().filter(|_| false) {",
         program: "damage",
@@ -882,7 +882,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "an ingested table gets no sequence number",
-        file: "src/db/whole/ingest.rs",
+        file: "src/db/maintenance/ingest.rs",
         old: "global_sequence: Some(sequence),",
         new: "global_sequence: None,",
         program: "db",
@@ -1014,7 +1014,7 @@ pub const BUGS: &[Bug] = &[
     // What failed calls leave behind.
     Bug {
         name: "a failed checkpoint leaves its files",
-        file: "src/db/whole/checkpoint.rs",
+        file: "src/db/maintenance/checkpoint.rs",
         old: "let _ = remove_rest(fs, dir);",
         new: "",
         program: "db",

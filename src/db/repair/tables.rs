@@ -11,7 +11,7 @@ use super::{FileLocation, Loss, Repair, is_table_damage};
 use crate::compaction::run::Job;
 use crate::compaction::{self, run};
 use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
-use crate::db::whole::ingest::smallest_and_largest;
+use crate::db::maintenance::ingest::smallest_and_largest;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::{Error, Result};

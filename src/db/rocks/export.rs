@@ -23,7 +23,7 @@ use std::path::Path;
 
 use crate::db::Inner;
 use crate::db::options::lasting;
-use crate::db::whole::checkpoint::{SharedTables, make_database, spec_at};
+use crate::db::maintenance::checkpoint::{SharedTables, make_database, spec_at};
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterEncoding, FilterSpec};
 use crate::filter_policy::FilterPolicy;

@@ -23,7 +23,7 @@ use crate::db::flush::Flush;
 use crate::db::open::directory::{Directory as NoFiles, table_store};
 use crate::db::options::{Builder, lasting};
 use crate::db::read_state::ReadState;
-use crate::db::whole::checkpoint::{SharedTables, make_database};
+use crate::db::maintenance::checkpoint::{SharedTables, make_database};
 use crate::db::{Db, Inner};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, user_key};
