@@ -216,7 +216,7 @@ impl Db {
     }
 
     pub(crate) fn open_with(options: Builder) -> Result<Db> {
-        let inner = Arc::new(open::take_over::open(options)?);
+        let inner = Arc::new(open::writable::open(options)?);
         background::start(&inner);
         Ok(Db::of(inner))
     }

@@ -21,7 +21,7 @@ use super::background::cleanups::Cleanups;
 use super::background::install::READERS_PATIENCE;
 use super::background::jobs::Work;
 use super::iter::marks::Marks;
-use super::open::take_over::PendingTakeOver;
+use super::open::writable::PendingWritable;
 use super::read_state::ReadState;
 use super::snapshot::SnapshotList;
 use super::stats::published::Publishing;
@@ -80,7 +80,7 @@ pub(crate) struct Inner {
     /// Locked only while the manifest is.
     pub(super) progress: Mutex<Progress>,
     /// The take-over of the directory that waits for space.
-    pub(super) pending: Mutex<Option<PendingTakeOver>>,
+    pub(super) pending: Mutex<Option<PendingWritable>>,
     /// Held by ingestions while they enter the tree, so that its holder can keep them out. Locked
     /// before the writer.
     pub(super) ingesting: Mutex<()>,

@@ -319,7 +319,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the last recovered write is not visible",
-        file: "src/db/open/take_over.rs",
+        file: "src/db/open/writable.rs",
         old: "visible: AtomicU64::new(last_sequence),",
         new: "visible: AtomicU64::new(last_sequence.saturating_sub(1)),",
         program: "db",

@@ -9,7 +9,7 @@
 
 use crate::db::Builder;
 use crate::db::open::directory::Directory;
-use crate::db::open::take_over::no_database;
+use crate::db::open::writable::no_database;
 use crate::error::Result;
 use crate::version::names::FileKind;
 use crate::version::{Recovered, names};

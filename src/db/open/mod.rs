@@ -4,11 +4,11 @@
 //! ```text
 //!   directory.rs    CURRENT, MANIFEST, tables
 //!   recover.rs      WALs
-//!   take_over.rs    the directory becomes ours: new WAL, new MANIFEST
+//!   writable.rs    the directory becomes ours: new WAL, new MANIFEST
 //!   read_only.rs    instead of that: nothing is written
 //! ```
 
 pub(crate) mod directory;
 pub(crate) mod read_only;
 pub(crate) mod recover;
-pub(crate) mod take_over;
+pub(crate) mod writable;

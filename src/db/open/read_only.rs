@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::directory::{Directory, OpenTables, table_store};
 use super::recover::Replay;
-use super::take_over::{no_database, only_read};
+use super::writable::{no_database, only_read};
 use crate::db::Inner;
 use crate::db::options::Builder;
 use crate::error::{Error, Result};

@@ -18,7 +18,7 @@
 //!   before it are synced.
 //!
 //! Nothing written here is in force yet. Tables made of replayed writes count once
-//! [`super::take_over`] has listed them. A read-only opening ends here.
+//! [`super::writable`] has listed them. A read-only opening ends here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

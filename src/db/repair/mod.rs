@@ -36,7 +36,7 @@ pub use report::{Loss, RepairReport};
 use super::Builder;
 use super::open::directory::{Directory, OpenTables, table_store};
 use super::open::recover::Replay;
-use super::open::take_over::no_database;
+use super::open::writable::no_database;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;

@@ -22,7 +22,7 @@ use crate::db::Db;
 use crate::db::open::directory::{Directory as NoFiles, OpenTables, check_disjoint, table_store};
 use crate::db::open::read_only::{allow_open_files, may_pass};
 use crate::db::open::recover::{Origin, Replayed};
-use crate::db::open::take_over::{no_database, only_read};
+use crate::db::open::writable::{no_database, only_read};
 use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};

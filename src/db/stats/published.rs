@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::{LevelStats, Stats, format};
 use crate::cache::{BlockKind, KindUsage};
 use crate::db::Inner;
-use crate::db::open::take_over::no_database;
+use crate::db::open::writable::no_database;
 use crate::db::options::Builder;
 use crate::db::read_state::ReadState;
 use crate::error::{Error, Result};

@@ -79,7 +79,7 @@ const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What only the leader uses.
 pub(crate) struct Writer {
-    /// `None`: the directory is not taken over; see [`super::open::take_over`].
+    /// `None`: the directory is not taken over; see [`super::open::writable`].
     pub wal: Option<LogWriter>,
     pub wal_number: u64,
     pub memtable: MemtableWriter,

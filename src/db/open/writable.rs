@@ -44,7 +44,7 @@ use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
 
 /// The take-over of a directory that waits for space.
-pub(crate) struct PendingTakeOver {
+pub(crate) struct PendingWritable {
     replayed: Replayed,
     pub error: Error,
 }
@@ -80,7 +80,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
     };
-    let taken = match take_over(&store, &taking, &[], &mut replayed) {
+    let taken = match open_writable(&store, &taking, &[], &mut replayed) {
         Ok(taken) => Ok(taken),
         Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
         Err(error) => return Err(error),
@@ -117,7 +117,7 @@ fn assemble(
             // The real writer of the memtable stays in `replayed` until the take-over.
             let (_, nowhere) = Memtable::new(options.memtable_bytes);
             match reason {
-                Some(error) => (None, nowhere, Some(PendingTakeOver { replayed, error })),
+                Some(error) => (None, nowhere, Some(PendingWritable { replayed, error })),
                 None => {
                     let _ = latched.set(Error::OpenedReadOnly);
                     (None, nowhere, None)
@@ -198,7 +198,7 @@ fn assemble(
 
 /// Makes the replayed writes durable, so that the next opening finds them, and starts a WAL and a
 /// MANIFEST. May be tried again after a lack of space.
-fn take_over(
+fn open_writable(
     store: &TableStore,
     options: &Options,
     snapshots: &[SequenceNumber],
@@ -220,7 +220,7 @@ fn take_over(
     taken
 }
 
-/// Creates the logs of [`take_over`]. `new` gets the paths of new WALs.
+/// Creates the logs of [`open_writable`]. `new` gets the paths of new WALs.
 fn start_logs(
     store: &TableStore,
     options: &Options,
@@ -307,21 +307,21 @@ impl Inner {
     pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
         match writer.wal {
             Some(_) => Ok(()),
-            None => self.take_over_now(writer),
+            None => self.open_writable_now(writer),
         }
     }
 
     #[cold]
-    fn take_over_now(&self, writer: &mut Writer) -> Result<()> {
+    fn open_writable_now(&self, writer: &mut Writer) -> Result<()> {
         self.check_writable()?;
         let mut pending = lock(&self.pending);
-        let Some(PendingTakeOver { replayed, error }) = &mut *pending else { return Ok(()) };
+        let Some(PendingWritable { replayed, error }) = &mut *pending else { return Ok(()) };
         let options = Options {
             policy: &self.policy,
             memtable_bytes: self.memtable_bytes,
             manifest_roll_bytes: self.manifest_roll_bytes,
         };
-        let taken = match take_over(&self.store, &options, &self.snapshots.sequences(), replayed) {
+        let taken = match open_writable(&self.store, &options, &self.snapshots.sequences(), replayed) {
             Ok(taken) => taken,
             Err(again) if again.is_out_of_space() => {
                 *error = again.clone();
@@ -329,7 +329,7 @@ impl Inner {
             }
             Err(error) => return Err(self.latch(error)),
         };
-        let Some(PendingTakeOver { replayed, .. }) = pending.take() else { return Ok(()) };
+        let Some(PendingWritable { replayed, .. }) = pending.take() else { return Ok(()) };
         writer.wal = Some(taken.wal);
         writer.wal_number = taken.wal_number;
         writer.memtable = replayed.writer;
