@@ -42,8 +42,8 @@ use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, assert_no_guard, pin};
 use crate::table::{
-    AbsentBlock, BlockPosition, BlocksTogether, Found, GroupPosition, LookupKey, Stop, Table,
-    read_parts_together, read_together,
+    AbsentBlock, BlockPosition, BlockBatch, Found, GroupPosition, LookupKey, Stop, Table,
+    batch_read_parts, batch_read,
 };
 use crate::version::{Run, TableFile};
 
@@ -100,7 +100,7 @@ impl Inner {
             }
             while !lookups.parked.is_empty() {
                 let mut waiting = Vec::with_capacity(TOGETHER);
-                let blocks = read_together(reader, |blocks| {
+                let blocks = batch_read(reader, |blocks| {
                     lookups.search_and_read_filters(read_state, reader, tickers)?;
                     let any_parked = !lookups.parked.is_empty();
                     lookups.wait_for_blocks(read_state, reader, blocks, &mut waiting)?;
@@ -321,7 +321,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             }
             part.is_some()
         });
-        let filters = read_parts_together(reader, &parts);
+        let filters = batch_read_parts(reader, &parts);
         for ((question, (table, _)), filter) in questions.into_iter().zip(parts).zip(filters) {
             let key = &self.open[question.lookup as usize].key;
             if table.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, ()) {
@@ -442,7 +442,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         &mut self,
         read_state: &'s ReadState,
         reader: &OverlappedReader,
-        blocks: &mut BlocksTogether<'s>,
+        blocks: &mut BlockBatch<'s>,
         waiting: &mut Vec<Waiting<'k>>,
     ) -> Result<()> {
         let table_of = |run: usize, file| &*read_state.version.runs()[run].file(file).table;
@@ -450,7 +450,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             parked.block.as_ref().err().map(|&part| (table_of(parked.run, parked.file), part))
         };
         let parts: Vec<_> = self.parked.iter().filter_map(part).collect();
-        let mut indexes = read_parts_together(reader, &parts).into_iter();
+        let mut indexes = batch_read_parts(reader, &parts).into_iter();
         let mut found = Vec::with_capacity(self.parked.len());
         for Parked { lookup, run, file, block } in self.parked.drain(..) {
             let block = match block {
@@ -477,7 +477,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         &mut self,
         read_state: &ReadState,
         waiting: Vec<Waiting<'k>>,
-        blocks: &BlocksTogether<'_>,
+        blocks: &BlockBatch<'_>,
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {

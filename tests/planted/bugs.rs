@@ -556,7 +556,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a part that was read for one table serves another",
-        file: "src/table/lookup/parts_together.rs",
+        file: "src/table/lookup/batch_read_parts.rs",
         old: "std::ptr::eq(table, other.0) && part == other.1",
         new: "!std::ptr::eq(table, std::ptr::null()) && part == other.1",
         program: "lib",
@@ -638,7 +638,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "blocks that are read by one read are taken for each other",
-        file: "src/table/lookup/together.rs",
+        file: "src/table/lookup/batch_read.rs",
         old: "let bytes = &read[offset_in_piece(blocks, absent)..][..stored_bytes];",
         new: "let bytes = &read[..stored_bytes];",
         program: "db",
@@ -646,7 +646,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "blocks that do not follow each other are read by one read",
-        file: "src/table/lookup/together.rs",
+        file: "src/table/lookup/batch_read.rs",
         old: "let adjoins = is_one_table && before.is_followed_by(handle);",
         new: "let adjoins = is_one_table;",
         program: "db",
@@ -654,7 +654,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a block that is on its way is read again",
-        file: "src/table/lookup/together.rs",
+        file: "src/table/lookup/batch_read.rs",
         old: "self.blocks.iter().rposition(is_same)",
         new: "self.blocks.iter().rposition(is_same).filter(|_| false)",
         program: "db",
@@ -662,7 +662,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "multi_get ends its search when the blocks it needs are on their way already",
-        file: "src/table/lookup/together.rs",
+        file: "src/table/lookup/batch_read.rs",
         old: "while self.begun == self.pieces.len() {",
         new: "if self.begun == self.pieces.len() {",
         program: "db",

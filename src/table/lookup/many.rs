@@ -12,7 +12,7 @@
 //!    BlockPosition::find_entry         then the one entry worth reading
 //! 4  get_from_block                    the entries
 //!    or Absent::keep_block             the block is not in memory: it is read with others, and then
-//!       BlocksTogether::position       get_from_block goes on from there
+//!       BlockBatch::position       get_from_block goes on from there
 //! ```
 //!
 //! A single lookup uses the first step too, for the deepest of its tables. The processor looks far

@@ -27,13 +27,13 @@ mod found;
 pub(crate) mod key;
 mod many;
 pub(crate) mod observer;
-pub(crate) mod parts_together;
+pub(crate) mod batch_read_parts;
 pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
 pub(crate) mod stop;
 pub(crate) mod text;
-pub(crate) mod together;
+pub(crate) mod batch_read;
 pub(crate) mod trace;
 
 use crate::cache::Lease;

@@ -23,7 +23,7 @@ use super::found::Found;
 use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::stop::{Absent, Stop};
-use super::together::AbsentBlock;
+use super::batch_read::AbsentBlock;
 
 /// What is to be read before a lookup goes on in a table.
 pub(crate) enum Missing {

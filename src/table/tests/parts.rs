@@ -16,7 +16,7 @@ use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
 use crate::table::table::TableIndex;
 use crate::table::{
-    FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, read_parts_together,
+    FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
 };
 
 /// Bytes of a part here: a filter part has up to 240 keys.
@@ -616,7 +616,7 @@ fn parts_that_are_not_in_memory_are_read_together() {
         };
         patient.in_flight.lock().unwrap().1 = 0;
         let before = sums();
-        let filters: Vec<_> = read_parts_together::<TableFilter>(&reader, &wanted);
+        let filters: Vec<_> = batch_read_parts::<TableFilter>(&reader, &wanted);
         assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
         let counted: Vec<u64> = sums().iter().zip(before).map(|(now, then)| now - then).collect();
         assert_eq!(counted, [4, 4, 3], "{cache_bytes}");
@@ -634,7 +634,7 @@ fn parts_that_are_not_in_memory_are_read_together() {
             }
         }
         patient.in_flight.lock().unwrap().1 = 0;
-        let indexes: Vec<_> = read_parts_together::<TableIndex>(&reader, &wanted);
+        let indexes: Vec<_> = batch_read_parts::<TableIndex>(&reader, &wanted);
         assert!(patient.in_flight.lock().unwrap().1 >= 3, "one after the other");
         for ((_, part), index) in wanted.iter().zip(indexes) {
             match (part, index) {
@@ -656,8 +656,8 @@ fn parts_of_several_tables_that_are_read_together_are_not_mistaken() {
     let wanted: Vec<_> =
         (0..3).flat_map(|part| tables.iter().map(move |table| (&**table, part))).collect();
     let reader = OverlappedReader::by_threads(&DescriptorPool::new(64));
-    let filters = read_parts_together::<TableFilter>(&reader, &wanted);
-    let indexes = read_parts_together::<TableIndex>(&reader, &wanted);
+    let filters = batch_read_parts::<TableFilter>(&reader, &wanted);
+    let indexes = batch_read_parts::<TableIndex>(&reader, &wanted);
     for ((&(table, part), filter), index) in wanted.iter().zip(filters).zip(indexes) {
         let own = table.filter_part(part).unwrap();
         assert!(filter.unwrap().reader().bytes() == own.reader().bytes());

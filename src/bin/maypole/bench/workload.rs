@@ -266,7 +266,7 @@ impl Worker<'_> {
             Workload::Readrandom => self.read(part, false),
             Workload::Readwhilewriting => self.read(part, true),
             Workload::Readmissing => self.read_missing(part),
-            Workload::Multireadrandom => self.read_together(part),
+            Workload::Multireadrandom => self.batch_read(part),
             Workload::Seekrandom => self.seek(part),
             Workload::Readseq => self.read_all(),
             Workload::Deleterandom => self.delete(part),
@@ -332,7 +332,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn read_together(&mut self, part: Range<u64>) -> Result {
+    fn batch_read(&mut self, part: Range<u64>) -> Result {
         let Bench { db, entries, .. } = *self.bench;
         let mut maker = entries.keys();
         let mut left = part.end - part.start;

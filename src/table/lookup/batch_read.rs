@@ -78,7 +78,7 @@ impl Absent {
 
 /// Data blocks that are read at one time, each once.
 #[derive(Default)]
-pub(crate) struct BlocksTogether<'t> {
+pub(crate) struct BlockBatch<'t> {
     blocks: Vec<WantedBlock<'t>>,
 }
 
@@ -89,7 +89,7 @@ struct WantedBlock<'t> {
     block: Option<Lease<'static, Block>>,
 }
 
-impl<'t> BlocksTogether<'t> {
+impl<'t> BlockBatch<'t> {
     /// Adds a block, if it is not there yet. Answers its place.
     pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
         let is_same = |wanted: &WantedBlock<'_>| {
@@ -137,10 +137,10 @@ impl<'t> BlocksTogether<'t> {
 ///
 /// # Errors
 /// That of `want_more`, or the first one of a block.
-pub(crate) fn read_together<'t>(
+pub(crate) fn batch_read<'t>(
     reader: &OverlappedReader,
-    mut want_more: impl FnMut(&mut BlocksTogether<'t>) -> Result<bool>,
-) -> Result<BlocksTogether<'t>> {
+    mut want_more: impl FnMut(&mut BlockBatch<'t>) -> Result<bool>,
+) -> Result<BlockBatch<'t>> {
     let reads = RefCell::new(Reads::default());
     let mut requests = iter::from_fn(|| reads.borrow_mut().next(&mut want_more)).fuse();
     // Each block is checked and taken into the cache while the others are on their way.
@@ -152,7 +152,7 @@ pub(crate) fn read_together<'t>(
 /// What was read, what is on its way, and what is still to be read.
 #[derive(Default)]
 struct Reads<'t> {
-    wanted: BlocksTogether<'t>,
+    wanted: BlockBatch<'t>,
     /// Of all blocks, in their order.
     pieces: Vec<Piece>,
     /// Pieces that are on their way, or were read.
@@ -171,7 +171,7 @@ impl<'t> Reads<'t> {
     /// The next piece's request. `None`: there is no other one.
     fn next(
         &mut self,
-        want_more: &mut impl FnMut(&mut BlocksTogether<'t>) -> Result<bool>,
+        want_more: &mut impl FnMut(&mut BlockBatch<'t>) -> Result<bool>,
     ) -> Option<ReadRequest<'t>> {
         if self.failed.is_some() {
             return None;

@@ -77,7 +77,7 @@ impl Table {
 
 /// Reads parts that were not in memory a moment ago, through the cache: each once, those of filters
 /// and indexes in parts at one time. The results are in the order of `wanted`. Hold no guard.
-pub(crate) fn read_parts_together<T: MetadataPart>(
+pub(crate) fn batch_read_parts<T: MetadataPart>(
     reader: &OverlappedReader,
     wanted: &[(&Table, usize)],
 ) -> Vec<Result<Lease<'static, T>>> {
