@@ -34,7 +34,7 @@ pub(crate) mod split;
 mod targets;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod tiny;
+mod small_tables;
 
 pub(crate) use dead::{Conditions, DeletionHits};
 pub(crate) use pick::{pick, without_blocked};

@@ -12,7 +12,7 @@ use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight}
 use super::level0::{is_small, l0_score, lone_files, plan_small};
 use super::plan::{Plan, PlanKind, Unavailable, overlapping, plan_files, plan_level_0};
 use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
-use super::tiny::tiny_series;
+use super::small_tables::small_series;
 use crate::encoding::key::user_key;
 use crate::version::LEVELS;
 
@@ -71,7 +71,7 @@ fn pick_merge(
     let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
     let tidy = || {
         pick_dead(levels, shape, conditions, unavailable).or_else(|| {
-            (1..LEVELS).find_map(|level| tiny_series(levels, level, shape, unavailable, &damaged))
+            (1..LEVELS).find_map(|level| small_series(levels, level, shape, unavailable, &damaged))
         })
     };
     plan.or_else(|| if may_tidy { tidy() } else { None })

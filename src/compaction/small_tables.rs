@@ -28,7 +28,7 @@ const TINY_FRACTION: u64 = 16;
 const TINY_SERIES: usize = 8;
 
 /// A plan for the first series of tiny tables in the level, as long as possible.
-pub(super) fn tiny_series(
+pub(super) fn small_series(
     levels: &Levels,
     level: usize,
     shape: &TreeShape,
@@ -36,13 +36,13 @@ pub(super) fn tiny_series(
     damaged: &DamagedFiles,
 ) -> Option<Plan> {
     let files = &levels[level];
-    let is_tiny = |file: &&FileMeta| {
+    let is_small = |file: &&FileMeta| {
         file.file_bytes < shape.table_bytes / TINY_FRACTION
             && !unavailable.busy.contains(&file.number)
     };
     (0..files.len()).find_map(|start| {
         let (mut bytes, mut largest_bytes, mut run) = (0, 0, None);
-        for (count, file) in (1..).zip(files[start..].iter().take_while(|file| is_tiny(file))) {
+        for (count, file) in (1..).zip(files[start..].iter().take_while(|file| is_small(file))) {
             bytes += file.file_bytes;
             largest_bytes = file.file_bytes.max(largest_bytes);
             if bytes > shape.table_bytes {
