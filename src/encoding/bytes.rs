@@ -19,7 +19,7 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
 pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(front) => u64::from_be_bytes(*front),
-        None => rarely(|| {
+        None => cold(|| {
             let mut padded = [0; 8];
             padded[..bytes.len()].copy_from_slice(bytes);
             u64::from_be_bytes(padded)
@@ -86,7 +86,7 @@ impl Prefix {
         let (Some(front), Some(next)) =
             (key.first_chunk(), key.get(length..).and_then(|rest| rest.first_chunk()))
         else {
-            return rarely(|| strip_prefix(key, &self.bytes).map(head));
+            return cold(|| strip_prefix(key, &self.bytes).map(head));
         };
         let differs = (u64::from_ne_bytes(*front) ^ self.word) & self.mask != 0
             || length > 8 && !are_equal(&key[8..length], &self.bytes[8..]);

@@ -37,7 +37,7 @@ pub(crate) mod batch_read;
 pub(crate) mod trace;
 
 use crate::cache::Lease;
-use crate::encoding::bytes::rarely;
+use crate::encoding::bytes::cold;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
@@ -178,7 +178,7 @@ impl Table {
                         let Some(next) = self.part_after(index, guard)? else { return Ok(None) };
                         (index, i) = (next, 0);
                     }
-                    (block, start) = rarely(|| self.open_block(index, i, key, guard, tickers))?;
+                    (block, start) = cold(|| self.open_block(index, i, key, guard, tickers))?;
                 }
                 _ => {
                     if self.stored_filter().is_none() {
