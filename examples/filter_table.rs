@@ -22,8 +22,8 @@
 //!   query is one load from as much memory.
 //! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): keys are made and
 //!   hashed between queries, whose time is then subtracted, and nothing waits for a result.
-//! * random: a random one of 100 MB of filters, one by one (each waits for the last), and batched by
-//!   32 through `prepare` and `finish`. For filters of 100 MB and more: one filter.
+//! * random: a random one of 100 MB of filters, one by one (each waits for the last), and batched
+//!   by 32 through `prepare` and `finish`. For filters of 100 MB and more: one filter.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -114,7 +114,8 @@ impl LargePages {
     }
 }
 
-// SAFETY: a piece is given out once a call of `during`, within the mapping; the rest is the system's.
+// SAFETY: a piece is given out once a call of `during`, within the mapping; the rest is the
+// system's.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if self.on.load(Relaxed) {
@@ -133,7 +134,8 @@ unsafe impl GlobalAlloc for LargePages {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // SAFETY: what `alloc` answers has the layout's size. A mapping's pieces may have been used.
+        // SAFETY: what `alloc` answers has the layout's size. A mapping's pieces may have been
+        // used.
         unsafe {
             let piece = self.alloc(layout);
             if !piece.is_null() {

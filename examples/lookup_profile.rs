@@ -27,8 +27,8 @@
 //! data, into one buffer: the lower bound of a lookup that misses the cache, with the file in the
 //! system's cache.
 //!
-//! Under `valgrind --tool=callgrind --toggle-collect='*profiled*'` with `--only` and one round, only
-//! the lookups are counted.
+//! Under `valgrind --tool=callgrind --toggle-collect='*profiled*'` with `--only` and one round,
+//! only the lookups are counted.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -240,7 +240,8 @@ fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
-/// Windows may read less than the whole, which makes no difference to the time of this file's reads.
+/// Windows may read less than the whole, which makes no difference to the time of this file's
+/// reads.
 #[cfg(windows)]
 fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset).map(|_| ())

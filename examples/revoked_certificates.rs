@@ -1,5 +1,5 @@
-//! Revoked certificates by a filter cascade, as CRLite brought them to browsers. All certificates are
-//! known, so all false positives of a filter can be listed, and a second filter corrects them.
+//! Revoked certificates by a filter cascade, as CRLite brought them to browsers. All certificates
+//! are known, so all false positives of a filter can be listed, and a second filter corrects them.
 //!
 //! ```text
 //! cargo run --release --example revoked_certificates

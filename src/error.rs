@@ -54,8 +54,8 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// Damage: bytes on disk are not what their format says. The rest of the database stays readable.
-    /// [`Db::repair`](crate::Db::repair) helps if it cannot be opened.
+    /// Damage: bytes on disk are not what their format says. The rest of the database stays
+    /// readable. [`Db::repair`](crate::Db::repair) helps if it cannot be opened.
     #[error("{file}: damaged at offset {offset}: expected {expected}, found {found}", file = file.display())]
     Corruption {
         /// The damaged file.
@@ -98,8 +98,8 @@ pub enum Error {
     #[error("the database was opened read-only")]
     OpenedReadOnly,
     /// A flush, a compaction or a write of another thread panicked, with this message. It is a bug,
-    /// here or in a file system of the caller. The database is read-only from then on. Open it again
-    /// to go on.
+    /// here or in a file system of the caller. The database is read-only from then on. Open it
+    /// again to go on.
     #[error("work for the database panicked: {0}")]
     Panicked(String),
     /// The database was closed.

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]. [`WriteBatch`],
-//!   [`Snapshot`], [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. It is cheap to clone and
-//!   shared between threads, and its calls block. Its page says what is absent on purpose.
+//!   [`Snapshot`], [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. It is cheap to clone
+//!   and shared between threads, and its calls block. Its page says what is absent on purpose.
 //! - [`Result`] is what a call that can fail returns. Its [`Error`] says what failed and on which
 //!   file.
 //! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library by

@@ -86,7 +86,8 @@ fn with_filter(filter: &str) -> TableOptions {
     TableOptions { filter: filter.parse().unwrap(), ..TableOptions::default() }
 }
 
-// -- RocksDB ------------------------------------------------------------------------------------------
+// -- RocksDB
+// ------------------------------------------------------------------------------------------
 
 /// The filters that RocksDB stored for these keys equal those that are built here.
 #[test]
@@ -177,7 +178,8 @@ fn rocksdb_prefix_extractors_and_whole_key_filtering_are_what_the_properties_say
     }
 }
 
-// -- Cassandra ----------------------------------------------------------------------------------------
+// -- Cassandra
+// ----------------------------------------------------------------------------------------
 
 #[test]
 fn cassandra_bloom_filter_fp_chance_is_a_rate() {
@@ -197,7 +199,8 @@ fn cassandra_bloom_filter_fp_chance_is_a_rate() {
     assert_eq!(reader.filter().unwrap(), None, "1.0 is no filter");
 }
 
-// -- HBase --------------------------------------------------------------------------------------------
+// -- HBase
+// --------------------------------------------------------------------------------------------
 
 /// How often filters denied, of a hundred each: a column that an existing row lacks, a row that
 /// does not exist, and a scan of such a row.
@@ -254,7 +257,8 @@ fn hbase_rowprefix_fixed_length_is_a_fixed_prefix() {
     assert!(denied.count() > 90);
 }
 
-// -- LevelDB ------------------------------------------------------------------------------------------
+// -- LevelDB
+// ------------------------------------------------------------------------------------------
 
 /// The setting means the same. The table format differs, and is rejected by name rather than
 /// misread.
@@ -273,7 +277,8 @@ fn leveldb_tables_are_refused() {
     assert!(error.contains("leveldb.sst") && error.contains("a table of LevelDB"), "{error}");
 }
 
-// -- fjall --------------------------------------------------------------------------------------------
+// -- fjall
+// --------------------------------------------------------------------------------------------
 
 /// The default of fjall: a rate of one in ten thousand for level 0, ten bits a key below.
 #[test]
@@ -292,7 +297,8 @@ fn fjall_filter_policy_is_a_list_of_levels() {
     assert_families("none", ["none"; 3]);
 }
 
-// -- RocksDB's own tools ------------------------------------------------------------------------------
+// -- RocksDB's own tools
+// ------------------------------------------------------------------------------
 
 /// The tables that db_bench makes with these options.
 fn db_bench(directory: &Path, benchmarks: &str, options: &[&str]) -> Vec<PathBuf> {

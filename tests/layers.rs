@@ -142,7 +142,8 @@ fn code_of(text: &str) -> String {
         .collect()
 }
 
-/// The paths of a use tree, `a::{b, c::d}`, or of an expression, `a::b(`. The tree starts at `text`.
+/// The paths of a use tree, `a::{b, c::d}`, or of an expression, `a::b(`. The tree starts at
+/// `text`.
 fn paths_of(text: &str) -> Vec<Module> {
     let text = text.trim_start();
     if let Some(list) = text.strip_prefix('{') {
@@ -306,8 +307,8 @@ fn imports_are_found_in_every_form() {
 /// The types that a thread may have locked at a fork. The child's copy is never unlocked.
 const LOCKS: &[&str] = &["Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock"];
 
-/// The statics of a source text that have such a lock: `name: type`. A `PerProcess` makes another one
-/// in a child.
+/// The statics of a source text that have such a lock: `name: type`. A `PerProcess` makes another
+/// one in a child.
 fn statics_with_locks(code: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let declarations = code.split("static ").skip(1).filter_map(|rest| {

@@ -28,8 +28,8 @@ fn buffer() -> MutexGuard<'static, Vec<u8>> {
     TEXT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-// An exported name is "unsafe" because two functions of a program must not share it. There is no other
-// `unsafe` here: the page reads and writes the memory from outside.
+// An exported name is "unsafe" because two functions of a program must not share it. There is no
+// other `unsafe` here: the page reads and writes the memory from outside.
 
 /// Reserves room for a request of `bytes` bytes.
 #[unsafe(no_mangle)]

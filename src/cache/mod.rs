@@ -12,7 +12,7 @@
 //!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
 //!                ring Pinned                  never evicted, but charged
 //!
-//!   lanes        what misses need, for some threads alone: new blocks on their way to a ring,
+//!   miss_buffers what misses need, for some threads alone: new blocks on their way to a ring,
 //!                evicted ones whose memory the next blocks take
 //!   pool         from 64 MiB on: memory in large pages
 //! ```
@@ -20,19 +20,19 @@
 //! Invariants:
 //! - `usage` is the sum of the charges of all entries and of all reservations. It exceeds the
 //!   capacity only if the reservations alone do; then no entry stays.
-//! - A slot is full exactly while a ring or a lane owns its value. It is filled under the lock of the
-//!   owner, and emptied under the mutex.
+//! - A slot is full exactly while a ring or a miss buffer owns its value. It is filled under the
+//!   lock of the owner, and emptied under the mutex.
 //! - Evicted values wait in the garbage until no reader can hold them. Garbage reduces the room for
 //!   blocks, so the capacity and the loads under way bound the heap.
-//! - Unused bytes of the [`pool`] and of the [`lanes`] reduce the room for blocks too, except the
-//!   first 1/64 of the capacity.
+//! - Unused bytes of the [`pool`] and of the [`miss_buffers`] reduce the room for blocks too,
+//!   except the first 1/64 of the capacity.
 //! - No value is retired or dropped while the mutex is held.
 //!
-//! Only misses, evictions and the closing of tables take the mutex, misses of blocks once in a dozen
-//! times. A hit writes at most one reference bit, and only if it is not set.
+//! Only misses, evictions and the closing of tables take the mutex, misses of blocks once in a
+//! dozen times. A hit writes at most one reference bit, and only if it is not set.
 
 mod eviction;
-mod lanes;
+mod miss_buffers;
 #[cfg(all(test, loom))]
 mod models;
 mod pool;
@@ -49,7 +49,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
 
 use eviction::CacheState;
-use lanes::{Fresh, LaneState, Lanes};
+use miss_buffers::{Fresh, MissBufferState, MissBuffers};
 use pool::Pool;
 use ring::{Entry, part_at};
 pub(crate) use slots::{Cached, Lease, Resident, Slots};
@@ -77,8 +77,8 @@ fn portion_bytes(capacity_bytes: usize) -> usize {
 
 /// Garbage and unused memory up to this size do not count against the capacity. That covers two
 /// portions that wait for the next lookups of other threads, one or two that the next misses drop,
-/// and unused memory. A cache that evicts at every miss always has this much. Counting it would make
-/// each eviction cause more evictions.
+/// and unused memory. A cache that evicts at every miss always has this much. Counting it would
+/// make each eviction cause more evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
@@ -154,9 +154,10 @@ pub struct KindUsage {
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
 /// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
-/// evicted before indexes and filters. A value that was used since the hand of the clock last passed
-/// it gets a second chance. A new data block is on probation: it stays only if it is used again soon,
-/// so that a scan does not displace what lookups use. A value that does not fit is used and not kept.
+/// evicted before indexes and filters. A value that was used since the hand of the clock last
+/// passed it gets a second chance. A new data block is on probation: it stays only if it is used
+/// again soon, so that a scan does not displace what lookups use. A value that does not fit is used
+/// and not kept.
 ///
 /// Open tables are charged too, about 3 KiB each. They cannot be refused, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.
@@ -190,7 +191,7 @@ pub struct BlockCache {
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
-    lanes: Lanes,
+    miss_buffers: MissBuffers,
     pool: Option<Arc<Pool>>,
 }
 
@@ -223,7 +224,7 @@ impl BlockCache {
             metadata_bytes: AtomicUsize::new(0),
             state: Mutex::new(CacheState::new()),
             waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
-            lanes: Lanes::new(capacity_bytes),
+            miss_buffers: MissBuffers::new(capacity_bytes),
             pool: Pool::new(capacity_bytes),
         })
     }
@@ -233,8 +234,8 @@ impl BlockCache {
         self.capacity_bytes
     }
 
-    /// About how many bytes the filters and indexes of all open tables would take if they were whole
-    /// and in memory.
+    /// About how many bytes the filters and indexes of all open tables would take if they were
+    /// whole and in memory.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.metadata_bytes.load(Ordering::Relaxed)
     }
@@ -277,14 +278,14 @@ impl BlockCache {
         usage
     }
 
-    /// Of the blocks in the lanes. To be read after the state: what moves to a ring meanwhile is
-    /// left out, and not counted twice.
+    /// Of the blocks in the miss buffers. To be read after the state: what moves to a ring
+    /// meanwhile is left out, and not counted twice.
     fn fresh_usage(&self) -> KindUsage {
         let mut usage = KindUsage::default();
-        for lane in self.lanes.iter() {
-            let lane = lock(lane);
-            usage.entries += lane.fresh.len();
-            usage.bytes += lane.fresh_bytes;
+        for miss_buffer in self.miss_buffers.iter() {
+            let miss_buffer = lock(miss_buffer);
+            usage.entries += miss_buffer.fresh.len();
+            usage.bytes += miss_buffer.fresh_bytes;
         }
         usage
     }
@@ -292,27 +293,28 @@ impl BlockCache {
     /// Memory of `len` bytes, whatever they hold, for a value that is about to be cached.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
         let of_pool = || self.pool.as_ref()?.buffer(len, |bytes| self.may_take(bytes));
-        self.lanes.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
+        self.miss_buffers.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
     /// Whether the pool may have `bytes` more. They count for as long as one block lies in them. If
-    /// the pool took all of the capacity, what lies elsewhere (headers of blocks, open tables) would
-    /// displace blocks, and in vain: each block that goes leaves as much unused memory.
+    /// the pool took all of the capacity, what lies elsewhere (headers of blocks, open tables)
+    /// would displace blocks, and in vain: each block that goes leaves as much unused memory.
     fn may_take(&self, bytes: usize) -> bool {
         let state = lock(&self.state);
         let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
-        let taken_bytes = state.usage_bytes + state.leaving_bytes + self.lanes.reserved_bytes();
+        let taken_bytes =
+            state.usage_bytes + state.leaving_bytes + self.miss_buffers.reserved_bytes();
         taken_bytes + beside_bytes + bytes <= self.capacity_bytes
     }
 
     /// Memory that no block uses.
     fn unused_bytes(&self) -> usize {
-        self.pool.as_ref().map_or(0, |pool| pool.free_bytes()) + self.lanes.unused_bytes()
+        self.pool.as_ref().map_or(0, |pool| pool.free_bytes()) + self.miss_buffers.unused_bytes()
     }
 
     /// What the rings may have, if nothing else is in memory.
     fn most_room_bytes(&self) -> usize {
-        self.capacity_bytes.saturating_sub(self.lanes.reserved_bytes())
+        self.capacity_bytes.saturating_sub(self.miss_buffers.reserved_bytes())
     }
 
     /// What the rings may have beside all else that is in memory.
@@ -342,45 +344,45 @@ impl BlockCache {
         };
         self.retire(evicted);
         if is_crowded {
-            self.settle_lanes();
+            self.settle_miss_buffers();
         }
         Reservation { cache: Arc::clone(self), bytes, metadata_bytes: 0 }
     }
 
-    /// Takes `entry` in, or lets it go if there is no room; `publish` fills its slot, which had this
-    /// stamp. The caller retires what leaves when it holds no lock.
+    /// Takes `entry` in, or lets it go if there is no room; `publish` fills its slot, which had
+    /// this stamp. The caller retires what leaves when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
         stamp: usize,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
-        match self.lanes.takes(entry.header()) && !self.has_much_garbage() {
+        match self.miss_buffers.takes(entry.header()) && !self.has_much_garbage() {
             true => self.insert_fresh(entry, stamp, publish),
             false => self.insert_at_once(entry, stamp, publish),
         }
     }
 
-    /// Puts `entry` into the lane of this thread.
+    /// Puts `entry` into the miss buffer of this thread.
     fn insert_fresh(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
         stamp: usize,
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
-        self.lanes.miss(|lane| {
-            let bytes = lane.fresh_bytes + entry.header().charge_bytes;
-            let room_bytes = self.lanes.room_bytes();
+        self.miss_buffers.miss(|miss_buffer| {
+            let bytes = miss_buffer.fresh_bytes + entry.header().charge_bytes;
+            let room_bytes = self.miss_buffers.room_bytes();
             // From the half on as soon as nobody else has the mutex.
             let state = match bytes {
-                _ if !lane.is_open || bytes > room_bytes => Some(lock(&self.state)),
+                _ if !miss_buffer.is_open || bytes > room_bytes => Some(lock(&self.state)),
                 _ if bytes > room_bytes / 2 => try_lock(&self.state),
                 _ => None,
             };
-            let evicted = state.and_then(|mut state| self.settle(lane, &mut state));
-            if lane.is_open {
+            let evicted = state.and_then(|mut state| self.settle(miss_buffer, &mut state));
+            if miss_buffer.is_open {
                 publish();
-                lane.push(entry, stamp);
+                miss_buffer.push(entry, stamp);
             }
             evicted
         })
@@ -404,24 +406,25 @@ impl BlockCache {
             }
             self.take_evicted(&mut state)
         };
-        // For the memory of spare values: this value goes past its lane.
-        self.lanes.miss(|_| ());
+        // For the memory of spare values: this value goes past its miss buffer.
+        self.miss_buffers.miss(|_| ());
         evicted
     }
 
-    /// Moves the fresh values of a lane to their rings.
+    /// Moves the fresh values of a miss buffer to their rings.
     fn settle(
         self: &Arc<BlockCache>,
-        lane: &mut LaneState,
+        miss_buffer: &mut MissBufferState,
         state: &mut CacheState,
     ) -> Option<Arc<Evicted>> {
         let may_evict = !self.has_much_garbage();
-        // A lane is closed where pinned values leave no room for all lanes.
-        let opens = state.pinned_bytes <= self.capacity_bytes - self.lanes.most_reserved_bytes();
-        self.lanes.set_open(lane, opens);
+        // A miss buffer is closed where pinned values leave no room for all miss buffers.
+        let opens =
+            state.pinned_bytes <= self.capacity_bytes - self.miss_buffers.most_reserved_bytes();
+        self.miss_buffers.set_open(miss_buffer, opens);
         state.evict_to(self.most_room_bytes());
         let room_bytes = self.room_bytes();
-        for Fresh { entry, stamp } in lane.take_fresh() {
+        for Fresh { entry, stamp } in miss_buffer.take_fresh() {
             match state.make_room(room_bytes, may_evict, &*entry) {
                 true => state.add(entry, stamp),
                 false => state.turn_away(entry),
@@ -431,14 +434,14 @@ impl BlockCache {
     }
 
     /// Moves all fresh values to their rings.
-    fn settle_lanes(self: &Arc<BlockCache>) {
-        for lane in self.lanes.iter() {
-            let mut lane = lock(lane);
-            if lane.fresh.is_empty() {
+    fn settle_miss_buffers(self: &Arc<BlockCache>) {
+        for miss_buffer in self.miss_buffers.iter() {
+            let mut miss_buffer = lock(miss_buffer);
+            if miss_buffer.fresh.is_empty() {
                 continue;
             }
-            let evicted = self.settle(&mut lane, &mut lock(&self.state));
-            drop(lane);
+            let evicted = self.settle(&mut miss_buffer, &mut lock(&self.state));
+            drop(miss_buffer);
             self.retire(evicted);
         }
     }
@@ -477,8 +480,8 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Tells that as many bytes of metadata would like to be in the cache, whether they are there or
-    /// not.
+    /// Tells that as many bytes of metadata would like to be in the cache, whether they are there
+    /// or not.
     pub fn expecting(mut self, metadata_bytes: usize) -> Reservation {
         self.cache.metadata_bytes.fetch_add(metadata_bytes, Ordering::Relaxed);
         self.metadata_bytes += metadata_bytes;
@@ -508,7 +511,7 @@ impl Retired for Evicted {
 impl Drop for Evicted {
     /// Now no reader can reach the entries. Data waits for the next misses of this thread.
     fn drop(&mut self) {
-        self.cache.lanes.take_spare(&mut self.entries);
+        self.cache.miss_buffers.take_spare(&mut self.entries);
         self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         // What is left in `entries` is dropped under no lock: an index leads back to the cache.
     }

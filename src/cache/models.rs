@@ -130,8 +130,8 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
     });
 }
 
-/// A value in a lane is in no ring. A thread that closes other slots moves it there; only then can
-/// it be evicted.
+/// A value in a miss buffer is in no ring. A thread that closes other slots moves it there; only
+/// then can it be evicted.
 #[test]
 fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() {
     check_model(|| {

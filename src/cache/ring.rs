@@ -60,8 +60,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The caller holds the cache's mutex, and a ring or a lane owned the value when it took the
-    /// mutex or later.
+    /// The caller holds the cache's mutex, and a ring or a miss buffer owned the value when it took
+    /// the mutex or later.
     unsafe fn empty_slot(&self, stamp: usize);
 
     /// Starts to fetch the slot.
@@ -103,7 +103,7 @@ impl Header {
         self.ring.store(ring as u8, Ordering::Relaxed);
     }
 
-    /// Records that a lane or a ring owns the value.
+    /// Records that a miss buffer or a ring owns the value.
     pub fn set_cached(&self) {
         self.was_cached.store(true, Ordering::Relaxed);
     }

@@ -11,13 +11,13 @@
 //!                                        garbage, until no guard can reach it
 //! ```
 //!
-//! *Ahead* names memory of the value that every use reads first. With it beside the pointer, the trip
-//! to that memory and the trip to the resident overlap. It is only prefetched: where it is old, it
-//! costs a line, and nothing depends on it.
+//! *Ahead* names memory of the value that every use reads first. With it beside the pointer, the
+//! trip to that memory and the trip to the resident overlap. It is only prefetched: where it is
+//! old, it costs a line, and nothing depends on it.
 //!
-//! A thread that fills a slot *claims* it first, in the slot itself: it writes this line anyway, and
-//! threads that fill other slots have no line in common with it. A thread that finds a claim says so
-//! in the slot, and sleeps until it is woken.
+//! A thread that fills a slot *claims* it first, in the slot itself: it writes this line anyway,
+//! and threads that fill other slots have no line in common with it. A thread that finds a claim
+//! says so in the slot, and sleeps until it is woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
@@ -32,12 +32,12 @@
 //! (`slice.rs`). A memtable's values and an iterator's keys are copies.
 //!
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
-//! 1. a slot holds a pointer only while a ring or a lane of the cache owns a strong count of the
-//!    value;
+//! 1. a slot holds a pointer only while a ring or a miss buffer of the cache owns a strong count of
+//!    the value;
 //! 2. eviction empties the slot and *retires* that count, so it is dropped after the guard;
-//! 3. dropping the `Slots` drops the rings' counts at once, without the garbage: it has `&mut self`,
-//!    so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state alive, and so its
-//!    version, its tables and their `Slots`.
+//! 3. dropping the `Slots` drops the rings' counts at once, without the garbage: it has `&mut
+//!    self`, so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state alive, and
+//!    so its version, its tables and their `Slots`.
 //!
 //! A value that is lent to user code without a guard (`sync/reclaim/lending.rs`) is found in both
 //! places, by [`Cached::holds`].
@@ -48,9 +48,9 @@
 //!
 //! Why the cache may write to a slot. A resident knows its slot by address. If a resident held a
 //! count of the array, a value that a user keeps would keep the whole array alive. The cache
-//! follows the address only under its mutex and while a ring or a lane owns the resident.
-//! `Slots::drop` has the lanes emptied, and takes the residents out of the rings under that mutex,
-//! before the array is freed.
+//! follows the address only under its mutex and while a ring or a miss buffer owns the resident.
+//! `Slots::drop` has the miss buffers emptied, and takes the residents out of the rings under that
+//! mutex, before the array is freed.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -118,16 +118,17 @@ fn empty<T>(stamp: usize) -> *mut Resident<T> {
 #[inline(always)]
 fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     debug_assert!(!slot.is_null(), "a slot is empty, or holds an `Arc`'s pointer");
-    // SAFETY: a slot starts as `empty`, and only `empty`, a claim of it, and the pointer of an `Arc`
-    // are stored in it later. None of them is null. `NonNull::new` would test for null in each lookup.
+    // SAFETY: a slot starts as `empty`, and only `empty`, a claim of it, and the pointer of an
+    // `Arc` are stored in it later. None of them is null. `NonNull::new` would test for null in
+    // each lookup.
     (slot.addr() & NO_POINTER == 0).then(|| unsafe { NonNull::new_unchecked(slot) })
 }
 
 /// What is read first of most values: up to 320 bytes.
 const USUAL_LINES_AHEAD: usize = 5;
 
-/// Of more lines than this only the usual ones are fetched ahead. A processor fetches about as many at
-/// one time, and a use of more memory than that reads a part of it.
+/// Of more lines than this only the usual ones are fetched ahead. A processor fetches about as many
+/// at one time, and a use of more memory than that reads a part of it.
 const MAX_LINES_AHEAD: usize = 16;
 
 /// The lines that hold `bytes`: the address of the first, and how many; 0 if there are many.
@@ -255,8 +256,8 @@ impl<T> Deref for Lease<'_, T> {
 struct Slot<T> {
     /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns.
     resident: AtomicPtr<Resident<T>>,
-    /// The address of the first line to fetch with the resident, and in the bits below a line's size
-    /// how many. Of the value that was loaded last, whether it is there or not.
+    /// The address of the first line to fetch with the resident, and in the bits below a line's
+    /// size how many. Of the value that was loaded last, whether it is there or not.
     ahead: AtomicUsize,
 }
 
@@ -428,8 +429,8 @@ impl<T: Cached> Slots<T> {
             if full(seen).is_some() || seen.addr() & CLAIMED == 0 {
                 return;
             }
-            // Whoever ends the claim sees this. It takes the mutex then, and so comes after the wait
-            // below has begun.
+            // Whoever ends the claim sees this. It takes the mutex then, and so comes after the
+            // wait below has begun.
             let awaited = seen.map_addr(|addr| addr | AWAITED);
             if slot.compare_exchange(seen, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 waiting = place.ended.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -480,8 +481,8 @@ impl<T: Cached> Claim<'_, T> {
         self.empty.addr() >> STAMP_SHIFT
     }
 
-    /// Lets readers find the resident. A ring or a lane owns it, or does so before anybody could
-    /// evict it.
+    /// Lets readers find the resident. A ring or a miss buffer owns it, or does so before anybody
+    /// could evict it.
     fn publish(&self, resident: &Arc<Resident<T>>) {
         let ahead = lines_of(resident.value.read_first());
         self.slots.array[self.i].ahead.store(ahead, Ordering::Relaxed);
@@ -529,7 +530,7 @@ impl<T: Cached> Drop for Slots<T> {
         }
         if self.kind == BlockKind::Data {
             // Nothing of this array is loaded any more: from here on its residents are in rings.
-            self.cache.settle_lanes();
+            self.cache.settle_miss_buffers();
         }
         for slots in self.array.chunks(REMOVED_AT_ONCE) {
             let mut removed = Vec::new();

@@ -7,7 +7,7 @@
 //! - [`level0`]: when level 0 goes down, and when its files are merged among themselves;
 //! - [`dead`]: the compactions for deletions and hidden versions;
 //! - [`plan`]: the inputs of one compaction, and the range of its output;
-//! - [`tiny`]: small neighbours that become one table;
+//! - [`small_tables`]: small neighbours that become one table;
 //! - [`damaged`]: the files that damaged files prevent from moving;
 //! - [`split`]: where a large compaction is cut, so that several threads share it;
 //! - [`run`]: the merge itself, from open tables to new ones;
@@ -30,11 +30,11 @@ mod plan;
 pub(crate) mod ranges;
 pub(crate) mod retain;
 pub(crate) mod run;
+mod small_tables;
 pub(crate) mod split;
 mod targets;
 #[cfg(all(test, not(loom)))]
 mod tests;
-mod small_tables;
 
 pub(crate) use dead::{Conditions, DeletionHits};
 pub(crate) use pick::{pick, without_blocked};

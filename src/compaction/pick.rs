@@ -4,15 +4,15 @@
 //! the level with the highest score goes ([`super::targets`], [`super::level0`]). Level 0 goes as a
 //! whole. Any other level moves one file: the one that overlaps least with the next level for its
 //! size and for what its deletions would free there. It moves the most data per rewritten byte.
-//! When no level is above its target, dead data is removed ([`super::dead`]), and tiny tables are
-//! merged ([`super::tiny`]).
+//! When no level is above its target, dead data is removed ([`super::dead`]), and small tables are
+//! merged ([`super::small_tables`]).
 
 use super::damaged::DamagedFiles;
 use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};
 use super::level0::{is_small, l0_score, lone_files, plan_small};
 use super::plan::{Plan, PlanKind, Unavailable, overlapping, plan_files, plan_level_0};
-use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
 use super::small_tables::small_series;
+use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
 use crate::encoding::key::user_key;
 use crate::version::LEVELS;
 

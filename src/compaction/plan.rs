@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Two running compactions may write to neighbouring parts of one level without sharing a file: one
-//! merges tiny tables in their level, and the other writes into a gap between two of them. So a
+//! merges small tables in their level, and the other writes into a gap between two of them. So a
 //! running plan also reserves the span of its output.
 //!
 //! Absent on purpose: open files, threads. The caller passes in what is unavailable.

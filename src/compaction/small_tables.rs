@@ -10,10 +10,11 @@
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
-//!   log2(S/s) times at most. Otherwise every seven new tiny files would rewrite a large neighbour;
+//!   log2(S/s) times at most. Otherwise every seven new small files would rewrite a large
+//!   neighbour;
 //! - together they make at most one table.
 //!
-//! This ends: an output is no longer tiny, or is alone where eight tables were.
+//! This ends: an output is no longer small, or is alone where eight tables were.
 
 use super::damaged::DamagedFiles;
 use super::plan::{Plan, Unavailable, grandparent_bytes, plan_files};
@@ -21,13 +22,13 @@ use super::targets::{Levels, TreeShape, max_grandparent_bytes};
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// Tables smaller than this fraction of `table_bytes` are tiny.
+/// Tables smaller than this fraction of `table_bytes` are small.
 const TINY_FRACTION: u64 = 16;
 
-/// A series of tiny tables has at least this many.
+/// A series of small tables has at least this many.
 const TINY_SERIES: usize = 8;
 
-/// A plan for the first series of tiny tables in the level, as long as possible.
+/// A plan for the first series of small tables in the level, as long as possible.
 pub(super) fn small_series(
     levels: &Levels,
     level: usize,
@@ -50,7 +51,7 @@ pub(super) fn small_series(
             }
             if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
                 let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                // The output would be cut, and its tables would be tiny again.
+                // The output would be cut, and its tables would be small again.
                 if grandparent_bytes(levels, level, smallest, largest)
                     > max_grandparent_bytes(shape)
                     || !damaged.fences(level, smallest, largest).is_empty()
@@ -94,7 +95,7 @@ mod tests {
         assert_eq!((plan.level, plan.output_level, plan.kind), (6, 6, PlanKind::Merge));
         assert_eq!(plan.inputs, (1..9).collect::<Vec<_>>());
         assert_eq!(tidy_from(&neighbours(6, 1, 7, 10), &free), None, "seven");
-        assert_eq!(tidy_from(&neighbours(6, 1, 8, 100), &free), None, "not tiny");
+        assert_eq!(tidy_from(&neighbours(6, 1, 8, 100), &free), None, "not small");
         // As many as fit into one table.
         assert_eq!(tidy_from(&neighbours(6, 1, 200, 99), &free).unwrap().inputs.len(), 16);
         assert_eq!(tidy_from(&neighbours(6, 1, 200, 10), &free).unwrap().inputs.len(), 160);
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(plan.inputs, (8..16).collect::<Vec<_>>(), "a large file was passed over");
     }
 
-    /// Otherwise a large neighbour would be rewritten for every seven new tiny files.
+    /// Otherwise a large neighbour would be rewritten for every seven new small files.
     #[test]
     fn a_merge_of_tiny_tables_at_least_doubles_each() {
         let mut files = neighbours(6, 1, 8, 10);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     /// The output would be cut where it overlaps too much of the next level, and its tables would
-    /// be tiny again.
+    /// be small again.
     #[test]
     fn tiny_tables_over_a_large_part_of_the_next_level_stay() {
         let mut files = neighbours(5, 1, 8, 10);
@@ -145,12 +146,12 @@ mod tests {
     /// Level 0 can go into a gap between two files without sharing a file with the merge of both.
     #[test]
     fn a_merge_in_place_and_one_into_a_gap_exclude_each_other() {
-        let tiny: Vec<_> =
+        let small: Vec<_> =
             (0..8).map(|i| (6, file(i, 10 * i as u8, 10 * i as u8 + 1, 10))).collect();
         let gap: Vec<_> = (0..4).map(|i| (0, file(90 + i, 15, 16, 10))).collect();
-        let all: Vec<_> = tiny.iter().chain(&gap).cloned().collect();
+        let all: Vec<_> = small.iter().chain(&gap).cloned().collect();
         let mut unavailable = Unavailable::default();
-        let merge = tidy_from(&tiny, &unavailable).unwrap();
+        let merge = tidy_from(&small, &unavailable).unwrap();
         unavailable.reserve(&merge);
         assert_eq!(tidy_from(&all, &unavailable), None, "level 0 went into the range of a merge");
         unavailable.release(&merge);
@@ -159,7 +160,11 @@ mod tests {
         assert_eq!((into_gap.level, into_gap.output_level), (0, 6));
         unavailable.reserve(&into_gap);
         unavailable.busy.clear();
-        assert_eq!(tidy_from(&tiny, &unavailable), None, "a merge covers a gap that is written to");
+        assert_eq!(
+            tidy_from(&small, &unavailable),
+            None,
+            "a merge covers a gap that is written to"
+        );
     }
 
     /// Each plan is simulated: outputs are as large as their inputs together.
@@ -189,7 +194,7 @@ mod tests {
                 files.insert(first, (6, meta));
             }
         }
-        // 15,000 bytes in tables of 1,600: tables of 100 bytes are not tiny any more.
+        // 15,000 bytes in tables of 1,600: tables of 100 bytes are not small any more.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
         // From 3 bytes to 100: each rewrite at least doubles the size, and most do more.
         assert!(rewritten <= 3 * written, "{rewritten} of {written}");

@@ -146,9 +146,9 @@ impl Db {
     /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
     /// do not wait: a value that is put under this key during the call may be removed unseen.
     ///
-    /// A queue that is emptied this way leaves tombstones in front of its first entry until they are
-    /// compacted. Cursors remember where they saw nothing but tombstones and jump over them, so a
-    /// call costs the same however many there are. The first call after an opening passes all of
+    /// A queue that is emptied this way leaves tombstones in front of its first entry until they
+    /// are compacted. Cursors remember where they saw nothing but tombstones and jump over them, so
+    /// a call costs the same however many there are. The first call after an opening passes all of
     /// them once.
     ///
     /// ```
@@ -209,8 +209,8 @@ impl Db {
         }
     }
 
-    /// A property by RocksDB's name, as text; `None` where it is not known. [`Db::stats`] has all of
-    /// them and more, as values.
+    /// A property by RocksDB's name, as text; `None` where it is not known. [`Db::stats`] has all
+    /// of them and more, as values.
     ///
     /// Known are, each after `rocksdb.`: `stats`, `levelstats`, `num-files-at-level0` to
     /// `num-files-at-level6`, `estimate-num-keys`, `total-sst-files-size`, `live-sst-files-size`,

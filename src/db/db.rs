@@ -54,8 +54,8 @@ use crate::table::SstReader;
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
-/// - [`Error::Forked`](crate::Error::Forked): the parent of this process opened the database, before
-///   a `fork`. Methods that return no `Result` return something empty then.
+/// - [`Error::Forked`](crate::Error::Forked): the parent of this process opened the database,
+///   before a `fork`. Methods that return no `Result` return something empty then.
 /// - Methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure, and
 ///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
 #[derive(Clone)]
@@ -591,7 +591,8 @@ impl Db {
 
 /// Maintenance. A database needs none of these calls; they are for tests, tools and backups.
 impl Db {
-    /// Writes the memtable to a table and waits for it. All that was written before is durable then.
+    /// Writes the memtable to a table and waits for it. All that was written before is durable
+    /// then.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -613,9 +614,9 @@ impl Db {
     /// and waits for it. Drops old versions and tombstones that no snapshot needs.
     ///
     /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
-    /// what is in memory. Where a running compaction has the files that are left, the call waits for
-    /// its end. Calls from several threads run one after the other. The call ends although others
-    /// keep writing, and [`Db::close`] ends it early.
+    /// what is in memory. Where a running compaction has the files that are left, the call waits
+    /// for its end. Calls from several threads run one after the other. The call ends although
+    /// others keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -665,9 +666,9 @@ impl Db {
         self.inner.stats()
     }
 
-    /// A table of the database by its number, as [`Stats::files`](crate::Stats) has it, to look into.
-    /// It is the open table: a file that a writer has deleted since is read all the same. `None`
-    /// where the tree has no such table.
+    /// A table of the database by its number, as [`Stats::files`](crate::Stats) has it, to look
+    /// into. It is the open table: a file that a writer has deleted since is read all the same.
+    /// `None` where the tree has no such table.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -689,8 +690,8 @@ impl Db {
     /// block for a present key, and none for an absent one except at false positives.
     ///
     /// It takes two reads a table. Data blocks that are in the cache make room where they must. A
-    /// program may run it in a thread of its own while it serves lookups already. [`Db::close`] ends
-    /// it, with [`Error::Closed`](crate::Error::Closed).
+    /// program may run it in a thread of its own while it serves lookups already. [`Db::close`]
+    /// ends it, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -769,7 +770,8 @@ impl Db {
     /// Makes a copy of the database in the directory `dir`, which is new or empty. The copy is an
     /// independent database. If the call fails, it leaves an empty directory at most, and can be
     /// repeated. It replaces a copy that a killed process left unfinished. Tables are hard-linked
-    /// if the file system can, so the copy takes no space until compaction replaces the tables here.
+    /// if the file system can, so the copy takes no space until compaction replaces the tables
+    /// here.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -791,14 +793,15 @@ impl Db {
         self.inner.checkpoint(dir.as_ref())
     }
 
-    /// Makes a RocksDB database of what is in this one, in the directory `dir`, which is new or empty.
-    /// It shares the tables by hard links, or has copies where linking is refused, as between file
-    /// systems. RocksDB 6.27 and later open it, and go on to write. This database stays as it is.
+    /// Makes a RocksDB database of what is in this one, in the directory `dir`, which is new or
+    /// empty. It shares the tables by hard links, or has copies where linking is refused, as
+    /// between file systems. RocksDB 6.27 and later open it, and go on to write. This database
+    /// stays as it is.
     ///
-    /// RocksDB uses the filters of tables only where the options that it is opened with name a filter
-    /// policy. The OPTIONS file names one, as does the report. RocksDB reads a table without its filter
-    /// if it does not know the family; with `filter` every table is written again, with the filter that
-    /// the policy gives it.
+    /// RocksDB uses the filters of tables only where the options that it is opened with name a
+    /// filter policy. The OPTIONS file names one, as does the report. RocksDB reads a table without
+    /// its filter if it does not know the family; with `filter` every table is written again, with
+    /// the filter that the policy gives it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -815,11 +818,11 @@ impl Db {
     /// # Errors
     ///
     /// - Those of [`Db::checkpoint`]. A call that fails leaves an empty directory at most.
-    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` asks for a family that
-    ///   RocksDB does not have.
-    /// - [`Error::Unsupported`](crate::Error::Unsupported) where tables name several comparators, as
-    ///   after an import from MyRocks and further writes; where level 0 has more tables of one write
-    ///   than RocksDB can order.
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` asks for a family
+    ///   that RocksDB does not have.
+    /// - [`Error::Unsupported`](crate::Error::Unsupported) where tables name several comparators,
+    ///   as after an import from MyRocks and further writes; where level 0 has more tables of one
+    ///   write than RocksDB can order.
     pub fn export_rocksdb(
         &self,
         dir: impl AsRef<Path>,

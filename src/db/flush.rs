@@ -104,8 +104,8 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending: both ends of what gets tables of its own, and
-    /// within it the starts of older tables.
+    /// The user keys at which tables are cut, ascending: both ends of what gets tables of its own,
+    /// and within it the starts of older tables.
     fn cuts(
         &self,
         memtable: &Memtable,
@@ -156,8 +156,8 @@ impl Flush<'_> {
     }
 }
 
-/// The keys that range deletions cover without a gap, as the first key of each such range and the key
-/// behind it.
+/// The keys that range deletions cover without a gap, as the first key of each such range and the
+/// key behind it.
 fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut bounds: Vec<(&[u8], &[u8])> = ranges.iter().map(|r| (r.start, r.end)).collect();
     bounds.sort_unstable();

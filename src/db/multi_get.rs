@@ -26,8 +26,8 @@
 //! device must not keep garbage alive. The parts of filters and indexes that several keys lack are
 //! read at one time. Whole ones are read one after the other.
 //!
-//! The file is long since the steps share one state, which each of them hands to the next. The state
-//! remembers how far the search has come: it pauses whenever there is something to read.
+//! The file is long since the steps share one state, which each of them hands to the next. The
+//! state remembers how far the search has come: it pauses whenever there is something to read.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, assert_no_guard, pin};
 use crate::table::{
-    AbsentBlock, BlockPosition, BlockBatch, Found, GroupPosition, LookupKey, Stop, Table,
-    batch_read_parts, batch_read,
+    AbsentBlock, BlockBatch, BlockPosition, Found, GroupPosition, LookupKey, Stop, Table,
+    batch_read, batch_read_parts,
 };
 use crate::version::{Run, TableFile};
 
@@ -51,9 +51,9 @@ use crate::version::{Run, TableFile};
 /// few enough that what they fetch stays in the processor's second cache.
 const TOGETHER: usize = 64;
 
-/// Keys that are searched together in a run, once its filters were asked: enough to hide their trips
-/// to memory, few enough that what they fetch stays in the processor's first cache, and that the
-/// device soon gets their reads.
+/// Keys that are searched together in a run, once its filters were asked: enough to hide their
+/// trips to memory, few enough that what they fetch stays in the processor's first cache, and that
+/// the device soon gets their reads.
 const SEARCHED_TOGETHER: usize = 8;
 
 /// Value of [`OpenLookup::to`] once the lookup has left the open ones.
@@ -247,7 +247,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         !self.open.is_empty()
     }
 
-    /// Begins with what [`Self::take_keys`] has opened. Searches memtables, and tables as [`Self::search_runs`] does.
+    /// Begins with what [`Self::take_keys`] has opened. Searches memtables, and tables as
+    /// [`Self::search_runs`] does.
     fn search(
         &mut self,
         read_state: &ReadState,

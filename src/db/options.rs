@@ -1,5 +1,5 @@
-//! How a database is opened: few options, each with its unit, its default and advice. These make the
-//! file long.
+//! How a database is opened: few options, each with its unit, its default and advice. These make
+//! the file long.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -176,11 +176,11 @@ impl Builder {
     }
 
     /// Whether new tables have whole filters and indexes, or such in parts of about 4 KiB. Default
-    /// [`MetadataForm::Auto`]: whole ones while the filters and indexes of all tables fit into 7/8 of
-    /// the block cache, parts from then on.
+    /// [`MetadataForm::Auto`]: whole ones while the filters and indexes of all tables fit into 7/8
+    /// of the block cache, parts from then on.
     ///
-    /// There is seldom a reason to change it. [`MetadataForm::Parts`] is for a database that will be
-    /// opened with a much smaller cache than it is written with.
+    /// There is seldom a reason to change it. [`MetadataForm::Parts`] is for a database that will
+    /// be opened with a much smaller cache than it is written with.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -252,17 +252,17 @@ impl Builder {
         self
     }
 
-    /// A deletion reaches the last level within about this time, so that what it deletes has left the
-    /// disk. Default: 30 days. Deletions in memtables do not count.
+    /// A deletion reaches the last level within about this time, so that what it deletes has left
+    /// the disk. Default: 30 days. Deletions in memtables do not count.
     ///
     /// Compaction removes deleted data sooner where it is worth the work: where a third of a table
     /// and of the older tables in its range is dead, or a tenth while there are no writes. This age
     /// matters for the rest: a few deletions in much data. When it is reached, the tables that hold
-    /// old deletions are merged downward, at worst all tables. In a tree in which a thirtieth of the
-    /// data is written each day, the default costs less than 5 % of the bytes that compaction writes,
-    /// because ordinary compactions already move deletions down. With a hundredth a day it costs
-    /// about 5 %, with a three-hundredth a quarter. In a tree that is hardly written it is most of
-    /// the bytes, but then few bytes are written.
+    /// old deletions are merged downward, at worst all tables. In a tree in which a thirtieth of
+    /// the data is written each day, the default costs less than 5 % of the bytes that compaction
+    /// writes, because ordinary compactions already move deletions down. With a hundredth a day it
+    /// costs about 5 %, with a three-hundredth a quarter. In a tree that is hardly written it is
+    /// most of the bytes, but then few bytes are written.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(mut self, age: Duration) -> Builder {
@@ -316,8 +316,8 @@ impl Builder {
         self
     }
 
-    /// The least number of bytes by which a MANIFEST grows before it is rewritten. Only tests have a
-    /// reason to change it.
+    /// The least number of bytes by which a MANIFEST grows before it is rewritten. Only tests have
+    /// a reason to change it.
     #[doc(hidden)]
     pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
         self.manifest_roll_bytes = bytes;
@@ -357,16 +357,16 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] where there is none,
-    /// and [`Error::InvalidArgument`] where the process may not open all its tables.
+    /// As [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] where there is
+    /// none, and [`Error::InvalidArgument`] where the process may not open all its tables.
     pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
         self.at_its_path(Db::read_with)
     }
 
-    /// Opens a database of RocksDB's to read it only, as it stands. Nothing is written, and no lock is
-    /// taken, so that RocksDB may have it open. It shows every write up to a certain one, and none
-    /// after, as RocksDB's own recovery does.
+    /// Opens a database of RocksDB's to read it only, as it stands. Nothing is written, and no lock
+    /// is taken, so that RocksDB may have it open. It shows every write up to a certain one, and
+    /// none after, as RocksDB's own recovery does.
     ///
     /// Of the options, those of the block cache and of the file system count.
     ///
@@ -376,7 +376,8 @@ impl Builder {
     /// - [`Error::Unsupported`] where the directory is another program's, or needs as a whole what
     ///   this build does not have: a two-phase transaction in a log, for one. What concerns one
     ///   column family is reported by [`RocksDb::column_family`].
-    /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is damaged.
+    /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is
+    ///   damaged.
     /// - [`Error::InvalidArgument`] where the process may not open all tables, or where a writer
     ///   changed the directory during each of ten readings.
     pub fn open_rocksdb(self) -> Result<RocksDb> {
@@ -418,8 +419,8 @@ impl Builder {
     /// Removes the database: every file that is its own. The directory stays, with the files that
     /// are not the database's; the report names them.
     ///
-    /// Read-only handles hold no lock: they continue with what they have in memory, or return errors.
-    /// An interrupted removal can be started again.
+    /// Read-only handles hold no lock: they continue with what they have in memory, or return
+    /// errors. An interrupted removal can be started again.
     ///
     /// # Errors
     ///
@@ -446,8 +447,8 @@ impl Builder {
         self.at_its_path(|options| super::stats::published::read(&options))
     }
 
-    /// Whether [`Builder::repair`] also keeps the writes of a log that follow damage. They may depend
-    /// on the writes that are lost. Default false.
+    /// Whether [`Builder::repair`] also keeps the writes of a log that follow damage. They may
+    /// depend on the writes that are lost. Default false.
     pub fn salvage_logs(mut self, salvage: bool) -> Builder {
         self.salvage_logs = salvage;
         self

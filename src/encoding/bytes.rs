@@ -19,7 +19,7 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
 pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(front) => u64::from_be_bytes(*front),
-        None => cold(|| {
+        None => cold_path(|| {
             let mut padded = [0; 8];
             padded[..bytes.len()].copy_from_slice(bytes);
             u64::from_be_bytes(padded)
@@ -38,9 +38,9 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     }
 }
 
-/// How many of the ascending numbers are below `bound`, which the last one is not. `N` is a power of
-/// two. Compiled, it has no branch and no loop: each halving takes four or five instructions, where
-/// `partition_point` takes ten.
+/// How many of the ascending numbers are below `bound`, which the last one is not. `N` is a power
+/// of two. Compiled, it has no branch and no loop: each halving takes four or five instructions,
+/// where `partition_point` takes ten.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };
@@ -86,7 +86,7 @@ impl Prefix {
         let (Some(front), Some(next)) =
             (key.first_chunk(), key.get(length..).and_then(|rest| rest.first_chunk()))
         else {
-            return cold(|| strip_prefix(key, &self.bytes).map(head));
+            return cold_path(|| strip_prefix(key, &self.bytes).map(head));
         };
         let differs = (u64::from_ne_bytes(*front) ^ self.word) & self.mask != 0
             || length > 8 && !are_equal(&key[8..length], &self.bytes[8..]);
@@ -141,7 +141,7 @@ pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
 /// one are worth more than the call of the other.
 #[cold]
 #[inline(never)]
-pub(crate) fn rarely<R>(settle: impl FnOnce() -> R) -> R {
+pub(crate) fn cold_path<R>(settle: impl FnOnce() -> R) -> R {
     settle()
 }
 

@@ -9,7 +9,8 @@
 //! 1. The family builds. If it cannot (too few keys for it, a build that failed), a Bloom filter of
 //!    the same target is made.
 //! 2. Every hash is asked. A hash that is missed would be a lost key. So a block that misses one is
-//!    thrown away and counted. A Bloom filter is made instead, or no filter, which only costs reads.
+//!    thrown away and counted. A Bloom filter is made instead, or no filter, which only costs
+//!    reads.
 
 use std::time::{Duration, Instant};
 
@@ -74,8 +75,8 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
-    /// Whether every key is asked after the build. On by default. It costs 1 to 5 ns a key and catches
-    /// what no test can: a fault of memory between `add` and `finish`.
+    /// Whether every key is asked after the build. On by default. It costs 1 to 5 ns a key and
+    /// catches what no test can: a fault of memory between `add` and `finish`.
     pub fn verify(mut self, verify: bool) -> FilterBuilder {
         self.verify = verify;
         self
@@ -123,8 +124,8 @@ impl FilterBuilder {
     }
 
     /// Builds the parts of one filter. All have one encoding: where a part cannot have that of the
-    /// family, all are Bloom filters. `None` when a part has nothing to store. Also counts the builds
-    /// that were thrown away.
+    /// family, all are Bloom filters. `None` when a part has nothing to store. Also counts the
+    /// builds that were thrown away.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {

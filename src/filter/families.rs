@@ -71,7 +71,8 @@ impl FromStr for Family {
 }
 
 impl FilterEncoding {
-    /// Every encoding and its name in a table's metaindex, in the order in which they are looked for.
+    /// Every encoding and its name in a table's metaindex, in the order in which they are looked
+    /// for.
     pub(crate) fn names() -> impl Iterator<Item = (FilterEncoding, &'static str)> {
         FAMILIES.iter().map(|info| (info.encoding, info.metaindex_name))
     }

@@ -1,7 +1,7 @@
 //! [`Geometry`]: the contract of a family's reader.
 
-use super::inspect::trace::QueryTrace;
 use super::family::KeyHash;
+use super::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
 /// The parameters of a stored filter. They are read from the end of its block and checked against

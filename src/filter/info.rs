@@ -5,9 +5,9 @@
 //! queries do not use it: a function pointer would cost them a jump that cannot be inlined, so
 //! `reader.rs` has a variant for each family's reader.
 
-use super::inspect::parts::BandParts;
 use super::family::{Family, FilterEncoding, Target};
 use super::hashes::HashList;
+use super::inspect::parts::BandParts;
 use crate::memory::LineBuf;
 
 /// One family, described.
@@ -18,8 +18,8 @@ pub(crate) struct FamilyInfo {
     /// `None` for a family that is only read.
     pub limits: Option<Limits>,
     pub encoding: FilterEncoding,
-    /// The name of the block in a table's metaindex. It belongs to the encoding: families that share
-    /// the encoding share the name.
+    /// The name of the block in a table's metaindex. It belongs to the encoding: families that
+    /// share the encoding share the name.
     pub metaindex_name: &'static str,
     /// The value of a table's property `rocksdb.filter.policy`.
     pub policy_name: &'static str,

@@ -15,7 +15,6 @@
 
 use std::ops::RangeInclusive;
 
-use super::inspect::trace::{ProbedBit, QueryTrace};
 #[cfg(any(test, fuzzing))]
 use super::bloom::layout::repair_trailer;
 use super::bloom::layout::{METAINDEX_NAME, POLICY_NAME, TRAILER_BYTES};
@@ -23,6 +22,7 @@ use super::bloom::sizing::{bloom_millibits_for_fpr, cache_line_bloom_fpr};
 use super::family::{Family, FilterEncoding, KeyHash};
 use super::geometry::Geometry;
 use super::info::FamilyInfo;
+use super::inspect::trace::{ProbedBit, QueryTrace};
 use crate::memory::LineBuf;
 
 /// The sizes of cache lines that machines have had.

@@ -87,7 +87,6 @@
 //!
 //! `tests/layers.rs` fails when more than four files outside its folder name a family.
 
-mod inspect;
 mod bloom;
 mod builder;
 mod burr;
@@ -100,6 +99,7 @@ pub(crate) mod fuzzing;
 mod geometry;
 mod hashes;
 mod info;
+mod inspect;
 mod legacy;
 mod reader;
 mod ribbon;
@@ -110,12 +110,12 @@ mod tests;
 #[cfg(feature = "textbook")]
 pub mod textbook;
 
-pub use inspect::parts::{BandLayer, BandParts, KeyEquation};
-pub use inspect::trace::{BumpedLayer, ProbedBit, QueryTrace};
 pub use builder::{FilterBlock, FilterBuilder};
 #[doc(hidden)]
 pub use cpu::forbid_avx512;
 pub(crate) use families::FAMILIES;
 pub use family::{Family, FilterEncoding, HashKind, KeyHash, SpecError};
+pub use inspect::parts::{BandLayer, BandParts, KeyEquation};
+pub use inspect::trace::{BumpedLayer, ProbedBit, QueryTrace};
 pub use reader::{FilterReader, PreparedQuery};
 pub use spec::FilterSpec;

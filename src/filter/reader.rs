@@ -8,12 +8,12 @@
 
 use std::fmt;
 
-use super::inspect::trace::QueryTrace;
 use super::bloom::query::BloomGeometry;
 use super::burr::query::BurrGeometry;
 use super::family::{Family, FilterEncoding, HashKind, KeyHash};
 use super::fuse::query::FuseGeometry;
 use super::geometry::Geometry;
+use super::inspect::trace::QueryTrace;
 use super::legacy::LegacyGeometry;
 use super::ribbon::query::RibbonGeometry;
 use super::{bloom, ribbon};

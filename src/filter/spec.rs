@@ -8,8 +8,9 @@
 //! fpr(0.01, burr) fpr:0.01:burr fpr:0.01,burr    … unless it is said. fpr(1) is none
 //! ```
 //!
-//! There are two spellings because a shell gives parentheses a meaning of its own. A spec is checked
-//! when it is made, so every spec can be built. Bits are kept in thousandths, as RocksDB keeps them.
+//! There are two spellings because a shell gives parentheses a meaning of its own. A spec is
+//! checked when it is made, so every spec can be built. Bits are kept in thousandths, as RocksDB
+//! keeps them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -133,8 +134,9 @@ impl FilterSpec {
         self.plan.map(|(family, _)| family)
     }
 
-    /// RocksDB's own words for a policy of such filters: `bloomfilter:10:false`. A family that it does
-    /// not have becomes its Bloom filter of the same false-positive rate. `None` for no filter.
+    /// RocksDB's own words for a policy of such filters: `bloomfilter:10:false`. A family that it
+    /// does not have becomes its Bloom filter of the same false-positive rate. `None` for no
+    /// filter.
     ///
     /// RocksDB counts the bits of all its filters as those of a Bloom filter of the same rate.
     pub(crate) fn rocksdb_policy(&self) -> Option<String> {

@@ -174,8 +174,8 @@ impl FilterPolicy {
             return None;
         }
         // Level 0 is compacted soon anyway. A filter of another family was written under another
-        // policy or after a failed build: a rewrite might change nothing. The sizes of small filters
-        // are less exact than the comparison.
+        // policy or after a failed build: a rewrite might change nothing. The sizes of small
+        // filters are less exact than the comparison.
         let candidates: Vec<_> = infos()
             .filter(|(level, file, info)| {
                 let may_shrink = info.family == Some(family) && info.keys >= 10_000;

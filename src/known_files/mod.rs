@@ -64,8 +64,8 @@ pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Refuses a directory without a database of Maypole, if it holds a database of another program in a
-/// single file.
+/// Refuses a directory without a database of Maypole, if it holds a database of another program in
+/// a single file.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

@@ -11,8 +11,8 @@
 //! The memory comes from the global allocator or from a [`LineLender`].
 //!
 //! Invariants: the memory is aligned to 64 bytes and wholly initialised. It may be **read** up to
-//! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the payload stays inside memory we
-//! own. Nothing here decodes.
+//! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the payload stays inside memory
+//! we own. Nothing here decodes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;

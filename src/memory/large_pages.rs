@@ -25,8 +25,8 @@ pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Zeros, in a range of addresses of its own.
 ///
-/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. Both are
-/// multiples of [`LARGE_PAGE_BYTES`].
+/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. Both
+/// are multiples of [`LARGE_PAGE_BYTES`].
 pub(crate) struct LargePages {
     start: NonNull<u8>,
     bytes: usize,

@@ -24,8 +24,8 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Tags 8194 to 8197 have bit 13 and are no strings. A custom field is a varint tag and a string; tag
-//! 1 alone ends them. One with bit 6 that is not known is refused.
+//! Tags 8194 to 8197 have bit 13 and are no strings. A custom field is a varint tag and a string;
+//! tag 1 alone ends them. One with bit 6 that is not known is refused.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
@@ -83,8 +83,8 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// The payload of an edit of a new MANIFEST: comparator, numbers and tables that enter. No other
-    /// field is written.
+    /// The payload of an edit of a new MANIFEST: comparator, numbers and tables that enter. No
+    /// other field is written.
     pub fn encode_new(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(comparator) = &self.comparator {

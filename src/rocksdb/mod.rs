@@ -1,5 +1,5 @@
-//! A directory of RocksDB's: which files count, what is in the MANIFEST and in the write-ahead logs, what
-//! OPTIONS asks for; and the files that make a new one of tables.
+//! A directory of RocksDB's: which files count, what is in the MANIFEST and in the write-ahead
+//! logs, what OPTIONS asks for; and the files that make a new one of tables.
 //!
 //! ```text
 //! directory   CURRENT ─► MANIFEST ─► files that count          Directory
@@ -18,11 +18,11 @@
 //!   twice for what one reading gives.
 //! - Bytes from disk are input. They are refused, never asserted, and no read allocates more than
 //!   the file has (for a compressed record: what its bytes can stand for, and a window of 8 MiB).
-//! - What this build does not understand is [`Error::Unsupported`] and names itself. What the format
-//!   does not allow is [`Error::Corruption`].
+//! - What this build does not understand is [`Error::Unsupported`] and names itself. What the
+//!   format does not allow is [`Error::Corruption`].
 //!
-//! Absent: tables (`table/` reads them), what an operation means (memtables and lookups know), changes
-//! of a directory that is there, and WALs that are written.
+//! Absent: tables (`table/` reads them), what an operation means (memtables and lookups know),
+//! changes of a directory that is there, and WALs that are written.
 
 mod batch;
 pub(crate) mod directory;

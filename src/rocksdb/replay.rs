@@ -9,8 +9,8 @@
 //! operation is passed over where its family does not exist any more, or where the log's number is
 //! below that of the family: those writes are in tables, and newer tables may have deleted them.
 //!
-//! After a log that ended badly the replay goes on only at the write that follows the last one. This
-//! is RocksDB's default, point-in-time recovery: what comes back is a prefix of the writes.
+//! After a log that ended badly the replay goes on only at the write that follows the last one.
+//! This is RocksDB's default, point-in-time recovery: what comes back is a prefix of the writes.
 
 use super::Directory;
 use super::batch::Batch;
@@ -41,8 +41,8 @@ pub(crate) struct Replayed {
 /// in the order of sequence numbers.
 ///
 /// # Errors
-/// [`Error::Corruption`] where a log that the MANIFEST calls synced is missing or short, and where a
-/// record with a right checksum is no write batch; [`Error::Unsupported`].
+/// [`Error::Corruption`] where a log that the MANIFEST calls synced is missing or short, and where
+/// a record with a right checksum is no write batch; [`Error::Unsupported`].
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,

@@ -9,8 +9,8 @@
 //!
 //! N is above the numbers of all tables, and the next file number above both. There is no log.
 //!
-//! A database opens without OPTIONS, but RocksDB uses the filters of tables only where its options name a
-//! filter policy. Options that the file does not name have RocksDB's defaults.
+//! A database opens without OPTIONS, but RocksDB uses the filters of tables only where its options
+//! name a filter policy. Options that the file does not name have RocksDB's defaults.
 
 use std::path::Path;
 
@@ -40,8 +40,8 @@ pub(crate) struct NewDatabase {
     /// At least that of every entry: RocksDB does not see entries above it.
     pub last_sequence: SequenceNumber,
     pub tables: Vec<ListedTable>,
-    /// In RocksDB's words, such as `bloomfilter:10:false`; `None`: new tables get no filter, and those
-    /// that are there are not used.
+    /// In RocksDB's words, such as `bloomfilter:10:false`; `None`: new tables get no filter, and
+    /// those that are there are not used.
     pub filter_policy: Option<String>,
 }
 

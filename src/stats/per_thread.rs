@@ -26,8 +26,8 @@ const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The number of rows that are created together.
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Runs `count` on more threads than have rows of their own, all alive at one time. Answers how many
-/// threads there were.
+/// Runs `count` on more threads than have rows of their own, all alive at one time. Answers how
+/// many threads there were.
 #[cfg(all(test, not(loom)))]
 pub(super) fn on_threads_beyond_the_rows(count: impl Fn() + Sync) -> u64 {
     let threads = GROUPS * GROUP_ROWS + 8;
@@ -90,8 +90,8 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of the thread that `other` belongs to, whose index is `thread`. The additions to both
-    /// check only once whether the rows are shared.
+    /// The row of the thread that `other` belongs to, whose index is `thread`. The additions to
+    /// both check only once whether the rows are shared.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,

@@ -123,7 +123,8 @@ tickers! {
     GetHitL2AndUp = "l2andup.hit",
     /// Seeks of cursors; an iterator seeks once for each end that it is read from.
     NumberDbSeek = "number.db.seek",
-    /// Steps forward of cursors and iterators. Counted at their next seek, or when they are dropped.
+    /// Steps forward of cursors and iterators. Counted at their next seek, or when they are
+    /// dropped.
     NumberDbNext = "number.db.next",
     /// Steps backward, counted likewise.
     NumberDbPrev = "number.db.prev",

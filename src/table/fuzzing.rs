@@ -133,8 +133,8 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     }
 }
 
-/// Parses `data` as an index block; the first byte is its form. It is accepted in both forms that an
-/// index has in memory, or in none, and leads where a walk through its separators leads.
+/// Parses `data` as an index block; the first byte is its form. It is accepted in both forms that
+/// an index has in memory, or in none, and leads where a walk through its separators leads.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };

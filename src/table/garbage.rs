@@ -75,8 +75,8 @@ pub(crate) struct Garbage {
 }
 
 impl Garbage {
-    /// varint oldest deletion, varint range bytes, varint 1 if opaque, then for each sum: varint low,
-    /// varint high - low, varint entries, varint deletions, varint bytes.
+    /// varint oldest deletion, varint range bytes, varint 1 if opaque, then for each sum: varint
+    /// low, varint high - low, varint entries, varint deletions, varint bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.oldest_deletion);

@@ -16,9 +16,9 @@ use super::format::limits::KeyBytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
 use super::range_del::RANGE_DEL_BLOCK;
 
-/// Where the first of the blocks lies that opening reads. `index_top`: the top of an index in parts.
-/// In this crate's tables the top of the filter stands in front of it. In others it may be far away,
-/// and is read by itself.
+/// Where the first of the blocks lies that opening reads. `index_top`: the top of an index in
+/// parts. In this crate's tables the top of the filter stands in front of it. In others it may be
+/// far away, and is read by itself.
 pub(super) fn tail_start<N: AsRef<str>>(
     metaindex: &[(N, BlockHandle)],
     metaindex_handle: BlockHandle,

@@ -40,8 +40,8 @@ pub struct TableOptions {
 /// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
 ///
 /// A lookup that does not find them in the block cache reads a whole one, or only the part that it
-/// needs. So parts are for tables whose filters and indexes do not all fit into the cache. In memory
-/// whole ones are faster by some nanoseconds. RocksDB reads both.
+/// needs. So parts are for tables whose filters and indexes do not all fit into the cache. In
+/// memory whole ones are faster by some nanoseconds. RocksDB reads both.
 ///
 /// ```
 /// use maypole::table::{MetadataForm, TableOptions};

@@ -9,10 +9,11 @@
 //! ```
 //!
 //! A lookup that finds nothing in memory reads one part of the filter and one of the index, a few
-//! KiB each, and displaces as little. A whole filter or index is the case of one part without a top.
+//! KiB each, and displaces as little. A whole filter or index is the case of one part without a
+//! top.
 //!
-//! Most filters of this crate are cut where the index is: then the separators of the index serve for
-//! both. RocksDB may cut the two at different keys.
+//! Most filters of this crate are cut where the index is: then the separators of the index serve
+//! for both. RocksDB may cut the two at different keys.
 //!
 //! Invariants, checked when a part is read, since the file is input:
 //! - the last separator of an index part is the part's separator in the top, so that the top leads
@@ -77,8 +78,8 @@ impl Table {
         self.filter.len()
     }
 
-    /// The part of the filter that holds the key, if any does. Keys past the last separator belong to
-    /// the last part.
+    /// The part of the filter that holds the key, if any does. Keys past the last separator belong
+    /// to the last part.
     pub(super) fn filter_part_of(&self, key: &LookupKey<'_>) -> usize {
         let Some(top) = &self.filter_top else { return 0 };
         let separators = top.separators(self.index_top.as_deref());
@@ -87,8 +88,8 @@ impl Table {
     }
 
     /// Whether any part of the filter for the keys from `lower` to before `upper` (`None`: to the
-    /// end) lets their common prefix through. A part between the first and the last holds keys of the
-    /// range only, so it says "maybe": few are read. Hold no guard.
+    /// end) lets their common prefix through. A part between the first and the last holds keys of
+    /// the range only, so it says "maybe": few are read. Hold no guard.
     pub(super) fn filter_admits_range(
         &self,
         prefix: &[u8],
@@ -149,8 +150,8 @@ impl Table {
         }
     }
 
-    /// All parts of the filter, read past the cache, also of one that lookups do not ask. `None`: the
-    /// table has no filter.
+    /// All parts of the filter, read past the cache, also of one that lookups do not ask. `None`:
+    /// the table has no filter.
     ///
     /// # Errors
     /// If a part cannot be read, or is damaged.
@@ -162,8 +163,8 @@ impl Table {
         read.collect::<Result<_>>().map(Some)
     }
 
-    /// Reads the whole index, past the cache: its parts as one. `buffer` makes memory for what every
-    /// search reads.
+    /// Reads the whole index, past the cache: its parts as one. `buffer` makes memory for what
+    /// every search reads.
     pub fn read_index(&self, buffer: impl Buffer) -> Result<Index> {
         let file = self.block_file();
         let add = |parser: &mut IndexParser, handle| {
@@ -282,9 +283,9 @@ impl Table {
         })
     }
 
-    /// Of an index in parts: refuses a block that starts with a key of an earlier part, and one that
-    /// says of no key where it belongs. See [`Index::check_position`]. So no block is read twice by a
-    /// scan, whatever the parts say.
+    /// Of an index in parts: refuses a block that starts with a key of an earlier part, and one
+    /// that says of no key where it belongs. See [`Index::check_position`]. So no block is read
+    /// twice by a scan, whatever the parts say.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,

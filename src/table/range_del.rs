@@ -31,8 +31,8 @@ use super::format::properties::{TableProperties, names};
 /// The block's name in the metaindex.
 pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 
-/// Reads the ranges that a table deletes; `None` if it deletes none. `global_sequence`: the sequence number
-/// of all of them. Damage if their number is not the one that the properties state.
+/// Reads the ranges that a table deletes; `None` if it deletes none. `global_sequence`: the
+/// sequence number of all of them. Damage if their number is not the one that the properties state.
 pub(super) fn read_ranges(
     file: &BlockFile,
     metaindex: &[(String, BlockHandle)],

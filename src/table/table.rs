@@ -9,9 +9,9 @@
 //! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]).
 //!
 //! Opening reads footer, metaindex, properties, range deletions and the lists of parts
-//! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup asks them
-//! whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next use.
-//! Lookups are in [`super::lookup`].
+//! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup asks
+//! them whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next
+//! use. Lookups are in [`super::lookup`].
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ pub(crate) struct TableContext {
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
     /// The smallest and the largest internal key, where somebody keeps them: the table's range
-    /// deletions count between them only. RocksDB writes a range deletion whole into each table that
-    /// it reaches, and zeroes sequence numbers of keys beside it.
+    /// deletions count between them only. RocksDB writes a range deletion whole into each table
+    /// that it reaches, and zeroes sequence numbers of keys beside it.
     pub key_bounds: Option<[Vec<u8>; 2]>,
 }
 
@@ -424,8 +424,8 @@ impl Table {
         decode().map_err(|damage| self.file.damaged(damage, handle))
     }
 
-    /// Calls `see` with the user key of every entry of the data blocks that `choose` takes of so many.
-    /// They are read past the cache.
+    /// Calls `see` with the user key of every entry of the data blocks that `choose` takes of so
+    /// many. They are read past the cache.
     pub fn each_key_of_blocks(
         &self,
         choose: impl FnOnce(usize) -> Vec<usize>,

@@ -1,6 +1,7 @@
 //! Tops: the lists of the parts of a filter and of an index ([`super::parts`]).
 //!
-//! A top is an index whose blocks are parts. It is read when the table is opened, and stays with it.
+//! A top is an index whose blocks are parts. It is read when the table is opened, and stays with
+//! it.
 
 use crate::error::{Error, Result};
 use crate::memory::LineBuf;

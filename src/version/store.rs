@@ -63,8 +63,8 @@ impl TableStore {
         self.described(meta, table)
     }
 
-    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: that says less, and
-    /// calls a table ingested by a property only.
+    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: that says less,
+    /// and calls a table ingested by a property only.
     pub fn open_listed(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let sequence_if_ingested = Some(meta.largest_sequence);
         let context = TableContext { sequence_if_ingested, ..self.context_for(None, level, 0) };
@@ -72,8 +72,8 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
-        // An export to RocksDB may list another smallest sequence number, as RocksDB demands an order
-        // of them in level 0.
+        // An export to RocksDB may list another smallest sequence number, as RocksDB demands an
+        // order of them in level 0.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);

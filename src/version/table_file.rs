@@ -92,8 +92,8 @@ impl TableFile {
             && largest.is_none_or(|key| user_key(&self.meta.smallest) <= key)
     }
 
-    /// About how many bytes belong to the user keys from `lower` to before `upper` (`None`: open). A
-    /// file inside the range counts whole, its filter and index included. Else its index is read,
+    /// About how many bytes belong to the user keys from `lower` to before `upper` (`None`: open).
+    /// A file inside the range counts whole, its filter and index included. Else its index is read,
     /// and no data.
     pub fn bytes_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<u64> {
         let (first, last) = (user_key(&self.meta.smallest), user_key(&self.meta.largest));

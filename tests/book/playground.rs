@@ -208,7 +208,8 @@ fn the_page_is_small_and_whole_and_asks_for_nothing() {
     assert_eq!(loaded, 5, "scripts");
 }
 
-// -- in a browser ----------------------------------------------------------------------------------------
+// -- in a browser
+// ----------------------------------------------------------------------------------------
 
 /// Runs after everything else: makes the requests, clicks the pictures as a reader would, and
 /// records the results.

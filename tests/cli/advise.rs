@@ -230,8 +230,8 @@ rocksdb.bloom.filter.full.true.positive COUNT : 100
     assert_eq!(family(dir.path(), &["--cache", "1M"])["cache_bytes"], 1 << 20);
 }
 
-/// A filter block whose checksum is wrong lets every key through. Its table is named, and the others
-/// keep their rate.
+/// A filter block whose checksum is wrong lets every key through. Its table is named, and the
+/// others keep their rate.
 #[test]
 fn a_damaged_filter_answers_maybe_and_is_counted() {
     let dir = unpacked("11.9-pred");
@@ -420,8 +420,8 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     assert_eq!(state_of(dir.path()), before);
     let rows = found["filters"].as_array().unwrap();
     assert!(rows.len() >= 2, "{found}");
-    // The rate to expect of lookups of which this share finds its key, and its variance. Small tables
-    // have more bits a key, so the levels count as often as they are in the way.
+    // The rate to expect of lookups of which this share finds its key, and its variance. Small
+    // tables have more bits a key, so the levels count as often as they are in the way.
     let expected = |share_present: f64| {
         let (mut tables, mut wrong, mut variance) = (0.0, 0.0, 0.0);
         for row in rows {
@@ -480,8 +480,8 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     assert!((told - real).abs() < slack, "{told} {real}");
 }
 
-/// Below format_version 5 the policy of Bloom gives filters of 32-bit hashes, and that of Ribbon gives
-/// Ribbon: neither is a finding.
+/// Below format_version 5 the policy of Bloom gives filters of 32-bit hashes, and that of Ribbon
+/// gives Ribbon: neither is a finding.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn filters_of_old_versions_are_what_their_version_gives() {

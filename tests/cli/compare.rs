@@ -172,8 +172,8 @@ fn a_cold_comparison_reads_from_the_files() {
     assert!(rows[0]["cold"].is_boolean(), "{}", rows[0]);
 }
 
-/// `--cold` on a few keys said 0.0000 reads and "cold", although the block cache held everything and
-/// nothing could be seen. Now that is what it says.
+/// `--cold` on a few keys said 0.0000 reads and "cold", although the block cache held everything
+/// and nothing could be seen. Now that is what it says.
 #[test]
 fn a_cold_comparison_that_reads_nothing_says_so() {
     let call = ["compare", "--keys=3000", "--absent=300", "--cold", "--policies=none,bloom(10)"];

@@ -272,8 +272,8 @@ fn damage_is_named_by_file_and_offset() {
     assert!(error.contains("keys"), "{error}");
 }
 
-/// Data that is whole was out of reach where the directory cannot be written, and while somebody else has
-/// the database open.
+/// Data that is whole was out of reach where the directory cannot be written, and while somebody
+/// else has the database open.
 #[test]
 fn what_only_reads_opens_read_only_where_it_must() {
     let dir = tempfile::tempdir().unwrap();

@@ -58,8 +58,8 @@ impl Done {
         Done { err, ..self }.well()
     }
 
-    /// It was not: `code`, nothing on standard output, one line on standard error beside notes. Gives
-    /// the line.
+    /// It was not: `code`, nothing on standard output, one line on standard error beside notes.
+    /// Gives the line.
     fn badly(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert_eq!(self.out, "");

@@ -138,9 +138,9 @@ pub fn check_alone(html: &str) {
     }
 }
 
-/// The calculator began with a billion keys and computed them with rates measured on 270,000, where a
-/// table of 499 keys decided. It begins with the keys that were measured, and has the rates of large
-/// tables for other sizes.
+/// The calculator began with a billion keys and computed them with rates measured on 270,000, where
+/// a table of 499 keys decided. It begins with the keys that were measured, and has the rates of
+/// large tables for other sizes.
 #[test]
 fn the_calculator_takes_no_rate_of_small_tables_for_large_ones() {
     let dir = tempfile::tempdir().unwrap();

@@ -13,8 +13,8 @@ use crate::maypole;
 
 const OFTEN: Duration = Duration::from_millis(10);
 
-/// A database of a thousand keys in one table, each asked for, with as many absent keys. The last of
-/// these is behind the table's last key, so that no filter is asked for it.
+/// A database of a thousand keys in one table, each asked for, with as many absent keys. The last
+/// of these is behind the table's last key, so that no filter is asked for it.
 fn publishing(path: &Path) -> Db {
     let db = Db::builder(path).publish_stats(OFTEN).open().unwrap();
     for key in 0..1000 {
@@ -109,8 +109,8 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     assert!(text.contains("which closed it"), "{text}");
 }
 
-/// `Stats` and the command named the same columns differently: "positive" and "full positive", "true"
-/// where the other had "false positive". They have one set of names.
+/// `Stats` and the command named the same columns differently: "positive" and "full positive",
+/// "true" where the other had "false positive". They have one set of names.
 #[test]
 fn the_value_and_the_command_name_the_same_columns() {
     let (_dir, path) = dir();
@@ -400,10 +400,10 @@ fn searches_that_no_filter_could_spare_are_counted() {
     assert!(text.contains("1,001 useless searches of tables without one"), "{text}");
 }
 
-/// A database whose space does not shrink: the counters that it publishes said neither how much of it
-/// is dead nor that a forgotten snapshot keeps it. Now they do, and the snapshot is news by itself. So
-/// is the tree: a flush counts before its table is in it, and what was published between the two stayed
-/// until something else was counted.
+/// A database whose space does not shrink: the counters that it publishes said neither how much of
+/// it is dead nor that a forgotten snapshot keeps it. Now they do, and the snapshot is news by
+/// itself. So is the tree: a flush counts before its table is in it, and what was published between
+/// the two stayed until something else was counted.
 #[test]
 fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let (_dir, path) = dir();

@@ -333,8 +333,8 @@ fn check(db: &Db, acknowledged: u64, story: &str) {
     assert!(count == acknowledged || count == acknowledged + 1, "{story}: {count}, {acknowledged}");
 }
 
-/// An opening finds everything and removes what no MANIFEST lists. So does the next one: a reader of
-/// another test may have kept files of the first beyond its end.
+/// An opening finds everything and removes what no MANIFEST lists. So does the next one: a reader
+/// of another test may have kept files of the first beyond its end.
 fn check_opened(fs: &Arc<dyn Fs>, acknowledged: u64, story: &str) {
     if !fs.exists(Path::new("/db/CURRENT")).unwrap() {
         return assert_eq!(acknowledged, 0, "{story}");

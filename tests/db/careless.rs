@@ -1,5 +1,5 @@
-//! Careless uses of the library: handles that are kept too long, options that change, calls in the wrong
-//! place. Each test is a few such stories; docs/reliability.md lists them.
+//! Careless uses of the library: handles that are kept too long, options that change, calls in the
+//! wrong place. Each test is a few such stories; docs/reliability.md lists them.
 
 use std::cell::RefCell;
 use std::fs;

@@ -199,8 +199,8 @@ fn the_release_of_a_snapshot_starts_a_compaction() {
     }
 }
 
-/// Ascending keys, of which the newest 5,000 stay; the older ones are deleted `together` at a time, 0:
-/// not at all.
+/// Ascending keys, of which the newest 5,000 stay; the older ones are deleted `together` at a time,
+/// 0: not at all.
 fn retention(together: u64) -> Db {
     let db = options(&memory()).open().unwrap();
     let mut oldest = 0;

@@ -1,4 +1,5 @@
-//! RocksDB's directories, read as they are and imported. What they hold is what RocksDB itself reads.
+//! RocksDB's directories, read as they are and imported. What they hold is what RocksDB itself
+//! reads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -132,7 +133,8 @@ fn an_imported_column_family_holds_the_same_and_goes_on() {
 }
 
 /// RocksDB database, import, writes, export, import: equal at every step. The tables are of three
-/// versions of RocksDB's, with its filters, its range deletions beyond their bounds, and ingested ones.
+/// versions of RocksDB's, with its filters, its range deletions beyond their bounds, and ingested
+/// ones.
 #[test]
 fn a_database_goes_to_maypole_and_back() {
     for (name, family, ..) in scans() {

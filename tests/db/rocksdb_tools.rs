@@ -91,8 +91,8 @@ fn families_and_range_deletions_of_ldb_read_as_ldb_reads_them() {
     check(db, "default", 100);
 }
 
-/// Trees of several levels and of each style of compaction, with several filters, with range deletions,
-/// and with a compressed log.
+/// Trees of several levels and of each style of compaction, with several filters, with range
+/// deletions, and with a compressed log.
 #[test]
 #[ignore = "needs RocksDB's db_bench and ldb"]
 fn trees_of_db_bench_read_as_ldb_reads_them() {
@@ -146,7 +146,8 @@ fn key(n: u32) -> String {
     format!("{n:08}")
 }
 
-/// A database of several levels with overwritten and deleted keys, range deletions and ingested tables.
+/// A database of several levels with overwritten and deleted keys, range deletions and ingested
+/// tables.
 fn filled(dir: &Path, filter: &str) -> Db {
     let open = Db::builder(dir.join("db")).table_bytes(32 << 10).level_base_bytes(64 << 10);
     let db = open.filter(filter).open().unwrap();
@@ -188,8 +189,8 @@ fn ticks(printed: &str, ticker: &str) -> u64 {
         .unwrap()
 }
 
-/// RocksDB opens an export, reads every key, consults the filters, writes and compacts; and Maypole reads
-/// what it made of it.
+/// RocksDB opens an export, reads every key, consults the filters, writes and compacts; and Maypole
+/// reads what it made of it.
 #[test]
 #[ignore = "needs RocksDB's ldb and db_bench"]
 fn rocksdb_reads_an_export_and_goes_on_writing() {
@@ -209,7 +210,8 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         let is_known = filter != "burr(7)" || again.is_some();
         assert_eq!(report.unknown_filters == 0, is_known, "{report:?}");
 
-        // Lookups of db_bench. Its keys are none of ours, and lie within the first table of a level.
+        // Lookups of db_bench. Its keys are none of ours, and lie within the first table of a
+        // level.
         let copy = copy_of(&rocks);
         let options = std::fs::read_dir(&rocks).unwrap().map(|entry| entry.unwrap().file_name());
         let options = options.map(|name| name.into_string().unwrap());
@@ -237,8 +239,8 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
             .map(|line| line.split_once(" : ").unwrap())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        // Not 1001: of two tables of level 0 with this key alone RocksDB 7.8 may make neighbours in level
-        // 1, and a level in which tables share a key is refused.
+        // Not 1001: of two tables of level 0 with this key alone RocksDB 7.8 may make neighbours in
+        // level 1, and a level in which tables share a key is refused.
         for n in [0, 3001, 1002, 30_000] {
             ldb(&rocks, &["put", &key(n), "rocksdb's"]);
             changed.insert(hex(key(n).as_bytes()), hex(b"rocksdb's"));
@@ -307,9 +309,9 @@ fn a_database_goes_to_maypole_and_back() {
     assert_eq!(our_scan(&Db::open(&last).unwrap()), expected);
 }
 
-/// `ldb repair` dropped the tables of a database, since they named no column family. It puts all tables
-/// into level 0, and refuses there any two whose sequence numbers interleave, whoever wrote them. So these
-/// are flushes that no compaction has merged.
+/// `ldb repair` dropped the tables of a database, since they named no column family. It puts all
+/// tables into level 0, and refuses there any two whose sequence numbers interleave, whoever wrote
+/// them. So these are flushes that no compaction has merged.
 #[test]
 #[ignore = "needs RocksDB's ldb"]
 fn ldb_repairs_a_directory_of_our_tables_alone() {

@@ -1,4 +1,5 @@
-//! Several writers at once: batches stay whole, each writer's stay in order, and none waits for ever.
+//! Several writers at once: batches stay whole, each writer's stay in order, and none waits for
+//! ever.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};

@@ -6,8 +6,8 @@ pub struct Bug {
     pub file: &'static str,
     pub old: &'static str,
     pub new: &'static str,
-    /// The test program, `lib`, `bin` (the command line) or a folder of `tests`, and the test in it that
-    /// must fail.
+    /// The test program, `lib`, `bin` (the command line) or a folder of `tests`, and the test in it
+    /// that must fail.
     pub program: &'static str,
     pub test: &'static str,
 }
@@ -96,7 +96,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "every idle thread costs a barrier at every collection",
-        file: "src/sync/reclaim.rs",
+        file: "src/sync/reclaim/mod.rs",
         old: "shown.held || !record.is_marked()",
         new: "shown.held || record.index < usize::MAX",
         program: "lib",
@@ -104,7 +104,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a thread that comes again keeps its mark",
-        file: "src/sync/reclaim.rs",
+        file: "src/sync/reclaim/mod.rs",
         old: "self.marked.store(false, Ordering::Relaxed);\n        }",
         new: "}",
         program: "lib",
@@ -112,7 +112,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the newest garbage is worth a barrier",
-        file: "src/sync/reclaim.rs",
+        file: "src/sync/reclaim/mod.rs",
         old: "        collect_bags(1);",
         new: "        collect_bags(0);",
         program: "lib",
@@ -145,7 +145,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a collection drops what a callback reads",
-        file: "src/sync/reclaim.rs",
+        file: "src/sync/reclaim/mod.rs",
         old: "if !loans.is_empty() {",
         new: "if false && !loans.is_empty() {",
         program: "db",
@@ -170,26 +170,26 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a lane stays open when others have taken all room",
         file: "src/cache/mod.rs",
-        old: "state.pinned_bytes <= self.capacity_bytes - self.lanes.most_reserved_bytes();",
+        old: "state.pinned_bytes <= self.capacity_bytes - self.miss_buffers.most_reserved_bytes();",
         new: "true;",
         program: "lib",
-        test: "cache::tests::lanes::values_that_lost_their_room_while_they_waited_leave_their_slots",
+        test: "cache::tests::miss_buffers::values_that_lost_their_room_while_they_waited_leave_their_slots",
     },
     Bug {
         name: "slots are closed while their blocks are in a lane",
         file: "src/cache/slots.rs",
-        old: "self.cache.settle_lanes();",
+        old: "self.cache.settle_miss_buffers();",
         new: "",
         program: "lib",
-        test: "cache::tests::lanes::slots_that_go_take_what_is_in_a_lane",
+        test: "cache::tests::miss_buffers::slots_that_go_take_what_is_in_a_lane",
     },
     Bug {
         name: "the memory of an evicted block is not used again",
-        file: "src/cache/lanes.rs",
-        old: "self.keep(buffer, lanes.most_unused_bytes);",
+        file: "src/cache/miss_buffers.rs",
+        old: "self.keep(buffer, miss_buffers.most_unused_bytes);",
         new: "drop(buffer);",
         program: "lib",
-        test: "cache::tests::lanes::the_next_block_gets_the_memory_of_an_evicted_one",
+        test: "cache::tests::miss_buffers::the_next_block_gets_the_memory_of_an_evicted_one",
     },
     Bug {
         name: "who waits for a block sleeps on when its load fails",
@@ -202,7 +202,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "evicted data is dropped all at once",
         file: "src/cache/mod.rs",
-        old: "self.cache.lanes.take_spare(&mut self.entries);",
+        old: "self.cache.miss_buffers.take_spare(&mut self.entries);",
         new: "",
         program: "lib",
         test: "cache::tests::evicted_data_is_dropped_by_the_next_misses_one_by_one",
@@ -302,7 +302,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a read that ends early is taken for a whole one",
-        file: "src/fs/real.rs",
+        file: "src/fs/real/mod.rs",
         old: "Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),",
         new: "Ok(0) => return Ok(()),",
         program: "lib",
@@ -361,7 +361,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the last key of a table does not enter its filter",
-        file: "src/table/builder.rs",
+        file: "src/table/builder/mod.rs",
         old: "        self.add_to_filter(user_key);\n        self.data.add(",
         new: "        if let Some(last) = self.last_user_key().map(<[u8]>::to_vec) {\n            \
               self.add_to_filter(&last);\n        }\n        self.data.add(",
@@ -427,7 +427,7 @@ pub const BUGS: &[Bug] = &[
     // Tables.
     Bug {
         name: "the index passes over a key that is a separator",
-        file: "src/table/index.rs",
+        file: "src/table/index/mod.rs",
         old: "Err(_) => group.partition_point(|&head| head < target)",
         new: "Err(_) => group.partition_point(|&head| head <= target)",
         program: "lib",
@@ -459,7 +459,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the index passes over a group whose last separator is the key",
-        file: "src/table/index.rs",
+        file: "src/table/index/mod.rs",
         old: "group_ends.partition_point(|&head| head < target)",
         new: "group_ends.partition_point(|&head| head <= target)",
         program: "lib",
@@ -467,7 +467,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a separator stands before the last key of its block",
-        file: "src/table/index.rs",
+        file: "src/table/index/mod.rs",
         old: "    out[end] += 1;\n",
         new: "    out[end] += 0;\n",
         program: "lib",
@@ -532,7 +532,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a cursor ends with a part of the index",
-        file: "src/table/cursor.rs",
+        file: "src/table/cursor/mod.rs",
         old: "if index.part + 1 == self.table.index_parts() {",
         new: "if index.part < self.table.index_parts() {",
         program: "lib",
@@ -540,7 +540,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "an index that stays as it is stored may have its separators in any order",
-        file: "src/table/index.rs",
+        file: "src/table/index/mod.rs",
         old: "if !follows || !ascends || !handle.fits(limit) {",
         new: "if !follows || !handle.fits(limit) {",
         program: "lib",
@@ -678,7 +678,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a hole that is as long as padding passes for it",
-        file: "src/table/salvage.rs",
+        file: "src/table/salvage/mod.rs",
         old: "Ok(between != padding)",
         new: "Ok(false)",
         program: "lib",
@@ -891,7 +891,7 @@ pub const BUGS: &[Bug] = &[
     // What hostile and damaged files may do.
     Bug {
         name: "an index may name a block again",
-        file: "src/table/index.rs",
+        file: "src/table/index/mod.rs",
         old: "if handle.offset < behind {",
         new: "if false && handle.offset < behind {",
         program: "heap",
@@ -923,7 +923,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a block is believed in the place of another",
-        file: "src/table/index.rs",
+        file: "src/table/index/mod.rs",
         old: "if head.is_some_and(is_between) || self.find(",
         new: "if true || self.find(",
         program: "lib",
@@ -931,7 +931,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a block's place is checked on one side only",
-        file: "src/table/index.rs",
+        file: "src/table/index/mod.rs",
         old: "|head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];",
         new: "|head| head < self.heads[i];",
         program: "lib",
@@ -964,7 +964,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "two hashes make the positions in small arrays",
-        file: "src/filter/textbook/bloom.rs",
+        file: "src/filter/textbook/bloom/mod.rs",
         old: "BloomFilter::with_probes(Probes::Independent, layout, bits, hashes)",
         new: "BloomFilter::with_probes(Probes::TwoHashes, layout, bits, hashes)",
         program: "lib",
@@ -1023,7 +1023,7 @@ pub const BUGS: &[Bug] = &[
     // What RocksDB takes from an export.
     Bug {
         name: "an export states a last sequence number below its tables'",
-        file: "src/db/rocks/export.rs",
+        file: "src/db/rocks/export/mod.rs",
         old: "last_sequence: largest.unwrap_or(0).max(flushed_sequence),",
         new: "last_sequence: largest.unwrap_or(0).max(flushed_sequence) / 2,",
         program: "lib",
@@ -1031,7 +1031,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "an export ignores the sequence number that an ingested table was given",
-        file: "src/db/rocks/export.rs",
+        file: "src/db/rocks/export/mod.rs",
         old: "        largest_sequence: meta.largest_sequence,\n",
         new: "        largest_sequence: meta.global_sequence.map_or(meta.largest_sequence, |_| 0),\n",
         program: "lib",
@@ -1048,7 +1048,7 @@ pub const BUGS: &[Bug] = &[
     // Who owns the files.
     Bug {
         name: "a forked child's drop unlocks",
-        file: "src/fs/real.rs",
+        file: "src/fs/real/mod.rs",
         old: "lock too.\n        if !self.process.is_current() {",
         new: "lock too.\n        if false {",
         program: "db",
@@ -1064,7 +1064,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a sync does not look at the link count",
-        file: "src/fs/real.rs",
+        file: "src/fs/real/mod.rs",
         old: "match system::has_name(&self.file)? {",
         new: "match true {",
         program: "db",

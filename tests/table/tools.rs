@@ -700,8 +700,8 @@ fn a_directory_of_rocksdb_stays_its_own_and_its_copied_tables_become_a_database(
     assert_eq!(db.get(key(8)).unwrap().unwrap(), b"value8");
 }
 
-/// Merge operands that RocksDB wrote: a compaction kept the newest entry of each key and dropped the
-/// value that it applies to.
+/// Merge operands that RocksDB wrote: a compaction kept the newest entry of each key and dropped
+/// the value that it applies to.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn merge_operands_of_rocksdb_are_named_and_kept() {

@@ -48,8 +48,8 @@ enum Command {
     /// Lookups, multi_get and a scan of files that are not in the system's cache. Give it a small
     /// block cache (--cache-mb 36) and a directory on the device (--dir).
     Device(Options),
-    /// How many lookups of a Zipf distribution find their blocks in the cache: alone, and with a scan
-    /// beside them. Give it a small block cache (--cache-mb 64).
+    /// How many lookups of a Zipf distribution find their blocks in the cache: alone, and with a
+    /// scan beside them. Give it a small block cache (--cache-mb 64).
     Cache(Options),
     /// Present and absent lookups in trees of several sizes, everything in the cache.
     Growth(growth::Growth),
@@ -58,8 +58,8 @@ enum Command {
     /// Fills and overwrites, until compaction has settled; reads beside a writer.
     Write(Options),
     /// Deletions, overwrites, queues, retention, snapshots, checkpoints and ingestions: what an
-    /// operation takes, and what is on disk after compaction has settled. Also for a part of a second
-    /// each (--scale 0.01).
+    /// operation takes, and what is on disk after compaction has settled. Also for a part of a
+    /// second each (--scale 0.01).
     Living(living::Living),
     /// One load of living on one engine. Started by it.
     #[command(hide = true)]

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! It uses the library's public interface only. Results go to standard output, everything else to
-//! standard error. Exit code 0: done. 1: it failed, said in one line. 2: it was called wrongly, said
-//! in one line, and nothing was touched.
+//! standard error. Exit code 0: done. 1: it failed, said in one line. 2: it was called wrongly,
+//! said in one line, and nothing was touched.
 
 // They panic where their stream is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -62,11 +62,11 @@ use output::tell;
 /// other commands work on one database or one table file.
 ///
 /// Keys and values are bytes. In arguments and in output, \xNN is the byte with the hexadecimal
-/// number NN, and \\ is a backslash; a backslash before anything else is itself. Every command reads
-/// keys and values as the others print them.
+/// number NN, and \\ is a backslash; a backslash before anything else is itself. Every command
+/// reads keys and values as the others print them.
 ///
-/// Numbers of keys may end in k, M or G for thousands, millions and billions, such as 1.5M. Sizes in
-/// bytes may end in K, M, G or T, which are powers of 1024.
+/// Numbers of keys may end in k, M or G for thousands, millions and billions, such as 1.5M. Sizes
+/// in bytes may end in K, M, G or T, which are powers of 1024.
 ///
 /// Exit code 0: done. 1: failed. 2: called wrongly, nothing was touched.
 #[derive(Parser)]

@@ -79,8 +79,8 @@ impl Inner {
         let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
         let flush = Flush {
             store: &self.store,
-            // Until the flush is installed the tree gets only tables that hold the same entries, and
-            // ingested ones, which are newer.
+            // Until the flush is installed the tree gets only tables that hold the same entries,
+            // and ingested ones, which are newer.
             older: Some(&version),
             snapshots: self.snapshots.sequences(),
             filter: self.policy.spec_for(&context),

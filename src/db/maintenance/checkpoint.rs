@@ -10,9 +10,9 @@
 //! that was cut short is no database.
 //!
 //! A copy that fails removes its files; the directory stays, empty. While a copy is being made its
-//! directory has the file `UNFINISHED_COPY`. So what a killed process leaves is recognised: the next
-//! copy to the directory removes it first. Building under another name and renaming the directory
-//! would need more of [`Fs`]: it renames and removes files only.
+//! directory has the file `UNFINISHED_COPY`. So what a killed process leaves is recognised: the
+//! next copy to the directory removes it first. Building under another name and renaming the
+//! directory would need more of [`Fs`]: it renames and removes files only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -157,8 +157,8 @@ impl SharedTables {
         match fs.hard_link(file.path(), target) {
             Ok(()) => self.linked += 1,
             Err(error) => {
-                // Another file system, one without links, a file of another owner; or its name is gone
-                // since a writer has removed it.
+                // Another file system, one without links, a file of another owner; or its name is
+                // gone since a writer has removed it.
                 copy_open_file(fs, &**file.table.block_file().file(), target)?;
                 self.copied += 1;
                 self.not_linked.get_or_insert_with(|| error.to_string());
@@ -169,8 +169,8 @@ impl SharedTables {
     }
 }
 
-/// Makes a new database in `dir`, an absolute path, of the one in `source`: after `prepare`, which may
-/// refuse, `fill` makes its files, `CURRENT` last. Nothing is left where that fails.
+/// Makes a new database in `dir`, an absolute path, of the one in `source`: after `prepare`, which
+/// may refuse, `fill` makes its files, `CURRENT` last. Nothing is left where that fails.
 pub(in crate::db) fn make_database<T>(
     fs: &dyn Fs,
     source: &Path,
@@ -240,8 +240,8 @@ fn is_rest(names: &[String]) -> bool {
     !has_files || is_marked && names.iter().all(is_of_copy)
 }
 
-/// Removes what a copy has made that was cut short, the mark last. `CURRENT` first: what is left then
-/// is no database.
+/// Removes what a copy has made that was cut short, the mark last. `CURRENT` first: what is left
+/// then is no database.
 fn remove_rest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs.list(dir)?;
     if !names.iter().any(|name| name == names::UNFINISHED_COPY) {

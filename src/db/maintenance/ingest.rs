@@ -23,15 +23,15 @@
 //!
 //! Level 0 takes every file. Why no compaction makes this wrong:
 //!
-//! - *It runs already.* If an input overlaps the file, rule 1 puts the file above the input's level.
-//!   Outputs are no higher, and everything in them is older. If no input overlaps the file but their
-//!   span does, the compaction has nothing in the file's range, but an output may reach over it.
-//!   Rule 2 puts the file above the outputs, so they share no level.
-//! - *It begins between the choice and the new tree.* The tree does not change then, as the manifest
-//!   is locked. From the old tree the compaction sees no file. The file's range is reserved
-//!   in its level as an output's is, so no outputs go there. Outputs that go to a higher level come
-//!   from inputs that do not overlap the file: rule 1 has found none there. Outputs that go to a
-//!   deeper level are older.
+//! - *It runs already.* If an input overlaps the file, rule 1 puts the file above the input's
+//!   level. Outputs are no higher, and everything in them is older. If no input overlaps the file
+//!   but their span does, the compaction has nothing in the file's range, but an output may reach
+//!   over it. Rule 2 puts the file above the outputs, so they share no level.
+//! - *It begins between the choice and the new tree.* The tree does not change then, as the
+//!   manifest is locked. From the old tree the compaction sees no file. The file's range is
+//!   reserved in its level as an output's is, so no outputs go there. Outputs that go to a higher
+//!   level come from inputs that do not overlap the file: rule 1 has found none there. Outputs that
+//!   go to a deeper level are older.
 //! - *It looked, when it began, at the levels below its outputs, and dropped tombstones where these
 //!   had nothing.* The file is not below the outputs, or no input has a key in its range. And a
 //!   tombstone that the compaction has is older than the file: it has nothing to hide in it.

@@ -321,14 +321,15 @@ impl Inner {
             memtable_bytes: self.memtable_bytes,
             manifest_roll_bytes: self.manifest_roll_bytes,
         };
-        let taken = match open_writable(&self.store, &options, &self.snapshots.sequences(), replayed) {
-            Ok(taken) => taken,
-            Err(again) if again.is_out_of_space() => {
-                *error = again.clone();
-                return Err(again);
-            }
-            Err(error) => return Err(self.latch(error)),
-        };
+        let taken =
+            match open_writable(&self.store, &options, &self.snapshots.sequences(), replayed) {
+                Ok(taken) => taken,
+                Err(again) if again.is_out_of_space() => {
+                    *error = again.clone();
+                    return Err(again);
+                }
+                Err(error) => return Err(self.latch(error)),
+            };
         let Some(PendingWritable { replayed, .. }) = pending.take() else { return Ok(()) };
         writer.wal = Some(taken.wal);
         writer.wal_number = taken.wal_number;

@@ -20,10 +20,10 @@ use std::sync::atomic::Ordering;
 use super::RocksDb;
 use crate::cursor::Cursor;
 use crate::db::flush::Flush;
+use crate::db::maintenance::checkpoint::{SharedTables, make_database};
 use crate::db::open::directory::{Directory as NoFiles, table_store};
 use crate::db::options::{Builder, lasting};
 use crate::db::read_state::ReadState;
-use crate::db::maintenance::checkpoint::{SharedTables, make_database};
 use crate::db::{Db, Inner};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, user_key};
@@ -63,8 +63,8 @@ impl RocksDb {
     /// tables by hard links, or has copies where linking is refused, as between file systems. The
     /// RocksDB database stays as it is, and may be open and written to.
     ///
-    /// Reads the end of each table and the logs, and no data: entries of kinds that the MANIFEST and
-    /// the tables' properties do not tell are found when they are read.
+    /// Reads the end of each table and the logs, and no data: entries of kinds that the MANIFEST
+    /// and the tables' properties do not tell are found when they are read.
     ///
     /// ```no_run
     /// use maypole::{Db, RocksDb};
@@ -78,9 +78,9 @@ impl RocksDb {
     /// # Errors
     ///
     /// - Those of [`RocksDb::column_family`].
-    /// - [`Error::Unsupported`] where it holds merge operands, references to blob files, a compression
-    ///   that this build lacks, or in its logs another entry of a kind that is not understood.
-    ///   Nothing is written then.
+    /// - [`Error::Unsupported`] where it holds merge operands, references to blob files, a
+    ///   compression that this build lacks, or in its logs another entry of a kind that is not
+    ///   understood. Nothing is written then.
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
     /// - [`Error::Io`]. The files that were made are removed; the directory stays, empty.
     pub fn import(&self, name: &str, dir: impl AsRef<Path>) -> Result<ImportReport> {

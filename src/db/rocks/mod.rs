@@ -32,9 +32,9 @@ use crate::rocksdb::OptionsText;
 /// keeps its file open, and the entries of the logs are kept in memory.
 ///
 /// Refused by name, each for its column family alone: other comparators, user-defined timestamps,
-/// tables in other directories, tables below level 6, and trees in which a lookup could meet an older entry
-/// first. Merge operands, wide columns and values in blob files are [`Error::Unsupported`] at the
-/// read of their key.
+/// tables in other directories, tables below level 6, and trees in which a lookup could meet an
+/// older entry first. Merge operands, wide columns and values in blob files are
+/// [`Error::Unsupported`] at the read of their key.
 ///
 /// ```no_run
 /// use maypole::RocksDb;
@@ -119,8 +119,8 @@ impl RocksDb {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] where there is none of this name, [`Error::Unsupported`] where this
-    /// build does not read it.
+    /// [`Error::InvalidArgument`] where there is none of this name, [`Error::Unsupported`] where
+    /// this build does not read it.
     pub fn column_family(&self, name: &str) -> Result<Db> {
         let Some(position) = self.families.iter().position(|family| family.name == name) else {
             let names: Vec<_> = self.families.iter().map(|family| &family.name[..]).collect();

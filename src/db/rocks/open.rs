@@ -6,9 +6,10 @@
 //!        └────────────────────────┴───────────────────────┴── no, or a file is gone: once more
 //! ```
 //!
-//! Nothing is written and no lock is taken. A writer may go on meanwhile: it deletes tables and logs,
-//! and it writes new logs over old ones, which then look as if they ended early. Each of these follows
-//! a record in the MANIFEST. So what was read counts only if the MANIFEST has not grown since.
+//! Nothing is written and no lock is taken. A writer may go on meanwhile: it deletes tables and
+//! logs, and it writes new logs over old ones, which then look as if they ended early. Each of
+//! these follows a record in the MANIFEST. So what was read counts only if the MANIFEST has not
+//! grown since.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -146,10 +147,10 @@ fn described(directory: &Directory, family: &Family, refused: Option<String>) ->
     }
 }
 
-/// Two tables of level 0, whose files come newest first, that overlap in keys and in sequence numbers:
-/// neither is the newer one. What the tables themselves say of their numbers counts, not the MANIFEST.
-/// The MANIFEST's epoch numbers decide where they say the same as the largest sequence numbers, by which
-/// level 0 is searched here.
+/// Two tables of level 0, whose files come newest first, that overlap in keys and in sequence
+/// numbers: neither is the newer one. What the tables themselves say of their numbers counts, not
+/// the MANIFEST. The MANIFEST's epoch numbers decide where they say the same as the largest
+/// sequence numbers, by which level 0 is searched here.
 fn mixed_level_0(files: &[Arc<TableFile>], epoch_of: impl Fn(u64) -> u64) -> Option<String> {
     let metas: Vec<&FileMeta> = files.iter().map(|file| &file.meta).collect();
     metas.iter().enumerate().find_map(|(i, newer)| {

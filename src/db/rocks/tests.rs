@@ -92,10 +92,11 @@ fn keys(db: &Db) -> Vec<String> {
     forward
 }
 
-/// RocksDB writes a range deletion whole into every table that it reaches, and only the bounds in the
-/// MANIFEST cut it. A key beside such a table may be newer and have sequence number 0, since nothing
-/// older is left of it. A reader that takes the range deletion as it stands in the table hides that
-/// key. It counts within the bounds only: in lookups, in cursors, and after an import, in compactions.
+/// RocksDB writes a range deletion whole into every table that it reaches, and only the bounds in
+/// the MANIFEST cut it. A key beside such a table may be newer and have sequence number 0, since
+/// nothing older is left of it. A reader that takes the range deletion as it stands in the table
+/// hides that key. It counts within the bounds only: in lookups, in cursors, and after an import,
+/// in compactions.
 #[test]
 fn a_range_deletion_ends_at_the_bounds_of_its_table() {
     for is_open in [false, true] {
@@ -127,8 +128,8 @@ fn a_range_deletion_ends_at_the_bounds_of_its_table() {
     }
 }
 
-/// Level 0 of universal compaction: newest first by sequence numbers, also where the older table has
-/// the higher number.
+/// Level 0 of universal compaction: newest first by sequence numbers, also where the older table
+/// has the higher number.
 #[test]
 fn level_0_is_searched_by_sequence_numbers() {
     let fs = directory();
@@ -140,8 +141,9 @@ fn level_0_is_searched_by_sequence_numbers() {
     assert_eq!(db.get("l").unwrap().unwrap(), b"old");
 }
 
-/// Tables of level 0 that overlap in keys and in sequence numbers: neither is the newer one. What the
-/// tables state of their numbers counts, and not a smallest one in the MANIFEST that is too small.
+/// Tables of level 0 that overlap in keys and in sequence numbers: neither is the newer one. What
+/// the tables state of their numbers counts, and not a smallest one in the MANIFEST that is too
+/// small.
 #[test]
 fn a_level_0_in_which_no_table_is_newer_is_refused() {
     let open_level_0 = |tables: [[(&str, u64, &str); 2]; 2], understated: bool| {
@@ -165,9 +167,9 @@ fn a_level_0_in_which_no_table_is_newer_is_refused() {
     }
 }
 
-/// A merge of tables of level 0 may have sequence numbers on both sides of those of a third table. The
-/// epoch numbers say which is newer, and must say the same as the largest sequence numbers. Without them
-/// an export of such a tree was refused here.
+/// A merge of tables of level 0 may have sequence numbers on both sides of those of a third table.
+/// The epoch numbers say which is newer, and must say the same as the largest sequence numbers.
+/// Without them an export of such a tree was refused here.
 #[test]
 fn epoch_numbers_say_which_table_of_level_0_is_newer() {
     for (epochs, is_read) in
@@ -364,8 +366,8 @@ fn flush_and_recycle(fs: &MemFs) {
     put_file(fs, &Path::new(DIR).join("000030.log"), b"");
 }
 
-/// A log that its writer flushes and writes over while it is read just looks as if it had ended. The
-/// MANIFEST has grown then, and the reading begins again.
+/// A log that its writer flushes and writes over while it is read just looks as if it had ended.
+/// The MANIFEST has grown then, and the reading begins again.
 #[test]
 fn a_reading_during_which_the_manifest_grew_is_made_again() {
     let busy = |write| {

@@ -1,7 +1,7 @@
 //! RocksDB's Bloom filter ("FastLocalBloom"), bit for bit.
 //!
-//! A key sets `k` bits, all within one 64-byte line, so that a query touches one cache line. The low
-//! half of the key's hash picks the line, the high half picks the bits.
+//! A key sets `k` bits, all within one 64-byte line, so that a query touches one cache line. The
+//! low half of the key's hash picks the line, the high half picks the bits.
 //!
 //! ```text
 //! hash   | high 32 bits               | low 32 bits |
@@ -15,8 +15,8 @@
 //! A key uses one line because a filter is larger than the caches, so each line touched costs a
 //! cache miss. The price is 3 to 8 % more bits for the same rate ([`sizing`]).
 //!
-//! Reading order: `plain`, the filter as its definition says; [`layout`], the bytes; [`probes`],
-//! the bits of a key; [`kernel`] and `x86`, the hot loops; [`query`], the reader.
+//! Reading order: `reference`, the filter as its definition says; [`layout`], the bytes;
+//! [`probes`], the bits of a key; [`kernel`] and `x86`, the hot loops; [`query`], the reader.
 //!
 //! Format: RocksDB's `util/bloom_impl.h` (`FastLocalBloomImpl`) and
 //! `table/block_based/filter_policy.cc`.

@@ -5,10 +5,10 @@ use super::layout::{self, Line};
 use super::probes::{bit_seed, line_of};
 use super::reference;
 use super::sizing;
-use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
+use crate::filter::inspect::trace::QueryTrace;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The parameters of a stored Bloom filter. Invariants: the block starts with `lines` lines, at

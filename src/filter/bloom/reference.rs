@@ -5,8 +5,8 @@
 //! shares its line with some 50 others; it passes if they happen to have set all of its bits.
 
 use super::layout::Line;
-use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
 use crate::filter::family::KeyHash;
+use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
 use crate::memory::LINE_BYTES;
 
 /// The line of a key: the low half of its hash, scaled to the number of lines.

@@ -35,8 +35,8 @@
 //! cancel each other. It covers the trailer only; the checksum of the table's block protects the
 //! payload.
 //!
-//! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are below
-//! 2^32, so that computing with them does not overflow.
+//! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are
+//! below 2^32, so that computing with them does not overflow.
 
 use byteorder::{ByteOrder, LittleEndian};
 

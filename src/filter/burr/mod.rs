@@ -37,19 +37,19 @@
 //! most cases, and compares all columns at once. The bits a key may be a fraction, because the
 //! first blocks of layer 0 may have one column fewer.
 //!
-//! Reading order: `plain`, the whole filter step by step; [`shape`] and [`row`], from a hash to its
-//! row; [`layout`], the bytes; [`build`](mod@build), step by step. For queries: [`query`], and
+//! Reading order: `reference`, the whole filter step by step; [`shape`] and [`row`], from a hash to
+//! its row; [`layout`], the bytes; [`build`](mod@build), step by step. For queries: [`query`], and
 //! [`kernel`] and `x86` with the hot loops. [`sizing`] has the arithmetic of sizes and rates.
 //!
 //! Absent on purpose: seeds, retries, sorting. The bytes do not depend on the order of the keys.
 //!
 //! Sources: Dillinger, Walzer, *Ribbon filter* (2021); Dillinger, Hübschle-Schneider, Sanders,
 //! Walzer, *Fast succinct retrieval and approximate membership using ribbon* (SEA 2022): bumping,
-//! thresholds, interleaved storage. Two things are new here: buckets are grouped, not sorted, and two
-//! chains of elimination run side by side ([`build::banding`]).
+//! thresholds, interleaved storage. Two things are new here: buckets are grouped, not sorted, and
+//! two chains of elimination run side by side ([`build::banding`]).
 
-mod inspect;
 mod build;
+mod inspect;
 mod kernel;
 pub(super) mod layout;
 pub(super) mod query;

@@ -16,10 +16,10 @@ use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots};
 use super::reference;
 use super::row::{equation, next_hash, start};
 use super::shape::Shape;
-use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
+use crate::filter::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
 /// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the

@@ -23,8 +23,8 @@ use crate::memory::LineBuf;
 /// Hashes that are sorted together, which fit into a near cache.
 const GROUP_HASHES: usize = 256;
 
-/// The filter of `hashes`. `None` when a Bloom filter should be made instead: no fingerprint of this
-/// format reaches the target in this size, or no seed lets all keys be taken out.
+/// The filter of `hashes`. `None` when a Bloom filter should be made instead: no fingerprint of
+/// this format reaches the target in this size, or no seed lets all keys be taken out.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     if hashes.is_empty() {
         return None;

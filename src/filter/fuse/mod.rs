@@ -28,13 +28,14 @@
 //! between two widths is not used. Nor is there a second layer: a filter has all keys or is not
 //! made.
 //!
-//! Reading order: [`layout`], the bytes and a key's slots; `plain`, the whole filter step by step;
-//! [`sizing`]; [`build`](mod@build); [`query`], the reader.
+//! Reading order: [`layout`], the bytes and a key's slots; `reference`, the whole filter step by
+//! step; [`sizing`]; [`build`](mod@build); [`query`], the reader.
 //!
 //! Source: Graf, Lemire, *Binary fuse filters: fast and smaller than xor filters* (ACM Journal of
-//! Experimental Algorithmics 27, 2022). Two things differ. The first slot follows from the hash of the
-//! key alone and not from the seed, so that keys in the order of their hashes are in the order of
-//! their slots for every seed. And taking out goes by a queue, from the low slots to the high ones.
+//! Experimental Algorithmics 27, 2022). Two things differ. The first slot follows from the hash of
+//! the key alone and not from the seed, so that keys in the order of their hashes are in the order
+//! of their slots for every seed. And taking out goes by a queue, from the low slots to the high
+//! ones.
 
 mod build;
 mod layout;

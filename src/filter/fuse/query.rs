@@ -8,9 +8,9 @@
 use super::build::read;
 use super::layout::{Layout, Place, first_slot, place, seed};
 use super::{reference, sizing};
-use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
+use crate::filter::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
 /// The parameters of a stored filter.

@@ -1,8 +1,8 @@
 //! The number of slots of a binary fuse filter, and of bits per slot: pure functions.
 //!
-//! *How many slots?* Segments must be long enough that taking out keys never stalls, and short enough
-//! that there are many of them: the advantage over three random slots comes from the two ends. The
-//! formulas are those of the paper, found by experiment. With n keys a segment has about
+//! *How many slots?* Segments must be long enough that taking out keys never stalls, and short
+//! enough that there are many of them: the advantage over three random slots comes from the two
+//! ends. The formulas are those of the paper, found by experiment. With n keys a segment has about
 //! `9.6 * n^0.58` slots, and the array
 //!
 //! ```text
@@ -29,7 +29,8 @@ pub const LOWEST_RATE: f64 = 1.0 / 65_536.0;
 /// Slots a key in a very large filter.
 const SLOTS_PER_KEY: f64 = 1.125;
 
-/// The array for `keys` distinct keys, at least one. `None` if its slots cannot be counted in 32 bits.
+/// The array for `keys` distinct keys, at least one. `None` if its slots cannot be counted in 32
+/// bits.
 fn array(keys: usize) -> Option<Layout> {
     let keys = keys as f64;
     // A single key has the logarithm 0, and any array is large enough.

@@ -68,8 +68,8 @@ impl BandParts {
 }
 
 impl FilterReader {
-    /// The lines of a Bloom filter: 64 bytes each, in legacy filters another power of two. `None` for
-    /// other families.
+    /// The lines of a Bloom filter: 64 bytes each, in legacy filters another power of two. `None`
+    /// for other families.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};

@@ -122,8 +122,8 @@ impl Layout {
     }
 }
 
-/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The columns follow from blocks
-/// and length: up to 32 of 16 bytes in each block.
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The columns follow from
+/// blocks and length: up to 32 of 16 bytes in each block.
 #[cfg(any(test, fuzzing))]
 pub(super) fn repair(block: &mut Vec<u8>) {
     crate::filter::bloom::layout::repair_trailer(block, |lines, [_, seed, b0, ..]| {

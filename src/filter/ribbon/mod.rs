@@ -22,7 +22,7 @@
 //! instead.
 //!
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
-//! [`build`](mod@build); [`plain`], a query step by step; [`query`], the reader; [`kernel`] and
+//! [`build`](mod@build); [`reference`], a query step by step; [`query`], the reader; [`kernel`] and
 //! `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea with the
 //! contradictions taken out, and has a textbook version.
 //!
@@ -30,8 +30,8 @@
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and
 //! `table/block_based/filter_policy.cc`.
 
-mod inspect;
 mod build;
+mod inspect;
 mod kernel;
 pub(super) mod layout;
 pub(super) mod query;

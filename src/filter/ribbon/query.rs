@@ -16,10 +16,10 @@ use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::reference;
 use super::row::{Equation, raw_seed, rehash, start_of};
-use crate::filter::inspect::trace::QueryTrace;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
+use crate::filter::inspect::trace::QueryTrace;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The parameters of a stored Ribbon filter.

@@ -9,8 +9,8 @@
 
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
 use super::row::{Equation, raw_seed, rehash};
-use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
 use crate::filter::family::KeyHash;
+use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
 
 /// Queries a filter for a key, or returns why the bytes are not a filter.
 pub fn trace(filter: &[u8], hash: KeyHash) -> Result<QueryTrace, &'static str> {

@@ -288,7 +288,8 @@ mod tests {
         close(rate_of_split(7_000_000, 700_000, 7), rate(10.0, 7), 1e-4);
     }
 
-    /// The recurrence of Christensen et al. for the number of set bits, in `keys · hashes · bits` steps.
+    /// The recurrence of Christensen et al. for the number of set bits, in `keys · hashes · bits`
+    /// steps.
     fn plain_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
         let m = bits as f64;
         // likely[i]: the probability that i bits are set.

@@ -157,8 +157,8 @@ impl Block {
         self.bytes.prefetch(offset);
     }
 
-    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user key.
-    /// `false`: the block has no key heads.
+    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user
+    /// key. `false`: the block has no key heads.
     pub(crate) fn candidate_key_start(&self, candidate: Candidate, key: &mut KeyBuffer) -> bool {
         let Some(key_heads) = &self.key_heads else { return false };
         key_heads.key_start(&self.bytes, candidate, key);

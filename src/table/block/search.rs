@@ -19,7 +19,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::encoding::bytes::{are_equal, common_prefix_len, cold};
+use crate::encoding::bytes::{are_equal, cold_path, common_prefix_len};
 use crate::encoding::coding::fixed64;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, TRAILER_BYTES};
@@ -82,7 +82,7 @@ impl Block {
             SeekStart::At(_) => return Ok(SearchResult::Absent),
             SeekStart::PastEnd => return Ok(SearchResult::PastEnd),
             SeekStart::Unknown => {
-                return cold(move || {
+                return cold_path(move || {
                     let start = self.restart_before(user_key, trailer, global_sequence)?;
                     self.walk(start, 0, user_key, trailer, global_sequence)
                 });
@@ -99,7 +99,7 @@ impl Block {
             let trailer = shown(u64::from_le_bytes(*stored), global_sequence);
             return Ok(SearchResult::Found { trailer, value: entry.value });
         }
-        cold(move || self.walk(offset, same_bytes, user_key, trailer, global_sequence))
+        cold_path(move || self.walk(offset, same_bytes, user_key, trailer, global_sequence))
     }
 
     /// The offset of the last restart point whose key is before the target.

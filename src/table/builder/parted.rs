@@ -6,14 +6,14 @@
 //! filter parts     └────────── 0 ──────┘└─ 1 ─┘        ends where one of the index does
 //! ```
 //!
-//! A part of the index ends when it is as large as a part should be, or when it has as many keys as a
-//! filter of that size holds. The filter is cut there too, unless it would be small: with large
-//! values an index has more bytes than a filter. Where the index is cut does not depend on the family
-//! of the filter. So a table can get another filter without another index.
+//! A part of the index ends when it is as large as a part should be, or when it has as many keys as
+//! a filter of that size holds. The filter is cut there too, unless it would be small: with large
+//! values an index has more bytes than a filter. Where the index is cut does not depend on the
+//! family of the filter. So a table can get another filter without another index.
 //!
-//! Lookups find a part by the whole key, and ask it for the key's prefix too. Cursors ask the parts of
-//! a range. So the prefixes of the two keys beside a cut enter the filter parts on both of its sides,
-//! as in RocksDB.
+//! Lookups find a part by the whole key, and ask it for the key's prefix too. Cursors ask the parts
+//! of a range. So the prefixes of the two keys beside a cut enter the filter parts on both of its
+//! sides, as in RocksDB.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ use super::TableBuilder;
 use super::cuts::{BuiltFilter, MIN_SHARE, Top, WrittenIndex};
 
 impl TableBuilder {
-    /// After a data block: ends a part of the index, if it is large enough. `next`: the user key that
-    /// begins the next block.
+    /// After a data block: ends a part of the index, if it is large enough. `next`: the user key
+    /// that begins the next block.
     pub(super) fn cut_part(&mut self, next: &[u8]) {
         let Some(cuts) = &mut self.cuts else { return };
         let last = key::user_key(&self.summary.largest);
@@ -112,8 +112,8 @@ impl TableBuilder {
         Ok(top)
     }
 
-    /// Writes what leads to the parts of the filter, if there are several, and names it. `user_keys`:
-    /// whether the separators of the index are such.
+    /// Writes what leads to the parts of the filter, if there are several, and names it.
+    /// `user_keys`: whether the separators of the index are such.
     pub(super) fn write_filter_top(
         &mut self,
         filter: Option<BuiltFilter>,

@@ -213,8 +213,8 @@ impl ReadAhead {
     }
 
     /// Block `i` and those that follow in the scan's direction: within its bounds, up to
-    /// `most_bytes` bytes of the file, and to before many blocks that are in memory. The last one is
-    /// not in memory.
+    /// `most_bytes` bytes of the file, and to before many blocks that are in memory. The last one
+    /// is not in memory.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,

@@ -9,8 +9,8 @@
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; passed over
 //! ```
 //!
-//! The names of full filters are those of the families, in `FamilyInfo`. RocksDB passes over names that
-//! it does not know: it reads such a table as one without a filter.
+//! The names of full filters are those of the families, in `FamilyInfo`. RocksDB passes over names
+//! that it does not know: it reads such a table as one without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].

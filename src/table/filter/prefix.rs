@@ -16,8 +16,8 @@
 //!
 //! * A prefix is the front of its key.
 //! * Within the domain, prefixes have the order of their keys.
-//! * If [`PrefixExtractor::prefix_of_range`] names a prefix, every key of the range is in the domain
-//!   and has that prefix.
+//! * If [`PrefixExtractor::prefix_of_range`] names a prefix, every key of the range is in the
+//!   domain and has that prefix.
 //!
 //! The name stored in a file decides how the file's filter is queried. The current options do not,
 //! because the extractor may change from one opening to the next.

@@ -88,8 +88,8 @@ impl Table {
         0
     }
 
-    /// As [`Table::filter_says_maybe_together`], of a filter in parts: each step for all keys before
-    /// the next one.
+    /// As [`Table::filter_says_maybe_together`], of a filter in parts: each step for all keys
+    /// before the next one.
     fn parts_say_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

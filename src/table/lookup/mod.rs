@@ -23,21 +23,21 @@
 //! wants ([`stop`]). It has counted what it did, so it is not begun again: [`reading`]
 //! reads without a guard and goes on from there.
 
+pub(crate) mod batch_read;
+pub(crate) mod batch_read_parts;
 mod found;
 pub(crate) mod key;
 mod many;
 pub(crate) mod observer;
-pub(crate) mod batch_read_parts;
 pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
 pub(crate) mod stop;
 pub(crate) mod text;
-pub(crate) mod batch_read;
 pub(crate) mod trace;
 
 use crate::cache::Lease;
-use crate::encoding::bytes::cold;
+use crate::encoding::bytes::cold_path;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
@@ -132,8 +132,8 @@ impl Table {
         Some(GroupPosition { index, group })
     }
 
-    /// The entry of the key, from the block on that [`GroupPosition::find_block`] found. Versions of
-    /// one key may fill several blocks.
+    /// The entry of the key, from the block on that [`GroupPosition::find_block`] found. Versions
+    /// of one key may fill several blocks.
     #[inline(always)]
     pub fn get_from_block<'g>(
         &'g self,
@@ -178,7 +178,7 @@ impl Table {
                         let Some(next) = self.part_after(index, guard)? else { return Ok(None) };
                         (index, i) = (next, 0);
                     }
-                    (block, start) = cold(|| self.open_block(index, i, key, guard, tickers))?;
+                    (block, start) = cold_path(|| self.open_block(index, i, key, guard, tickers))?;
                 }
                 _ => {
                     if self.stored_filter().is_none() {

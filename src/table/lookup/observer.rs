@@ -5,11 +5,12 @@
 //! nothing of it is left in the machine code. The observer of `explain` writes down what it hears:
 //! [`Recorder`](super::recorder::Recorder).
 //!
-//! Observers are passed by value. A reference to `()` would be a pointer in a register all the same.
+//! Observers are passed by value. A reference to `()` would be a pointer in a register all the
+//! same.
 //!
 //! The parts of a lookup that are calls are called by the observer. Generic functions are compiled
-//! in the crate that uses them; a method of `()` is compiled here, with all that it inlines. Without
-//! this detour an absent key took 0.7 % more instructions.
+//! in the crate that uses them; a method of `()` is compiled here, with all that it inlines.
+//! Without this detour an absent key took 0.7 % more instructions.
 
 use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;
@@ -22,8 +23,8 @@ use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::{Table, TableIndex};
 
-/// Hears what a lookup does in a table, in the order it happens. An observer hears of a step when it
-/// is over: so the time since the step before is the time of this step.
+/// Hears what a lookup does in a table, in the order it happens. An observer hears of a step when
+/// it is over: so the time since the step before is the time of this step.
 pub(crate) trait TableObserver: Copy {
     /// Calls [`Table::other_filter_says_maybe`].
     fn call_other_filter(

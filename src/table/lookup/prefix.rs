@@ -54,8 +54,8 @@ impl Table {
         self.prefix_filter()?.extractor.prefix_of(key.user_key)
     }
 
-    /// Asks the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be read. In
-    /// the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
+    /// Asks the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be read.
+    /// In the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
     pub(super) fn ask_for_prefix(
         &self,
         filter: Option<&TableFilter>,
@@ -95,8 +95,8 @@ impl Table {
         }
     }
 
-    /// Whether `filter`, this table's own or its part with the key, lets a key through. The key and its
-    /// prefix are both asked, where the filter holds both.
+    /// Whether `filter`, this table's own or its part with the key, lets a key through. The key and
+    /// its prefix are both asked, where the filter holds both.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

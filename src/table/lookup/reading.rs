@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What the search needs across a read is counted: the index, and the block that was read. The
-//! caller keeps the table. Each step counts once, and tells the observer once, wherever it is taken.
-//! A search goes forward only, so it ends also where the cache keeps nothing.
+//! caller keeps the table. Each step counts once, and tells the observer once, wherever it is
+//! taken. A search goes forward only, so it ends also where the cache keeps nothing.
 
 use crate::cache::Lease;
 use crate::error::Result;
@@ -19,11 +19,11 @@ use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::{Table, TableIndex};
 
 use super::BlockPosition;
+use super::batch_read::AbsentBlock;
 use super::found::Found;
 use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::stop::{Absent, Stop};
-use super::batch_read::AbsentBlock;
 
 /// What is to be read before a lookup goes on in a table.
 pub(crate) enum Missing {

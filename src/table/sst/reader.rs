@@ -127,13 +127,14 @@ impl SstReader {
         SstEntries { cursor, started: false, process: self.process }
     }
 
-    /// Calls `see` with the user key of every entry of some data blocks, for samples of a large table.
-    /// `choose` gets the number of data blocks and answers which to read, numbered from 0 on in the
-    /// order of their keys.
+    /// Calls `see` with the user key of every entry of some data blocks, for samples of a large
+    /// table. `choose` gets the number of data blocks and answers which to read, numbered from 0 on
+    /// in the order of their keys.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is damaged. Then `see` may have got keys of the damaged block.
+    /// When the file cannot be read or is damaged. Then `see` may have got keys of the damaged
+    /// block.
     ///
     /// # Panics
     ///
@@ -147,8 +148,8 @@ impl SstReader {
         self.table.each_key_of_blocks(choose, see)
     }
 
-    /// The stored filter: several readers if it is partitioned, none if there is no filter or one of
-    /// a form that is not read. See [`SstReader::filter_is_unasked`].
+    /// The stored filter: several readers if it is partitioned, none if there is no filter or one
+    /// of a form that is not read. See [`SstReader::filter_is_unasked`].
     ///
     /// # Errors
     ///
@@ -184,8 +185,8 @@ impl SstReader {
         }))
     }
 
-    /// Why lookups do not ask the table's filter, though its family is known: it holds prefixes only,
-    /// and how they were cut is not known here. `None`: they ask it, or there is none.
+    /// Why lookups do not ask the table's filter, though its family is known: it holds prefixes
+    /// only, and how they were cut is not known here. `None`: they ask it, or there is none.
     pub fn filter_is_unasked(&self) -> Option<String> {
         StoredFilter::find(self.table.metaindex())?;
         if self.table.stored_filter().is_some() {
@@ -250,13 +251,13 @@ impl SstReader {
         Ok(())
     }
 
-    /// Looks a key up as a database would, and tells what that took. The table's own newest entry is
-    /// sought; that a range deletion covers it is told and not applied.
+    /// Looks a key up as a database would, and tells what that took. The table's own newest entry
+    /// is sought; that a range deletion covers it is told and not applied.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or a block that the lookup needs is damaged. A damaged filter is
-    /// no error: the trace says that it could not be trusted.
+    /// When the file cannot be read, or a block that the lookup needs is damaged. A damaged filter
+    /// is no error: the trace says that it could not be trusted.
     pub fn explain(&self, user_key: &[u8]) -> Result<TableTrace> {
         self.process.check()?;
         let counters = self.table.block_file().counters();

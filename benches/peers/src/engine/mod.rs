@@ -1,8 +1,8 @@
 //! The engines behind one interface, each set up the same way: the same compression, a 10-bit Bloom
 //! filter, the same cache and memtable, WAL on, no sync.
 //!
-//! What is not the same: Maypole and fjall charge filters and indexes to the cache, RocksDB with its
-//! defaults holds them beside it. fjall has no batched lookup.
+//! What is not the same: Maypole and fjall charge filters and indexes to the cache, RocksDB with
+//! its defaults holds them beside it. fjall has no batched lookup.
 
 mod fjall;
 mod maypole;

@@ -154,8 +154,8 @@ fn digits(figure: f64) -> String {
     }
 }
 
-/// Bytes of all files in a folder. Space that a file has reserved but not filled does not count: holes
-/// within its length, and blocks behind its end.
+/// Bytes of all files in a folder. Space that a file has reserved but not filled does not count:
+/// holes within its length, and blocks behind its end.
 fn directory_bytes(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
 

@@ -1,5 +1,5 @@
-//! Everything that is found of a column family. The terminal and JSON show these figures and compute
-//! none of their own.
+//! Everything that is found of a column family. The terminal and JSON show these figures and
+//! compute none of their own.
 
 use maypole::filter::Family as Kind;
 use maypole::wilson_interval_95;
@@ -14,7 +14,8 @@ use super::tables::{Form, Table};
 use super::wanted::Wanted;
 use crate::show::record::record;
 
-/// Bits of memory for each key while RocksDB builds a Bloom filter: a hash of 64 bits, and the filter.
+/// Bits of memory for each key while RocksDB builds a Bloom filter: a hash of 64 bits, and the
+/// filter.
 const BLOOM_PEAK_BITS: u64 = 75;
 /// Three times that, as RocksDB's `filter_policy.h` says.
 const RIBBON_PEAK_BITS: u64 = 3 * BLOOM_PEAK_BITS;

@@ -1,5 +1,5 @@
-//! What RocksDB's LOG says: the capacity of block caches, which OPTIONS does not store, and the last
-//! counters of the filters, where statistics were switched on.
+//! What RocksDB's LOG says: the capacity of block caches, which OPTIONS does not store, and the
+//! last counters of the filters, where statistics were switched on.
 //!
 //! ```text
 //! … --------------- Options for column family [default]:

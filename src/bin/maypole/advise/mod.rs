@@ -56,11 +56,11 @@ use tables::Table;
 ///     maypole advise /var/lib/app/rocksdb
 ///     maypole advise /var/lib/app/rocksdb --sample 1% --files
 ///
-/// DIR is a database of RocksDB or of Maypole. It may be in use: nothing is written to it and no lock
-/// is taken. For each column family the command prints
+/// DIR is a database of RocksDB or of Maypole. It may be in use: nothing is written to it and no
+/// lock is taken. For each column family the command prints
 ///
-/// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter is
-///   not what OPTIONS asks for;
+/// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter
+///   is not what OPTIONS asks for;
 /// - their measured false-positive rate: each filter is queried with keys of other tables and with
 ///   made-up keys inside its range;
 /// - the data blocks that lookups of absent and present keys read;
@@ -68,8 +68,8 @@ use tables::Table;
 /// - what to do, unless what, with the options to set.
 ///
 /// All tables are read. --sample reads fewer: whole tables, at least one a level; of tables of more
-/// than 72 MiB some blocks. Times are those of one thread of this processor. Entries that only RocksDB
-/// reads, such as merge operands, do not matter here: filters hold keys.
+/// than 72 MiB some blocks. Times are those of one thread of this processor. Entries that only
+/// RocksDB reads, such as merge operands, do not matter here: filters hold keys.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Advise {
@@ -91,8 +91,9 @@ pub struct Advise {
     /// operating system
     #[arg(long, value_name = "MICROS", default_value_t = 80.0, value_parser = micros, verbatim_doc_comment)]
     read_cost: f64,
-    /// Look up the keys of this file, one a line, in place of drawn ones: figures then are means over
-    /// lookups as they were recorded. \\xNN stands for a byte. Of more than 100,000 a part is taken
+    /// Look up the keys of this file, one a line, in place of drawn ones: figures then are means
+    /// over lookups as they were recorded. \\xNN stands for a byte. Of more than 100,000 a part is
+    /// taken
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     query_file: Option<PathBuf>,
     /// Draw another sample and other keys

@@ -76,8 +76,8 @@ impl Anchors {
     }
 }
 
-/// The keys of `blocks` data blocks, drawn at random, up to the first damaged one; the reading of the
-/// table reports it.
+/// The keys of `blocks` data blocks, drawn at random, up to the first damaged one; the reading of
+/// the table reports it.
 fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
     let choose = |all| distinct(blocks, all, random);

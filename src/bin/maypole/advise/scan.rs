@@ -1,5 +1,5 @@
-//! Reads the tables: counts their keys, queries their filters, builds other filters of the same keys
-//! and queries these too.
+//! Reads the tables: counts their keys, queries their filters, builds other filters of the same
+//! keys and queries these too.
 //!
 //! Several threads read different tables. Each keeps the hashes of one table.
 
@@ -19,7 +19,8 @@ use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
 
-/// When filters of so many keys of a level were built, no more are: the figures would change little.
+/// When filters of so many keys of a level were built, no more are: the figures would change
+/// little.
 const BUILT_KEYS: usize = 400_000;
 /// Of a table with more keys than this, filters of its first keys are built.
 const MAX_HASHES: usize = 2_000_000;
@@ -46,7 +47,8 @@ impl std::ops::AddAssign for Asked {
 pub struct Built {
     pub keys: u64,
     pub bytes: u64,
-    /// Nanoseconds of a build for each key: of the quickest table, since other programs hold up some.
+    /// Nanoseconds of a build for each key: of the quickest table, since other programs hold up
+    /// some.
     pub key_nanos: f64,
     pub asked: Asked,
 }
@@ -191,8 +193,8 @@ fn scan(
     specs: &[FilterSpec],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    // Whole tables, since the size of a filter depends on the number of its keys. Another thread may
-    // take from the budget at the same time: it is exceeded then.
+    // Whole tables, since the size of a filter depends on the number of its keys. Another thread
+    // may take from the budget at the same time: it is exceeded then.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),

@@ -1,5 +1,5 @@
-//! The tables of a column family, and what each says of its filter and index. Nothing but properties
-//! is read: the tables are open already.
+//! The tables of a column family, and what each says of its filter and index. Nothing but
+//! properties is read: the tables are open already.
 
 use maypole::filter::{Family, FilterReader};
 use maypole::table::{PrefixExtractor, SstReader};

@@ -33,31 +33,31 @@ use workload::{Workload, Written};
 
 /// Measure reads and writes of one database, with the workloads of RocksDB's db_bench.
 ///
-/// The workloads run one after the other on the same database; a fill starts from an empty one. After
-/// writes, memory is flushed and compaction settles before the next begins. Each lookup is checked
-/// against what was written.
+/// The workloads run one after the other on the same database; a fill starts from an empty one.
+/// After writes, memory is flushed and compaction settles before the next begins. Each lookup is
+/// checked against what was written.
 ///
-/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing asks for keys one byte
-/// longer. Values compress to about a half. Threads share the operations of a workload;
+/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing asks for keys one
+/// byte longer. Values compress to about a half. Threads share the operations of a workload;
 /// checkpointloop, queue, overwritehot and retention have one thread.
 ///
-/// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step of
-/// readseq, less the time that reading the clock takes. In queue a latency is that of a put and a
-/// pop_first, in checkpointloop of a checkpoint, in overwritehot of a scan of all keys: one forward and
-/// one backward after 100 overwrites. overwritehot takes a snapshot in every 10th operation and holds
-/// four of them.
+/// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step
+/// of readseq, less the time that reading the clock takes. In queue a latency is that of a put and
+/// a pop_first, in checkpointloop of a checkpoint, in overwritehot of a scan of all keys: one
+/// forward and one backward after 100 overwrites. overwritehot takes a snapshot in every 10th
+/// operation and holds four of them.
 ///
 /// Write amplification: bytes written to the log and to tables, until compaction has settled, over
-/// bytes of the keys and values written; of a deletion that is its key. Space amplification: bytes on
-/// disk over bytes of the keys and values that live. Peak memory is that of the process so far (Linux:
-/// VmHWM).
+/// bytes of the keys and values written; of a deletion that is its key. Space amplification: bytes
+/// on disk over bytes of the keys and values that live. Peak memory is that of the process so far
+/// (Linux: VmHWM).
 ///
 /// --json prints an array, one object a workload: workload, threads, operations, seconds,
 /// ops_per_second, ns_per_operation (of one thread), mb_per_second (10^6 bytes of keys and values),
-/// latency_ns {timed, mean, p50, p95, p99, p999, max}, found (null for writes), writes (null for reads)
-/// {operations, user_bytes, wal_bytes, flush_bytes, compaction_bytes, write_amplification, live_bytes,
-/// disk_bytes, space_amplification (null where nothing lives), tables, seconds_until_settled, stalls,
-/// stall_seconds}, peak_memory_bytes (null where unknown).
+/// latency_ns {timed, mean, p50, p95, p99, p999, max}, found (null for writes), writes (null for
+/// reads) {operations, user_bytes, wal_bytes, flush_bytes, compaction_bytes, write_amplification,
+/// live_bytes, disk_bytes, space_amplification (null where nothing lives), tables,
+/// seconds_until_settled, stalls, stall_seconds}, peak_memory_bytes (null where unknown).
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Bench {
@@ -180,7 +180,8 @@ impl Bench {
         self.check_order(&parent, kept)?;
         let afterwards = if self.db.is_some() { "and kept" } else { "and removed at the end" };
         space::announce(&parent, self.disk_bytes(), afterwards)?;
-        // A directory of our own, for the database or for checkpoints of one that is kept elsewhere.
+        // A directory of our own, for the database or for checkpoints of one that is kept
+        // elsewhere.
         let (scratch, dir) = match self.db.clone() {
             Some(dir) if self.workloads.contains(&Workload::Checkpointloop) => {
                 let above = dir.parent().filter(|above| !above.as_os_str().is_empty());

@@ -16,8 +16,8 @@ use crate::show::text::{counted, size};
 /// Make a RocksDB database of a database, without rewriting its tables.
 ///
 /// The RocksDB database shares the tables by hard links, which take no space and no time. Where
-/// linking is refused, as between file systems, they are copied, and that is said. The database stays
-/// as it is. RocksDB 6.27 and later open the new one, read every key and go on to write.
+/// linking is refused, as between file systems, they are copied, and that is said. The database
+/// stays as it is. RocksDB 6.27 and later open the new one, read every key and go on to write.
 ///
 /// RocksDB uses the filters of tables only where its options name a filter policy: give it the one
 /// that this command prints. OPTIONS has it too. RocksDB reads tables with filters that it does not
@@ -30,12 +30,13 @@ pub struct Export {
     db: PathBuf,
     /// Directory of the RocksDB database, which must not exist or be empty
     rocksdb: PathBuf,
-    /// Write every table again, with these filters: a policy of bloom and ribbon, as compare takes it
+    /// Write every table again, with these filters: a policy of bloom and ribbon, as compare takes
+    /// it
     #[arg(long, value_name = "POLICY")]
     filter: Option<FilterPolicy>,
     /// Print a JSON object: tables, linked, copied, refiltered, bytes, unknown_filters (tables that
-    /// RocksDB reads without their filter), filter_policy, not_linked (why the first copied table was
-    /// not linked)
+    /// RocksDB reads without their filter), filter_policy, not_linked (why the first copied table
+    /// was not linked)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }

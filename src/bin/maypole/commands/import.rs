@@ -19,9 +19,10 @@ use crate::show::text::{counted, size};
 /// said. The entries of the write-ahead logs go to new tables. The RocksDB database stays as it is,
 /// and may be in use.
 ///
-/// Refused before anything is written: other orders of keys than that of their bytes, merge operands,
-/// values in blob files, user-defined timestamps, two-phase transactions in a log, and compressions
-/// that Maypole lacks. Wide columns are found only when they are read; --verify finds them first.
+/// Refused before anything is written: other orders of keys than that of their bytes, merge
+/// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
+/// compressions that Maypole lacks. Wide columns are found only when they are read; --verify finds
+/// them first.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Import {

@@ -14,25 +14,25 @@ use crate::{output, progress};
 ///
 /// The command reads every byte, and changes nothing if it finds nothing wrong. It replaces damaged
 /// tables by what can be read of them, and keeps each log up to the first damage. If no MANIFEST is
-/// whole, it merges all tables and logs into new tables. That takes as much space again, and deleted
-/// keys may be back.
+/// whole, it merges all tables and logs into new tables. That takes as much space again, and
+/// deleted keys may be back.
 ///
-/// Nothing is deleted: files that no longer belong to the database move to its subdirectory `lost`. An
-/// interrupted repair can be started again.
+/// Nothing is deleted: files that no longer belong to the database move to its subdirectory `lost`.
+/// An interrupted repair can be started again.
 ///
 /// A directory of RocksDB, LevelDB or Pebble is refused, and every byte of it stays as it is. Their
 /// own tools repair it. Table files of RocksDB alone, of one column family, become a database.
 /// Entries that only RocksDB reads, such as merge operands, are named and kept.
 ///
-/// The command prints what was wrong, which keys may be missing or old, and which files it moved. The
-/// exit code is 1 if anything may be lost.
+/// The command prints what was wrong, which keys may be missing or old, and which files it moved.
+/// The exit code is 1 if anything may be lost.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Repair {
     /// Directory of the database
     db: PathBuf,
-    /// Also keep the writes of a log that follow damage, although they may depend on writes that are
-    /// missing
+    /// Also keep the writes of a log that follow damage, although they may depend on writes that
+    /// are missing
     #[arg(long, verbatim_doc_comment)]
     salvage_logs: bool,
     /// Print a JSON object: changed, tables, entries, deleted_keys_may_return, and in words

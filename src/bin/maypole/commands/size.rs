@@ -17,10 +17,10 @@ use crate::show::text::{counted, percent, size};
 /// Compute how large filters must be for a number of keys, and what they will do.
 ///
 /// For every kind of filter this prints bytes, probes, the expected false-positive rate, and the
-/// rate when the same bytes must serve more keys. Two more rows have the textbook's Bloom filter and
-/// the fewest bits that any filter can take. A second table divides the same memory over a tree in
-/// which each level holds a tenth of the next one's keys: with the same bits on all levels, and as
-/// budget(...) divides it.
+/// rate when the same bytes must serve more keys. Two more rows have the textbook's Bloom filter
+/// and the fewest bits that any filter can take. A second table divides the same memory over a tree
+/// in which each level holds a tenth of the next one's keys: with the same bits on all levels, and
+/// as budget(...) divides it.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
@@ -346,9 +346,9 @@ fn bits_for(row: &SizeRow, rate: f64) -> f64 {
     }
 }
 
-/// The bits of each level and the sum of the rates, when each rate is in proportion to the level's keys
-/// and all take `budget_bits`: the division that makes the sum smallest (Dayan, Athanassoulis and
-/// Idreos, "Monkey", SIGMOD 2017).
+/// The bits of each level and the sum of the rates, when each rate is in proportion to the level's
+/// keys and all take `budget_bits`: the division that makes the sum smallest (Dayan, Athanassoulis
+/// and Idreos, "Monkey", SIGMOD 2017).
 fn divide(levels: &[f64], budget_bits: f64, cost: impl Fn(f64) -> f64) -> (Vec<f64>, f64) {
     let rate = |log2: f64, keys: f64| (log2.exp2() * keys).clamp(BEST_FPR, 1.0);
     let all = |log2: f64| levels.iter().map(|&keys| keys * cost(rate(log2, keys))).sum::<f64>();
@@ -434,9 +434,9 @@ mod tests {
         assert!(reads < uniform / 2.0, "{reads}, {uniform}");
     }
 
-    /// A comparison said that one family is the cheapest, and `size` said it of another: a rate that a
-    /// table of 499 keys had was taken for that of a billion. The verdict on what `size` computes must
-    /// take what `size` shows as the smallest.
+    /// A comparison said that one family is the cheapest, and `size` said it of another: a rate
+    /// that a table of 499 keys had was taken for that of a billion. The verdict on what `size`
+    /// computes must take what `size` shows as the smallest.
     #[test]
     fn the_verdict_on_computed_figures_takes_the_smallest_filter() {
         use crate::compare::results::{About, Results, verdict};

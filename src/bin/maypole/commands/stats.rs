@@ -19,11 +19,11 @@ use crate::output::{json_list, json_object};
 /// Builder::publish_stats, they are in the file STATS of the database, and this command reads only
 /// that file. It opens nothing and takes no lock. Counters stay there when the program ends.
 ///
-/// Where none are published, the command opens the database, prints its tree, and says so. The other
-/// formats and --watch have nothing to print then.
+/// Where none are published, the command opens the database, prints its tree, and says so. The
+/// other formats and --watch have nothing to print then.
 ///
-/// So there are two JSON objects. --format json prints the file: counters, by level. --json prints the
-/// database itself: every table, and no counters, because the database does not store them.
+/// So there are two JSON objects. --format json prints the file: counters, by level. --json prints
+/// the database itself: every table, and no counters, because the database does not store them.
 ///
 /// The four figures are the hit rate (the share of queries that a filter answered with no), the
 /// observed and the predicted false-positive rate, the reads saved, and the filters as a share of
@@ -46,8 +46,8 @@ pub struct Stats {
         verbatim_doc_comment
     )]
     watch: Option<Duration>,
-    /// json: the published counters as one object. prometheus: its text format, one series a counter.
-    /// tablestats: the lines of Cassandra's nodetool
+    /// json: the published counters as one object. prometheus: its text format, one series a
+    /// counter. tablestats: the lines of Cassandra's nodetool
     #[arg(
         long,
         value_name = "FORMAT",

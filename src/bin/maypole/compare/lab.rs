@@ -25,15 +25,16 @@ use crate::show::record::{self, Record};
 
 /// Bits a key of the filters whose accuracy is measured.
 const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0];
-/// Keys of the largest filter whose accuracy is measured: more changes nothing but the time it takes.
+/// Keys of the largest filter whose accuracy is measured: more changes nothing but the time it
+/// takes.
 const MAX_ACCURACY_KEYS: u64 = 1_000_000;
 /// Keys of the smallest and the largest filter whose speed is measured. The largest takes 20 MiB:
 /// it must come from memory.
 const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
 /// False-positive rate of the filters whose speed is measured.
 pub const SPEED_FPR: f64 = 0.01;
-/// Queries of one timed pass, at least. A filter that is larger gets two for each of its lines, or a
-/// processor's cache would hold all that are asked for.
+/// Queries of one timed pass, at least. A filter that is larger gets two for each of its lines, or
+/// a processor's cache would hold all that are asked for.
 const QUERIES: u64 = 1 << 16;
 const PASSES: usize = 5;
 /// Builds of which the median counts. Larger filters are built once: they take long enough.
@@ -98,8 +99,8 @@ fn accuracy_of(block: &FilterBlock, queries: u64, seed: u64) -> AccuracyRow {
     }
 }
 
-/// Measures each family from a thousand keys up to sixteen times `keys`, each filter in a process of
-/// its own.
+/// Measures each family from a thousand keys up to sixteen times `keys`, each filter in a process
+/// of its own.
 pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     let program = std::env::current_exe().map_err(Failure::new)?;
     let (first, most) = (*SPEED_KEYS.start(), (*SPEED_KEYS.end()).min(keys.saturating_mul(16)));

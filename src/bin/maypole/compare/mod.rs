@@ -14,10 +14,11 @@
 //! results/     every figure of a run, and where it goes: terminal, words, page, JSON, CSV
 //! ```
 //!
-//! What makes the rows comparable: every policy gets a copy of the same tree, with the filters that it
-//! gives to each table where the table stands. So the trees differ in their filters alone. The lookups
-//! are the same, too, and go in rounds over all policies, so that whatever else the machine does hits all
-//! of them alike. A sweep gives that up, and says so: its policies come one after the other.
+//! What makes the rows comparable: every policy gets a copy of the same tree, with the filters that
+//! it gives to each table where the table stands. So the trees differ in their filters alone. The
+//! lookups are the same, too, and go in rounds over all policies, so that whatever else the machine
+//! does hits all of them alike. A sweep gives that up, and says so: its policies come one after the
+//! other.
 
 mod keys;
 pub mod lab;

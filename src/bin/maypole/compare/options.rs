@@ -37,11 +37,11 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 ///     maypole compare --key-file keys.txt --out report
 ///     maypole compare --keys 100k --policies 'none,bloom(10),budget(7/key, burr)'
 ///
-/// The keys are loaded once, compaction settles, and at least three levels hold data. For each policy
-/// the database is copied and the filters of its tables are rebuilt. Then absent keys inside the
-/// tables' key ranges are looked up, and as many present ones. Each policy gets one row of results,
-/// and a verdict in words follows: which policy to take, and when another one. --out writes all of it
-/// as a page with plots.
+/// The keys are loaded once, compaction settles, and at least three levels hold data. For each
+/// policy the database is copied and the filters of its tables are rebuilt. Then absent keys inside
+/// the tables' key ranges are looked up, and as many present ones. Each policy gets one row of
+/// results, and a verdict in words follows: which policy to take, and when another one. --out
+/// writes all of it as a page with plots.
 ///
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS), fuse(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a

@@ -1,7 +1,8 @@
-//! Many policies, one after the other: each gets its database, is measured and makes room for the next.
+//! Many policies, one after the other: each gets its database, is measured and makes room for the
+//! next.
 //!
-//! What is done is kept in a small file of the results' directory, so that a run that was interrupted
-//! is taken up again. It goes when all is done.
+//! What is done is kept in a small file of the results' directory, so that a run that was
+//! interrupted is taken up again. It goes when all is done.
 //!
 //! ```text
 //! DIR/sweep.state   {"columns": "…", "settings": "…"}      the names of the figures, what they depend on
@@ -165,7 +166,8 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
     let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
-    // With a small cache most of a lookup is reading, and larger trees are slower: twice, four times.
+    // With a small cache most of a lookup is reading, and larger trees are slower: twice, four
+    // times.
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))
@@ -186,7 +188,8 @@ struct State {
 }
 
 impl State {
-    /// Reads what is there. A line that was cut off by the end of the program counts as not written.
+    /// Reads what is there. A line that was cut off by the end of the program counts as not
+    /// written.
     fn open(path: &Path, settings: &str) -> Result<State> {
         let failed = |operation: &str, error| Failure::of_file(path, operation, &error);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
@@ -248,7 +251,8 @@ pub fn state_file(dir: &Path) -> PathBuf {
     dir.join("sweep.state")
 }
 
-/// The names of all figures. A missing one may mean "undefined", so another version's are not taken.
+/// The names of all figures. A missing one may mean "undefined", so another version's are not
+/// taken.
 fn columns() -> String {
     let columns =
         [PolicyRow::COLUMNS, LevelRow::COLUMNS, LatencyRow::COLUMNS, ThroughputRow::COLUMNS];

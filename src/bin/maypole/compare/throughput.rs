@@ -1,8 +1,8 @@
 //! Lookups a second against what the cache holds, and against how many keys are absent.
 //!
 //! The databases are opened again with each size of cache. The smallest holds less than the filters
-//! take: there a lookup reads filters from the file, one after the other. From where all filters and
-//! indexes fit, a larger cache saves reads of data blocks alone.
+//! take: there a lookup reads filters from the file, one after the other. From where all filters
+//! and indexes fit, a larger cache saves reads of data blocks alone.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! One database a policy, all of the same tree.
 //!
-//! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it whose
-//! tables have the filters that the policy gives them where they stand.
+//! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it
+//! whose tables have the filters that the policy gives them where they stand.
 //!
 //! A tree that has grown for long has a few tables in level 0, a tenth of its data in the last
 //! level but one, a hundredth above that. Growing one naturally rewrites the data about ten times,
@@ -119,10 +119,10 @@ impl Plan {
         }
     }
 
-    /// Bytes of disk that the databases of these policies take at most, about; in a sweep those of one
-    /// policy and the base. Levels are filled from the last one up, so hardly anything is there twice:
-    /// a tenth is for indexes, and the upper levels while they move. Logs of two memtables are beside
-    /// them.
+    /// Bytes of disk that the databases of these policies take at most, about; in a sweep those of
+    /// one policy and the base. Levels are filled from the last one up, so hardly anything is there
+    /// twice: a tenth is for indexes, and the upper levels while they move. Logs of two memtables
+    /// are beside them.
     pub fn disk_bytes(&self, policies: &[FilterPolicy], is_sweep: bool) -> u64 {
         let keys = self.sorted.len() as u64;
         let filters = policies.iter().map(|policy| policy.most_filter_bytes(keys));
@@ -231,7 +231,8 @@ fn no_filters() -> FilterPolicy {
     FilterPolicy::uniform(FilterSpec::NONE)
 }
 
-/// How many databases so many policies need at once: a base beside them, unless it is one of theirs.
+/// How many databases so many policies need at once: a base beside them, unless it is one of
+/// theirs.
 fn databases(policies: &[FilterPolicy]) -> u64 {
     (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
 }

@@ -27,7 +27,8 @@ use crate::show::text::escape;
 /// of the database it shows the lookup in that table, which may be RocksDB's.
 ///
 /// A database that was just opened has nothing in memory, so everything is read from its files; see
-/// --warm. Times are those of one lookup. Each step includes reading the clock, tens of nanoseconds.
+/// --warm. Times are those of one lookup. Each step includes reading the clock, tens of
+/// nanoseconds.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Explain {
@@ -77,8 +78,8 @@ impl Explain {
     }
 }
 
-/// A trace as wide and as colourful as the screen. Where it shows ASCII alone, the times at the ends
-/// of the lines are drawn with that; keys stay as they are.
+/// A trace as wide and as colourful as the screen. Where it shows ASCII alone, the times at the
+/// ends of the lines are drawn with that; keys stay as they are.
 fn shown(trace: &impl Display, screen: &Screen) -> String {
     // A formatter takes no width above that of 16 bits, and no line is longer than this.
     let text = match (screen.has_color, screen.width.map(|width| width.min(1000))) {

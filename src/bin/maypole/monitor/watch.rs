@@ -1,5 +1,5 @@
-//! `stats --watch`: the figures and their rates, and the levels, again and again. It shows counts and no
-//! time saved: nobody measures what the reads that were saved would have taken.
+//! `stats --watch`: the figures and their rates, and the levels, again and again. It shows counts
+//! and no time saved: nobody measures what the reads that were saved would have taken.
 //!
 //! ```text
 //! on a terminal   one screen, drawn over the last one

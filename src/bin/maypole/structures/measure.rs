@@ -127,8 +127,9 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
     }
 }
 
-/// Nanoseconds that all of a page will take, about, by what a key and a query of one small filter take
-/// now. The factors were measured: so many of such steps each key, each probe and the rest take.
+/// Nanoseconds that all of a page will take, about, by what a key and a query of one small filter
+/// take now. The factors were measured: so many of such steps each key, each probe and the rest
+/// take.
 pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     const KEYS: usize = 1 << 16;
     let hashes = Hashes::new(0);

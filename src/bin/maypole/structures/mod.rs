@@ -36,9 +36,9 @@ use measure::{Hashes, Row};
 /// Measure textbook filters and the database's own, or test what is said of filters.
 ///
 /// Standard, split, counting and scalable Bloom filters, cuckoo and quotient filters and a filter
-/// cascade are compared with bloom, ribbon, burr and fuse. Each is built for the same number of keys
-/// and the same false-positive rate. Where the rate can change in steps only (cuckoo, quotient,
-/// fuse), the next better one is taken. So compare the column "bound", bits a key over
+/// cascade are compared with bloom, ribbon, burr and fuse. Each is built for the same number of
+/// keys and the same false-positive rate. Where the rate can change in steps only (cuckoo,
+/// quotient, fuse), the next better one is taken. So compare the column "bound", bits a key over
 /// log2(1/rate), which takes this into account.
 ///
 /// Then keys are added until there are twice and five times as many as planned. "full at N" is the

@@ -1,4 +1,5 @@
-//! [`Keeper`]: the leader's side of the marks. It alone changes them, under the lock of the writers.
+//! [`Keeper`]: the leader's side of the marks. It alone changes them, under the lock of the
+//! writers.
 //!
 //! ```text
 //!   before a group      take_in(proposals, last sequence number)

@@ -1,5 +1,5 @@
-//! Exports, read again: by the reader of RocksDB's directories, and by the rules of RocksDB's that this
-//! reader does not need.
+//! Exports, read again: by the reader of RocksDB's directories, and by the rules of RocksDB's that
+//! this reader does not need.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -108,8 +108,8 @@ fn table_to_ingest(fs: &MemFs, name: &str, keys: &[&str], ranges: &[(&str, &str)
     path
 }
 
-/// A tree with all that a tree may hold: several levels; versions that a snapshot keeps; deletions and
-/// range deletions; ingested tables over older keys.
+/// A tree with all that a tree may hold: several levels; versions that a snapshot keeps; deletions
+/// and range deletions; ingested tables over older keys.
 #[test]
 fn an_export_reads_as_the_database_does() {
     let fs = MemFs::new();
@@ -160,8 +160,9 @@ fn an_export_reads_as_the_database_does() {
     check_reads(&back, &expected, &keys);
 }
 
-/// RocksDB refused to open an export whose level 0 held tables of one flush, which share their sequence
-/// numbers, or of one ingestion, which have the same. Three tables in level 0 start no compaction here.
+/// RocksDB refused to open an export whose level 0 held tables of one flush, which share their
+/// sequence numbers, or of one ingestion, which have the same. Three tables in level 0 start no
+/// compaction here.
 #[test]
 fn a_level_0_of_one_flush_and_one_ingestion_is_one_that_rocksdb_opens() {
     let key = |key: &str, sequence| key::internal_key(key.as_bytes(), sequence, 1);
@@ -312,8 +313,8 @@ fn one_comparator_is_kept_and_several_are_refused() {
     assert!(error.to_string().contains("RocksDB_SE_v3.10"), "{error}");
 }
 
-/// Level 0 holds tables of one flush, which share their sequence numbers, and of one ingestion, which all
-/// have the same. RocksDB refused to open an export of such a level.
+/// Level 0 holds tables of one flush, which share their sequence numbers, and of one ingestion,
+/// which all have the same. RocksDB refused to open an export of such a level.
 #[test]
 fn smallest_sequence_numbers_of_level_0_descend() {
     let listed = |&(smallest_sequence, largest_sequence): &(u64, u64)| ListedTable {

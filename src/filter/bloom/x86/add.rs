@@ -1,4 +1,4 @@
-//! Adding keys to a Bloom filter with vectors. The resulting lines equal those of `plain`.
+//! Adding keys to a Bloom filter with vectors. The resulting lines equal those of `reference`.
 //!
 //! AVX-512: the 512 bits of a line are the product of two matrices of bits. The bit number of a
 //! probe consists of three numbers of three bits each: word, byte in the word, bit in the byte.

@@ -1,4 +1,4 @@
-//! Gaussian elimination: step 2 of building. The textbook version is in `plain`.
+//! Gaussian elimination: step 2 of building. The textbook version is in `reference`.
 //!
 //! A key's row occupies w slots from its start on. Rows become a triangular band: every slot holds
 //! at most one row, whose first coefficient belongs to that slot.

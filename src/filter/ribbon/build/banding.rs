@@ -25,7 +25,7 @@
 //! 3. The traveller always stays, and the sum of it and the row that was there moves on. So the
 //!    store waits for nothing, and the step has no branch to mispredict.
 //!
-//! A *window* is a run of slots. The textbook version of elimination is in `burr::plain`.
+//! A *window* is a run of slots. The textbook version of elimination is in `burr::reference`.
 
 use crate::filter::hashes::HashList;
 use crate::filter::ribbon::layout::{BLOCK_SLOTS, Layout};

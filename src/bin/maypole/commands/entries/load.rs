@@ -29,8 +29,8 @@ const VALUE_BYTES: usize = 100;
 ///     maypole scan a | maypole load b --key-file - --format escaped
 ///
 /// Of equal keys the last one counts. A missing database is created. When the command is done, all
-/// entries are in tables and survive a power loss. A line that cannot be read ends the command with an
-/// error, and some of the lines before it may have been loaded.
+/// entries are in tables and survive a power loss. A line that cannot be read ends the command with
+/// an error, and some of the lines before it may have been loaded.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Load {

@@ -13,11 +13,12 @@ use crate::show::text::{counted, size};
 
 /// Add table files to a database, as one write that is newer than all before.
 ///
-/// The files come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may overlap.
-/// Each is copied, read whole and checked, and keeps its filter. Tables are rejected if they have
-/// merge operands or other entries that only RocksDB reads, sequence numbers of their own, a column
-/// family other than the default one, or another key order. A missing database is created. Either all
-/// files enter the database or none. When the command is done they survive a power loss.
+/// The files come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may
+/// overlap. Each is copied, read whole and checked, and keeps its filter. Tables are rejected if
+/// they have merge operands or other entries that only RocksDB reads, sequence numbers of their
+/// own, a column family other than the default one, or another key order. A missing database is
+/// created. Either all files enter the database or none. When the command is done they survive a
+/// power loss.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Ingest {

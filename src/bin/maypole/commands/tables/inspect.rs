@@ -31,8 +31,8 @@ use crate::show::text::{counted, escape, percent, size};
 ///
 /// --filter draws the filter. A Bloom filter is drawn with the fill of each line, and with the
 /// number of set bits per line compared with theory. A ribbon is drawn with its layers, the keys
-/// that they bumped, their thresholds, and the band of its equations, for which all keys of the table
-/// are read. For a table without a usable filter the command says why there is no picture.
+/// that they bumped, their thresholds, and the band of its equations, for which all keys of the
+/// table are read. For a table without a usable filter the command says why there is no picture.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {

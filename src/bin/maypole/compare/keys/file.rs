@@ -15,8 +15,9 @@ use crate::{input, progress, space};
 /// A key and, where the source has one for it, its value.
 pub type Entry<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The text of a file, or of standard input for `-`, without the byte order mark of UTF-8. It may have
-/// half of the memory that is left: the other half is for a copy of its lines in the order of loading.
+/// The text of a file, or of standard input for `-`, without the byte order mark of UTF-8. It may
+/// have half of the memory that is left: the other half is for a copy of its lines in the order of
+/// loading.
 pub fn read(file: &Path) -> Result<Vec<u8>> {
     let (source, bytes) = input::source(file)?;
     space::check_memory(2 * bytes.unwrap_or(0))?;
@@ -48,8 +49,8 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
 /// Bytes that are read before memory is asked for again.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// The lines of a text that is not empty. The last line feed ends a line and begins none. Where every
-/// line ends in carriage return and line feed, neither belongs to it.
+/// The lines of a text that is not empty. The last line feed ends a line and begins none. Where
+/// every line ends in carriage return and line feed, neither belongs to it.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let has_crlf = {
         let mut ends = text.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));
@@ -137,7 +138,8 @@ mod tests {
         lines(text.as_bytes()).collect()
     }
 
-    /// A file without an end, such as `/dev/zero` or a pipe from `yes`, was read until memory was gone.
+    /// A file without an end, such as `/dev/zero` or a pipe from `yes`, was read until memory was
+    /// gone.
     #[test]
     fn a_text_has_an_end_or_is_refused() {
         let path = Path::new("-");

@@ -143,8 +143,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// Bytes of memory that so many generated keys take at least, with the orders of the present ones
-    /// and the queries.
+    /// Bytes of memory that so many generated keys take at least, with the orders of the present
+    /// ones and the queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
         let (present, absent) = (present as u64, absent as u64);
@@ -183,8 +183,8 @@ impl KeySet {
         KeySet { present, values: None, absent, queries: Queries::default(), notes }
     }
 
-    /// Of entries sorted by key. Absent are the keys of the request's files or, when there is none, a
-    /// tenth that is not loaded.
+    /// Of entries sorted by key. Absent are the keys of the request's files or, when there is none,
+    /// a tenth that is not loaded.
     fn of_entries(
         mut keys: Vec<Entry>,
         source: &Path,
@@ -288,8 +288,8 @@ impl KeySet {
         Ok(())
     }
 
-    /// Every absent key once and as many present ones; or so many of each by Zipf's law. The lists are
-    /// in random order: the hot keys are scattered over all.
+    /// Every absent key once and as many present ones; or so many of each by Zipf's law. The lists
+    /// are in random order: the hot keys are scattered over all.
     fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
         let (present, absent) = (self.present.len(), self.absent.len());
         let Some(exponent) = zipf else {

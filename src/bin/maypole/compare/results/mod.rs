@@ -1,5 +1,5 @@
-//! Every figure of a comparison. The terminal, the page, JSON and CSV show these and compute none of
-//! their own, but for sums and shares of them.
+//! Every figure of a comparison. The terminal, the page, JSON and CSV show these and compute none
+//! of their own, but for sums and shares of them.
 //!
 //! ```text
 //! report   tables on the terminal, or JSON       verdict   the same in words
@@ -120,7 +120,8 @@ impl PolicyRow {
 
 #[cfg(test)]
 impl Results {
-    /// Of a tree of three levels of so many keys each, whose filters are as these: name, bytes, rate.
+    /// Of a tree of three levels of so many keys each, whose filters are as these: name, bytes,
+    /// rate.
     pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
         let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
         let all: Vec<_> =

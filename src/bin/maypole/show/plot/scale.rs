@@ -42,8 +42,8 @@ impl Scale {
     }
 }
 
-/// The least range of round numbers that holds all figures. A linear range that starts near 0 starts
-/// at 0. `None` when there is no figure that the spread can show.
+/// The least range of round numbers that holds all figures. A linear range that starts near 0
+/// starts at 0. `None` when there is no figure that the spread can show.
 pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let shown = figures.filter(|f| f.is_finite() && (spread == Spread::Linear || *f > 0.0));
     let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), figure| {

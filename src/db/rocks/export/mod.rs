@@ -5,13 +5,13 @@
 //!                          ─► MANIFEST, OPTIONS, IDENTITY ─► CURRENT
 //! ```
 //!
-//! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers and
-//! bounds. What RocksDB wants beyond Maypole's own MANIFEST:
+//! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers
+//! and bounds. What RocksDB wants beyond Maypole's own MANIFEST:
 //!
-//! - *An ingested table* has one sequence number, which RocksDB takes from the largest that the MANIFEST
-//!   gives.
-//! - *Level 0* is sorted by largest sequence number, as here, and RocksDB refuses to open a database
-//!   unless the smallest ones descend too ([`descend`]).
+//! - *An ingested table* has one sequence number, which RocksDB takes from the largest that the
+//!   MANIFEST gives.
+//! - *Level 0* is sorted by largest sequence number, as here, and RocksDB refuses to open a
+//!   database unless the smallest ones descend too ([`descend`]).
 //! - *A filter policy* in OPTIONS, or no filter of a table is used.
 //! - *Filters of Maypole's own families* have names that RocksDB passes over: it reads such a table
 //!   without a filter.
@@ -22,8 +22,8 @@ mod tests;
 use std::path::Path;
 
 use crate::db::Inner;
-use crate::db::options::lasting;
 use crate::db::maintenance::checkpoint::{SharedTables, make_database, spec_at};
+use crate::db::options::lasting;
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterEncoding, FilterSpec};
 use crate::filter_policy::FilterPolicy;
@@ -51,8 +51,8 @@ pub struct ExportReport {
     pub not_linked: Option<String>,
     /// Tables with a filter that RocksDB does not know. It reads them without one.
     pub unknown_filters: usize,
-    /// The filter policy in OPTIONS, in RocksDB's words: `bloomfilter:10:false`. `None`: no table has
-    /// a filter.
+    /// The filter policy in OPTIONS, in RocksDB's words: `bloomfilter:10:false`. `None`: no table
+    /// has a filter.
     pub filter_policy: Option<String>,
 }
 
@@ -229,14 +229,14 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
     }
 }
 
-/// Makes the smallest sequence numbers of level 0 descend where the largest ones do, as RocksDB demands
-/// when it opens a database: in the order of (largest, smallest), newest first, each file must have a
-/// smaller `smallest` than the one before it, or one sequence number alone that lies below the largest
-/// of the one before. Answers whether that was possible.
+/// Makes the smallest sequence numbers of level 0 descend where the largest ones do, as RocksDB
+/// demands when it opens a database: in the order of (largest, smallest), newest first, each file
+/// must have a smaller `smallest` than the one before it, or one sequence number alone that lies
+/// below the largest of the one before. Answers whether that was possible.
 ///
-/// Here both may be otherwise. The tables of one flush share their sequence numbers among them, and the
-/// tables of one ingestion have the same. None of them share a key. RocksDB uses the smallest sequence
-/// number for this check only, so another one does no harm:
+/// Here both may be otherwise. The tables of one flush share their sequence numbers among them, and
+/// the tables of one ingestion have the same. None of them share a key. RocksDB uses the smallest
+/// sequence number for this check only, so another one does no harm:
 ///
 /// - `largest`, where the file before has a larger one. It then looks like an ingested table.
 /// - one less than that of the file before, where both have the same largest number.
@@ -261,11 +261,11 @@ fn descend(tables: &mut [ListedTable]) -> bool {
     true
 }
 
-/// Gives the tables the epoch numbers by which RocksDB 7.10 and later order level 0: the newest has the
-/// largest. All other tables have the number that RocksDB gives those of deeper levels, as every table
-/// must have one or none counts. With them a reader need not infer from sequence numbers which of two
-/// tables is newer: a merge of tables of level 0 may have sequence numbers on both sides of those of a
-/// third table, with which no input shared a key.
+/// Gives the tables the epoch numbers by which RocksDB 7.10 and later order level 0: the newest has
+/// the largest. All other tables have the number that RocksDB gives those of deeper levels, as
+/// every table must have one or none counts. With them a reader need not infer from sequence
+/// numbers which of two tables is newer: a merge of tables of level 0 may have sequence numbers on
+/// both sides of those of a third table, with which no input shared a key.
 fn number_epochs(tables: &mut [ListedTable]) {
     tables.iter_mut().for_each(|table| table.epoch = DEEPER_EPOCH);
     for (epoch, table) in (DEEPER_EPOCH + 1..).zip(level_0_newest_first(tables).into_iter().rev()) {

@@ -1,8 +1,8 @@
-//! Values in lanes: the checks that the other tests make for values in rings.
+//! Values in miss buffers: the checks that the other tests make for values in rings.
 
 use super::*;
 
-/// Lanes have room for 64 KiB.
+/// MissBuffers have room for 64 KiB.
 const CAPACITY: usize = 32 << 20;
 
 fn fresh_entries(cache: &BlockCache) -> usize {
@@ -39,7 +39,7 @@ fn slots_that_go_take_what_is_in_a_lane() {
 }
 
 #[test]
-fn lanes_take_small_data_only() {
+fn miss_buffers_take_small_data_only() {
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
     let (data, filters) = (data(&cache, 2), filters(&cache, 1));
     disk.load(&filters, 0, 1000);
@@ -73,9 +73,10 @@ fn values_that_lost_their_room_while_they_waited_leave_their_slots() {
     disk.wait_until_nothing_is_alive();
 }
 
-/// Two threads that miss at the same time use different lanes, and still share all of the cache.
+/// Two threads that miss at the same time use different miss buffers, and still share all of the
+/// cache.
 #[test]
-fn threads_with_lanes_of_their_own_fill_the_cache_and_stay_within_it() {
+fn threads_with_miss_buffers_of_their_own_fill_the_cache_and_stay_within_it() {
     const BLOCKS: usize = 40_000;
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
     let threads = 4;
@@ -111,9 +112,9 @@ fn the_next_block_gets_the_memory_of_an_evicted_one() {
     for i in 0..slots.len() {
         wait_for_readers(&cache);
         let load = || {
-            let before = cache.lanes.unused_bytes();
+            let before = cache.miss_buffers.unused_bytes();
             let buffer = cache.buffer(4_000);
-            let is_reused = cache.lanes.unused_bytes() < before;
+            let is_reused = cache.miss_buffers.unused_bytes() < before;
             reused += usize::from(is_reused && addresses.contains(&buffer.as_ptr().addr()));
             addresses.insert(buffer.as_ptr().addr());
             let bytes = buffer.memory_bytes();

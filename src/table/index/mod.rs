@@ -21,10 +21,10 @@
 //! decoding stored entries, and most separators differ in their heads. Keys decide where heads are
 //! equal.
 //!
-//! **Large trees.** The heads of all tables together fit into no near cache of the processor, and in
-//! a binary search each line says which is the next: four trips to memory. The ends of groups are so
-//! few that they stay near. They name a group of two lines. Both are fetched at one time, and so are
-//! the blocks' slots, by whoever wants them ([`Index::find_group`]).
+//! **Large trees.** The heads of all tables together fit into no near cache of the processor, and
+//! in a binary search each line says which is the next: four trips to memory. The ends of groups
+//! are so few that they stay near. They name a group of two lines. Both are fetched at one time,
+//! and so are the blocks' slots, by whoever wants them ([`Index::find_group`]).
 //!
 //! A separator that is a user key stands behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms are searched alike.
@@ -291,8 +291,8 @@ struct StoredEntry<'a> {
     bytes: Range<usize>,
 }
 
-/// A varint of up to 56 bits at `at`, which moves behind it. `None`: there is none, or a longer one.
-/// Inlined, because a part of an index has hundreds.
+/// A varint of up to 56 bits at `at`, which moves behind it. `None`: there is none, or a longer
+/// one. Inlined, because a part of an index has hundreds.
 #[inline(always)]
 fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
@@ -371,8 +371,8 @@ impl StoredEntries {
 }
 
 impl Index {
-    /// The index that is this block. The block stays as it is, if all its entries are restart points.
-    /// `limit` and `buffer` are those of [`IndexParser`].
+    /// The index that is this block. The block stays as it is, if all its entries are restart
+    /// points. `limit` and `buffer` are those of [`IndexParser`].
     pub fn of_block(
         block: Block,
         form: IndexForm,
@@ -507,7 +507,8 @@ impl Index {
         }
         let first = block.restart_key(0)?;
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
-        // Mostly the heads on both sides decide. The lookup that wants the block has just read them.
+        // Mostly the heads on both sides decide. The lookup that wants the block has just read
+        // them.
         let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
         let head = self.common_prefix.head_after(user_key);
         if head.is_some_and(is_between) || self.find(user_key, trailer) == i {

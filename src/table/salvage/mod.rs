@@ -73,7 +73,8 @@ pub(crate) struct Hole {
 }
 
 impl Salvage {
-    /// Finds the blocks. `from_manifest`: the sequence number of all entries, for an ingested table.
+    /// Finds the blocks. `from_manifest`: the sequence number of all entries, for an ingested
+    /// table.
     ///
     /// # Errors
     /// Why nothing of the table can be read, or that it needs a newer version.

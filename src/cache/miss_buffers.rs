@@ -1,7 +1,7 @@
-//! [`Lanes`]: the state that cache misses need, private to a few threads each.
+//! [`MissBuffers`]: the state that cache misses need, private to a few threads each.
 //!
 //! ```text
-//!            lane of some threads
+//!            miss buffer of some threads
 //!   fresh    [ d e f · · · ]  ── all at once, under the cache's mutex ──►  rings
 //!   spare    [ x y z · · · ]  ◄── values that no reader reaches ───────────  garbage
 //!   buffers  [ ░ ░ ░ ]        the memory of spare values, for the next blocks
@@ -9,20 +9,21 @@
 //!
 //! A miss in a full cache adds one block and evicts another. Under the cache's mutex it would write
 //! a dozen lines that the previous miss has also written, mostly on another processor. Moving each
-//! line from there costs as much as a cache miss. The lines of a lane stay on the processor of its
-//! threads, and one miss in a dozen takes the mutex.
+//! line from there costs as much as a cache miss. The lines of a miss buffer stay on the processor
+//! of its threads, and one miss in a dozen takes the mutex.
 //!
 //! A general allocator would join the memory of an evicted block with its neighbours, split it
 //! again for the next block, and clear it, which is a fifth of the cost of a miss. Here it is a
 //! push and a pop.
 //!
 //! Invariants:
-//! - A fresh value is in its slot, but in no ring, so it cannot be evicted. A lane is emptied
-//!   before the slots of its values go.
-//! - Fresh values take at most [`Lanes::room_bytes`]. The cache leaves this room free for each open
-//!   lane.
-//! - `unused_bytes` is the memory of the buffers and spare values of a lane.
-//! - A lane's lock is taken before the cache's mutex, never under it. Data may be dropped under it.
+//! - A fresh value is in its slot, but in no ring, so it cannot be evicted. A miss buffer is
+//!   emptied before the slots of its values go.
+//! - Fresh values take at most [`MissBuffers::room_bytes`]. The cache leaves this room free for
+//!   each open miss buffer.
+//! - `unused_bytes` is the memory of the buffers and spare values of a miss buffer.
+//! - A miss buffer's lock is taken before the cache's mutex, never under it. Data may be dropped
+//!   under it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,42 +36,43 @@ use super::BlockKind;
 use super::portion_bytes;
 use super::ring::{Entry, Header, prefetch_entry};
 
-/// A value goes through a lane only if the lane has room for this many such values. With fewer,
-/// misses would take the mutex nearly as often as without a lane.
+/// A value goes through a miss buffer only if the miss buffer has room for this many such values.
+/// With fewer, misses would take the mutex nearly as often as without a miss buffer.
 const MIN_VALUES: usize = 4;
 
-/// All lanes together have room for up to 1/64 of the capacity.
+/// All miss buffers together have room for up to 1/64 of the capacity.
 const MAX_SHARE: usize = 64;
 
 const MAX_ROOM_BYTES: usize = 64 << 10;
-const MAX_LANES: usize = if cfg!(loom) { 2 } else { 64 };
+const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The buffers of a lane take up to this multiple of its room, and so do its spare values, because
-/// blocks have several sizes and a batch of lookups takes many at a time.
+/// The buffers of a miss buffer take up to this multiple of its room, and so do its spare values,
+/// because blocks have several sizes and a batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
 const MIN_UNUSED_BYTES: usize = 8 << 10;
 
-/// All lanes of a cache.
-pub(super) struct Lanes {
+/// All miss buffers of a cache.
+pub(super) struct MissBuffers {
     room_bytes: usize,
-    /// The limit of a lane's buffers, and of its spare values.
+    /// The limit of a miss buffer's buffers, and of its spare values.
     most_unused_bytes: usize,
-    /// The lanes; their number is a power of two.
-    each: Box<[Padded<Lane>]>,
+    /// The miss buffers; their number is a power of two.
+    each: Box<[Padded<MissBuffer>]>,
     open: AtomicUsize,
 }
 
-/// One lane.
-struct Lane {
-    state: Mutex<LaneState>,
+/// One miss buffer.
+struct MissBuffer {
+    state: Mutex<MissBufferState>,
     unused_bytes: AtomicUsize,
 }
 
-/// The state that a lane's lock guards.
+/// The state that a miss buffer's lock guards.
 #[derive(Default)]
-pub(super) struct LaneState {
-    /// Whether the lane takes fresh values. A lane opens with the first one, if there is room.
+pub(super) struct MissBufferState {
+    /// Whether the miss buffer takes fresh values. A miss buffer opens with the first one, if there
+    /// is room.
     pub is_open: bool,
     pub fresh: Vec<Fresh>,
     pub fresh_bytes: usize,
@@ -89,53 +91,53 @@ pub(super) struct Fresh {
     pub stamp: usize,
 }
 
-impl Lanes {
-    pub fn new(capacity_bytes: usize) -> Lanes {
+impl MissBuffers {
+    pub fn new(capacity_bytes: usize) -> MissBuffers {
         let share_bytes = capacity_bytes / MAX_SHARE;
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
         let most_unused_bytes =
             (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(share_bytes);
-        let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_LANES);
+        let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
         let count = 1 << count.ilog2();
-        let lane = |_| {
-            let state = Mutex::new(LaneState::default());
-            Padded(Lane { state, unused_bytes: AtomicUsize::new(0) })
+        let miss_buffer = |_| {
+            let state = Mutex::new(MissBufferState::default());
+            Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })
         };
-        let each = (0..count).map(lane).collect();
-        Lanes { room_bytes, most_unused_bytes, each, open: AtomicUsize::new(0) }
+        let each = (0..count).map(miss_buffer).collect();
+        MissBuffers { room_bytes, most_unused_bytes, each, open: AtomicUsize::new(0) }
     }
 
-    /// The room for fresh values in one lane, in bytes.
+    /// The room for fresh values in one miss buffer, in bytes.
     pub fn room_bytes(&self) -> usize {
         self.room_bytes
     }
 
-    /// The locks of all lanes.
-    pub fn iter(&self) -> impl Iterator<Item = &Mutex<LaneState>> {
-        self.each.iter().map(|lane| &lane.0.state)
+    /// The locks of all miss buffers.
+    pub fn iter(&self) -> impl Iterator<Item = &Mutex<MissBufferState>> {
+        self.each.iter().map(|miss_buffer| &miss_buffer.0.state)
     }
 
-    /// Runs `change` on the lane of this thread.
-    fn with_lane<R>(&self, change: impl FnOnce(&mut LaneState) -> R) -> R {
-        let lane = &self.each[thread_index() & (self.each.len() - 1)].0;
-        let mut state = lock(&lane.state);
+    /// Runs `change` on the miss buffer of this thread.
+    fn with_buffer<R>(&self, change: impl FnOnce(&mut MissBufferState) -> R) -> R {
+        let miss_buffer = &self.each[thread_index() & (self.each.len() - 1)].0;
+        let mut state = lock(&miss_buffer.state);
         let result = change(&mut state);
-        lane.unused_bytes.store(state.spare_bytes + state.buffers_bytes, Ordering::Relaxed);
+        miss_buffer.unused_bytes.store(state.spare_bytes + state.buffers_bytes, Ordering::Relaxed);
         result
     }
 
-    /// Runs `miss` on the lane of this thread, and then drops one or two spare values.
-    pub fn miss<R>(&self, miss: impl FnOnce(&mut LaneState) -> R) -> R {
-        self.with_lane(|lane| {
-            let result = miss(lane);
-            lane.drop_spare(self);
+    /// Runs `miss` on the miss buffer of this thread, and then drops one or two spare values.
+    pub fn miss<R>(&self, miss: impl FnOnce(&mut MissBufferState) -> R) -> R {
+        self.with_buffer(|miss_buffer| {
+            let result = miss(miss_buffer);
+            miss_buffer.drop_spare(self);
             result
         })
     }
 
     /// Takes over the data among `entries`, which no reader can reach, as far as there is room.
     pub fn take_spare(&self, entries: &mut Vec<Arc<dyn Entry>>) {
-        self.with_lane(|LaneState { spare, spare_bytes, .. }| {
+        self.with_buffer(|MissBufferState { spare, spare_bytes, .. }| {
             let takes = |entry: &mut Arc<dyn Entry>| {
                 let header = entry.header();
                 let bytes = *spare_bytes + header.charge_bytes;
@@ -151,17 +153,17 @@ impl Lanes {
 
     /// A buffer of `len` bytes with any content, if there is one.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
-        self.with_lane(|lane| lane.take_buffer(len))
+        self.with_buffer(|miss_buffer| miss_buffer.take_buffer(len))
     }
 
-    /// Whether a value goes through a lane.
+    /// Whether a value goes through a miss buffer.
     pub fn takes(&self, header: &Header) -> bool {
         header.kind == BlockKind::Data && header.charge_bytes <= self.room_bytes / MIN_VALUES
     }
 
-    /// Opens or closes a lane, under its lock.
-    pub fn set_open(&self, lane: &mut LaneState, opens: bool) {
-        match (std::mem::replace(&mut lane.is_open, opens), opens) {
+    /// Opens or closes a miss buffer, under its lock.
+    pub fn set_open(&self, miss_buffer: &mut MissBufferState, opens: bool) {
+        match (std::mem::replace(&mut miss_buffer.is_open, opens), opens) {
             (false, true) => drop(self.open.fetch_add(1, Ordering::Relaxed)),
             (true, false) => drop(self.open.fetch_sub(1, Ordering::Relaxed)),
             _ => {}
@@ -173,18 +175,18 @@ impl Lanes {
         self.open.load(Ordering::Relaxed) * self.room_bytes
     }
 
-    /// The value of `reserved_bytes` if all lanes are open.
+    /// The value of `reserved_bytes` if all miss buffers are open.
     pub fn most_reserved_bytes(&self) -> usize {
         self.each.len() * self.room_bytes
     }
 
     /// Memory that no block uses, in bytes.
     pub fn unused_bytes(&self) -> usize {
-        self.each.iter().map(|lane| lane.0.unused_bytes.load(Ordering::Relaxed)).sum()
+        self.each.iter().map(|miss_buffer| miss_buffer.0.unused_bytes.load(Ordering::Relaxed)).sum()
     }
 }
 
-impl LaneState {
+impl MissBufferState {
     fn take_buffer(&mut self, len: usize) -> Option<LineBuf> {
         let memory_bytes = LineBuf::needed_bytes(len);
         // Blocks have few different sizes, so this ends soon.
@@ -207,7 +209,7 @@ impl LaneState {
         self.fresh.push(Fresh { entry, stamp });
     }
 
-    /// Takes all fresh values out of the lane.
+    /// Takes all fresh values out of the miss buffer.
     pub fn take_fresh(&mut self) -> impl Iterator<Item = Fresh> {
         self.fresh_bytes = 0;
         self.fresh.drain(..)
@@ -216,22 +218,22 @@ impl LaneState {
     /// Drops one spare value, and a second one if many wait. A miss has allocated about as much
     /// memory, and the allocator reuses it. Dropping all values at once would overflow the
     /// allocator's per-thread lists, and threads would wait for its locks.
-    fn drop_spare(&mut self, lanes: &Lanes) {
-        self.drop_one_spare(lanes);
-        if self.spare_bytes > lanes.most_unused_bytes / 2 {
-            self.drop_one_spare(lanes);
+    fn drop_spare(&mut self, miss_buffers: &MissBuffers) {
+        self.drop_one_spare(miss_buffers);
+        if self.spare_bytes > miss_buffers.most_unused_bytes / 2 {
+            self.drop_one_spare(miss_buffers);
         }
         if let Some(next) = self.spare.last() {
             prefetch_entry(next);
         }
     }
 
-    fn drop_one_spare(&mut self, lanes: &Lanes) {
+    fn drop_one_spare(&mut self, miss_buffers: &MissBuffers) {
         // The last one, because its memory is the likeliest to be in the processor's caches.
         let Some(entry) = self.spare.pop() else { return };
         self.spare_bytes -= entry.header().charge_bytes;
         if let Some(buffer) = entry.into_buffer() {
-            self.keep(buffer, lanes.most_unused_bytes);
+            self.keep(buffer, miss_buffers.most_unused_bytes);
         }
     }
 
@@ -255,62 +257,63 @@ mod tests {
 
     const CAPACITY: usize = 32 << 20;
 
-    fn keep(lanes: &Lanes, buffer: LineBuf) {
-        lanes.with_lane(|lane| lane.keep(buffer, lanes.most_unused_bytes));
+    fn keep(miss_buffers: &MissBuffers, buffer: LineBuf) {
+        miss_buffers
+            .with_buffer(|miss_buffer| miss_buffer.keep(buffer, miss_buffers.most_unused_bytes));
     }
 
     #[test]
     fn the_memory_of_a_value_is_the_next_one_of_its_size() {
-        let lanes = Lanes::new(CAPACITY);
-        assert!(lanes.take_buffer(100).is_none());
+        let miss_buffers = MissBuffers::new(CAPACITY);
+        assert!(miss_buffers.take_buffer(100).is_none());
         let (small, large) = (LineBuf::zeroed(100), LineBuf::zeroed(4_000));
         let address = large.as_ptr();
-        keep(&lanes, large);
-        keep(&lanes, small);
+        keep(&miss_buffers, large);
+        keep(&miss_buffers, small);
         let all_bytes = LineBuf::needed_bytes(100) + LineBuf::needed_bytes(4_000);
-        assert_eq!(lanes.unused_bytes(), all_bytes);
-        let again = lanes.take_buffer(4_010).unwrap();
+        assert_eq!(miss_buffers.unused_bytes(), all_bytes);
+        let again = miss_buffers.take_buffer(4_010).unwrap();
         assert_eq!((again.as_ptr(), again.len()), (address, 4_010));
-        assert_eq!(lanes.unused_bytes(), LineBuf::needed_bytes(100));
-        assert!(lanes.take_buffer(4_000).is_none());
+        assert_eq!(miss_buffers.unused_bytes(), LineBuf::needed_bytes(100));
+        assert!(miss_buffers.take_buffer(4_000).is_none());
     }
 
     #[test]
     fn unused_buffers_stay_within_their_limit_and_the_oldest_goes_first() {
-        let lanes = Lanes::new(CAPACITY);
+        let miss_buffers = MissBuffers::new(CAPACITY);
         let oldest = LineBuf::zeroed(1);
-        keep(&lanes, oldest);
-        for _ in 0..2 * lanes.most_unused_bytes / 4_000 {
-            keep(&lanes, LineBuf::zeroed(4_000));
-            assert!(lanes.unused_bytes() <= lanes.most_unused_bytes);
+        keep(&miss_buffers, oldest);
+        for _ in 0..2 * miss_buffers.most_unused_bytes / 4_000 {
+            keep(&miss_buffers, LineBuf::zeroed(4_000));
+            assert!(miss_buffers.unused_bytes() <= miss_buffers.most_unused_bytes);
         }
-        assert!(lanes.unused_bytes() > lanes.most_unused_bytes - 5_000);
-        assert!(lanes.take_buffer(1).is_none());
-        keep(&lanes, LineBuf::zeroed(lanes.most_unused_bytes));
-        assert!(lanes.take_buffer(4_000).is_some(), "a large one displaces no others");
+        assert!(miss_buffers.unused_bytes() > miss_buffers.most_unused_bytes - 5_000);
+        assert!(miss_buffers.take_buffer(1).is_none());
+        keep(&miss_buffers, LineBuf::zeroed(miss_buffers.most_unused_bytes));
+        assert!(miss_buffers.take_buffer(4_000).is_some(), "a large one displaces no others");
     }
 
     /// The slots of an index without blocks take no bytes. Their buffer was once shorter than the
     /// two lines that are fetched of the next buffer.
     #[test]
     fn buffers_without_bytes_are_kept_like_others() {
-        let lanes = Lanes::new(CAPACITY);
-        keep(&lanes, LineBuf::zeroed(0));
-        keep(&lanes, LineBuf::zeroed(0));
-        assert!(lanes.take_buffer(0).is_some());
-        assert!(lanes.take_buffer(0).is_some());
+        let miss_buffers = MissBuffers::new(CAPACITY);
+        keep(&miss_buffers, LineBuf::zeroed(0));
+        keep(&miss_buffers, LineBuf::zeroed(0));
+        assert!(miss_buffers.take_buffer(0).is_some());
+        assert!(miss_buffers.take_buffer(0).is_some());
     }
 
     #[test]
-    fn all_lanes_take_a_small_share_of_any_capacity() {
+    fn all_miss_buffers_take_a_small_share_of_any_capacity() {
         for capacity in [0, 1, 1000, 100_000, 1 << 20, 36 << 20, 64 << 20, 1 << 30, 1 << 40] {
-            let lanes = Lanes::new(capacity);
-            let count = lanes.each.len();
-            assert!(lanes.most_reserved_bytes() <= capacity / 64, "{capacity}");
-            assert!(lanes.most_unused_bytes * count <= capacity / 16, "{capacity}");
+            let miss_buffers = MissBuffers::new(capacity);
+            let count = miss_buffers.each.len();
+            assert!(miss_buffers.most_reserved_bytes() <= capacity / 64, "{capacity}");
+            assert!(miss_buffers.most_unused_bytes * count <= capacity / 16, "{capacity}");
             assert!(count.is_power_of_two());
         }
-        // Caches of some MiB or more have lanes for four threads.
-        assert!(Lanes::new(8 << 20).each.len() >= 4);
+        // Caches of some MiB or more have miss buffers for four threads.
+        assert!(MissBuffers::new(8 << 20).each.len() >= 4);
     }
 }

@@ -58,8 +58,8 @@ pub struct Stats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
-    /// About the bytes that all filters and indexes need in memory, for all databases that share the
-    /// cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
+    /// About the bytes that all filters and indexes need in memory, for all databases that share
+    /// the cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
     /// [`Builder::metadata`](crate::Builder::metadata).
     pub metadata_bytes: usize,
     /// Tables that are open, for all databases that share the bound. Tables of iterators that

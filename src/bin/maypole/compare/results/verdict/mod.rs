@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The sentences are a pure function of the results. Tables of few keys have rates of their own, by
-//! chance and by rounding, and are as often queried as large ones. They are left out of the reads and
-//! named, so that what is said holds for a larger tree too.
+//! chance and by rounding, and are as often queried as large ones. They are left out of the reads
+//! and named, so that what is said holds for a larger tree too.
 
 #[cfg(test)]
 pub mod tests;
@@ -68,8 +68,8 @@ impl ReadCost {
     }
 }
 
-/// A table has few keys below this number: a filter's rate then differs by over a tenth from that of a
-/// large one.
+/// A table has few keys below this number: a filter's rate then differs by over a tenth from that
+/// of a large one.
 const FEW_KEYS: u64 = 2000;
 /// Fewer absent queries of a level say little.
 const FEW_QUERIES: u64 = 1000;
@@ -154,7 +154,8 @@ impl<'a> Verdict<'a> {
         verdict
     }
 
-    /// Of the lookups that the verdict is about. Without a file of queries these are the absent ones.
+    /// Of the lookups that the verdict is about. Without a file of queries these are the absent
+    /// ones.
     fn share_absent(&self) -> f64 {
         self.results.about.share_absent.unwrap_or(1.0)
     }
@@ -235,7 +236,8 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest of those that save enough, and of those of its size the one with the fewest reads.
+    /// The smallest of those that save enough, and of those of its size the one with the fewest
+    /// reads.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
         let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;

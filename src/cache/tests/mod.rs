@@ -1,6 +1,6 @@
 //! The contract of cache and slots, with values that know whether they are alive. It is one file
-//! because all tests use the values defined at its start. Tests of values in lanes are in
-//! [`lanes`].
+//! because all tests use the values defined at its start. Tests of values in miss buffers are in
+//! [`miss_buffers`].
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::sync::{collect, pin};
 
-mod lanes;
+mod miss_buffers;
 
 /// A value that pretends to own `bytes` of heap, and is counted while it is alive.
 struct Block {
@@ -517,7 +517,7 @@ fn evicted_data_is_dropped_by_the_next_misses_one_by_one() {
     }
     assert!((1..=2 * BLOCK_BYTES).contains(&most_at_once), "{most_at_once} bytes");
     drop(data);
-    assert!(cache.lanes.unused_bytes() <= CAPACITY / 128);
+    assert!(cache.miss_buffers.unused_bytes() <= CAPACITY / 128);
     drop(cache);
     disk.wait_until_nothing_is_alive();
 }
@@ -525,7 +525,7 @@ fn evicted_data_is_dropped_by_the_next_misses_one_by_one() {
 #[test]
 fn threads_that_read_load_evict_and_close_meet_only_live_values() {
     meet_only_live_values(200_000, 4000);
-    // The same check for values that go through lanes.
+    // The same check for values that go through miss buffers.
     meet_only_live_values(1 << 20, 200);
 }
 

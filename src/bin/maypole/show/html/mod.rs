@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::show::record::{self, Record};
 
-const STYLE: &str = include_str!("html/style.css");
-const SCRIPT: &str = include_str!("html/page.js");
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("page.js");
 
 /// Text for between tags and inside quoted attributes.
 pub fn escape(text: &str) -> String {

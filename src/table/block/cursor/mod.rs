@@ -39,7 +39,8 @@ pub(crate) struct BlockCursor<B> {
     /// Where the next entry starts and the current value ends.
     next: usize,
     value_start: usize,
-    /// The stored internal key. Later keys share its bytes, so the global sequence number is not applied here.
+    /// The stored internal key. Later keys share its bytes, so the global sequence number is not
+    /// applied here.
     stored_key: KeyBuffer,
     /// The key with its global sequence number; unused without one.
     shown_key: Vec<u8>,

@@ -18,7 +18,7 @@ use crate::fs::{DirectFs, Fault, FaultFs, Fs, MemFs, Operation, RealFs, Target};
 use crate::sync::lock;
 
 #[cfg(target_os = "linux")]
-#[path = "tests/ring.rs"]
+#[path = "ring.rs"]
 mod ring;
 
 type File = Arc<dyn RandomAccessFile>;

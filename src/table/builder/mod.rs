@@ -166,8 +166,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// What else the table is to say of its deletions: when the oldest was flushed, in seconds since
-    /// 1970, and about how many bytes of older tables its range deletions hide.
+    /// What else the table is to say of its deletions: when the oldest was flushed, in seconds
+    /// since 1970, and about how many bytes of older tables its range deletions hide.
     pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
         self.summary.garbage.oldest_deletion = oldest_deletion;
         self.summary.garbage.range_hides_bytes = range_hides_bytes;

@@ -79,8 +79,8 @@ impl TableCursor {
         self.options.fill_cache = fill_cache;
     }
 
-    /// A cursor in the next table of a scan that has walked off the end of this one: its reads go on
-    /// at their size, in the same buffer.
+    /// A cursor in the next table of a scan that has walked off the end of this one: its reads go
+    /// on at their size, in the same buffer.
     pub fn into_next(mut self, table: Arc<Table>) -> TableCursor {
         let entered = self.ahead.enter_next_file();
         TableCursor { ahead: self.ahead, entered, ..TableCursor::new(table, self.options) }
@@ -155,8 +155,8 @@ impl TableCursor {
     /// How a scan comes from the current block to block `i` of another part; `None`: not as from a
     /// block to its neighbour.
     fn direction_into(&self, index: &TableIndex, i: usize) -> Option<Direction> {
-        // After the last block of a part the ends of its entries were met, or it is a jump. Which of
-        // the two does not matter much: a wrong guess costs one longer read.
+        // After the last block of a part the ends of its entries were met, or it is a jump. Which
+        // of the two does not matter much: a wrong guess costs one longer read.
         match i {
             0 if index.part == self.part + 1 => Some(Direction::Forward),
             _ if i + 1 == index.index.len() && index.part + 1 == self.part && self.i == 0 => {
@@ -285,8 +285,8 @@ impl TableCursor {
         Some(step)
     }
 
-    /// While the current block has no more entries: to the first entry of the next one. Stays at the
-    /// end of a part after which others come.
+    /// While the current block has no more entries: to the first entry of the next one. Stays at
+    /// the end of a part after which others come.
     fn skip_forward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i + 1 >= index.index.len() {
@@ -301,8 +301,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// While the current block has no earlier entries: to the last entry of the one before. Stays at
-    /// the start of a part before which others are.
+    /// While the current block has no earlier entries: to the last entry of the one before. Stays
+    /// at the start of a part before which others are.
     fn skip_backward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i == 0 {
