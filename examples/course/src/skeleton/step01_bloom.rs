@@ -60,8 +60,7 @@ impl Bloom {
     }
 }
 
-/// The share of absent keys that a filter with `bits_per_key` and `k` bits of each key lets
-/// through.
+/// The share of absent keys that a filter with `bits_per_key` and `k` bits of each key lets through.
 pub fn expected_rate(bits_per_key: f64, k: u32) -> f64 {
     todo!("(1 - e^(-k / bits_per_key))^k")
 }

@@ -228,8 +228,7 @@ impl Table {
 
     /// The table's entry of a key. The filter is not queried.
     pub fn get(&self, blocks: &dyn Blocks, user_key: &[u8]) -> io::Result<Option<Entry>> {
-        // A key is compared by its user key. The eight bytes behind it are no part of the order
-        // here.
+        // A key is compared by its user key. The eight bytes behind it are no part of the order here.
         let is_before = |key: &[u8]| split_key(key).0 < user_key;
         todo!("seek in the index, get the data block, seek in it; is it this key?")
     }

@@ -46,8 +46,7 @@ impl BlockBuilder {
     }
 
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
-        // yours: the prefix that the last key shares, but nothing at a restart point; then the
-        // entry
+        // yours: the prefix that the last key shares, but nothing at a restart point; then the entry
         let mut shared = 0;
         if self.entries.is_multiple_of(self.interval) {
             self.restarts.push(self.bytes.len() as u32);

@@ -19,8 +19,7 @@ pub struct Row {
     pub fingerprint: u8,
 }
 
-/// The equation of a key, if there are `slots` slots, at least [`WIDTH`]. Another seed gives
-/// another.
+/// The equation of a key, if there are `slots` slots, at least [`WIDTH`]. Another seed gives another.
 pub fn row(key: &[u8], slots: usize, seed: u8) -> Row {
     let hash = hash64(&[key, &[seed]].concat());
     let starts = (slots - WIDTH + 1) as u64;
@@ -39,8 +38,8 @@ pub fn picked(slots: &[u8], row: &Row) -> u8 {
     // end
 }
 
-/// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`:
-/// the row contradicts those that are there.
+/// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`: the
+/// row contradicts those that are there.
 pub fn add(band: &mut [Option<Row>], mut row: Row) -> bool {
     // yours: a free slot takes the row; else XOR both rows, move to the first coefficient
     loop {
