@@ -142,7 +142,7 @@ fn compression_name(type_byte: u8) -> &'static str {
     }
 }
 
-/// Blocks that other versions and programs write beside those that are read here.
+/// Blocks that other versions and programs write in addition to those that are read here.
 fn named_block(name: &str) -> Option<&'static str> {
     Some(match name {
         "rocksdb.compression_dict" => "Compression dictionary",
@@ -160,7 +160,7 @@ fn named_block(name: &str) -> Option<&'static str> {
 enum Role {
     Entries(&'static str, Contents),
     Filter(FilterEncoding),
-    /// RocksDB's filter of old: one for each stretch of 2 KiB of data. It is not asked here.
+    /// RocksDB's filter of old: one for each stretch of 2 KiB of data. It is not queried here.
     BlockBasedFilter,
     /// A block whose name is known, and whose contents are not read here.
     Named(&'static str),

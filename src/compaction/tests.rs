@@ -277,7 +277,7 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
 }
 
 /// Outputs above a damaged file are cut at its bounds. So are range deletions: otherwise they would
-/// hold up what lies beside it.
+/// hold up its neighbours.
 #[test]
 fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     for seed in 0..6 {

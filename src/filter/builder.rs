@@ -8,8 +8,8 @@
 //!
 //! 1. The family builds. If it cannot (too few keys for it, a build that failed), a Bloom filter of
 //!    the same target is made.
-//! 2. Every hash is asked. A hash that is missed would be a lost key. So a block that misses one is
-//!    thrown away and counted. A Bloom filter is made instead, or no filter, which only costs
+//! 2. Every hash is queried. A hash that is missed would be a lost key. So a block that misses one
+//!    is thrown away and counted. A Bloom filter is made instead, or no filter, which only costs
 //!    reads.
 
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
-    /// Whether every key is asked after the build. On by default. It costs 1 to 5 ns a key and
+    /// Whether every key is queried after the build. On by default. It costs 1 to 5 ns a key and
     /// catches what no test can: a fault of memory between `add` and `finish`.
     pub fn verify(mut self, verify: bool) -> FilterBuilder {
         self.verify = verify;

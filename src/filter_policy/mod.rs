@@ -1,8 +1,8 @@
 //! [`FilterPolicy`]: which filter a new table gets, from where in the tree it will stand.
 //!
 //! The filter library knows one filter at a time ([`FilterSpec`]); the tree knows levels. A policy
-//! is asked whenever a table is written. So a changed policy reaches the whole tree as compaction
-//! rewrites it.
+//! is consulted whenever a table is written. So a changed policy reaches the whole tree as
+//! compaction rewrites it.
 //!
 //! ```text
 //! bloom(10)  burr(7)  fpr(0.01, burr) …    any spec: the same filter for every table
@@ -115,8 +115,8 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
-    /// About the most that the filters of a tree with so many entries take, in bytes. For those who
-    /// say beforehand what they will write.
+    /// About the most that the filters of a tree with this many entries take, in bytes. For those
+    /// who say beforehand what they will write.
     #[doc(hidden)]
     pub fn most_filter_bytes(&self, entries: u64) -> u64 {
         // No family takes more than a Bloom filter of the same rate.
@@ -182,7 +182,7 @@ impl FilterPolicy {
                 *level > 0 && may_shrink && !is_held(file.meta.number)
             })
             .collect();
-        // What follows takes milliseconds, and this is asked at every change of the tree.
+        // What follows takes milliseconds, and this is called at every change of the tree.
         if candidates.is_empty() {
             return None;
         }

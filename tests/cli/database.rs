@@ -307,7 +307,7 @@ fn what_only_reads_opens_read_only_where_it_must() {
     db.close().unwrap();
 
     // Closed, and its directory cannot be written: where this is not root, who may all the same.
-    // Windows keeps nobody from writing into a directory that is marked as read-only.
+    // Windows lets every process write into a directory that is marked as read-only.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

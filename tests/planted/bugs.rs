@@ -257,7 +257,7 @@ pub const BUGS: &[Bug] = &[
         test: "faults::power_may_be_lost_before_any_change",
     },
     Bug {
-        name: "a MANIFEST that is written anew forgets a table",
+        name: "a rewritten MANIFEST forgets a table",
         file: "src/db/background/install.rs",
         old: "|number| whole_tree(&self.store, version, &progress, number + 1),",
         new: "|number| {\n                let mut tree = whole_tree(&self.store, version, &progress, number + 1);\n                \
@@ -702,7 +702,7 @@ pub const BUGS: &[Bug] = &[
         test: "model::the_database_answers_like_a_map",
     },
     Bug {
-        name: "versions of one key stand in the memtable oldest first",
+        name: "the memtable has versions of one key oldest first",
         file: "src/memtable/skiplist/node.rs",
         old: "KeyOrder::Equal => key::trailer(key) > trailer,",
         new: "KeyOrder::Equal => key::trailer(key) < trailer,",

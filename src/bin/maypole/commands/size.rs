@@ -151,7 +151,9 @@ impl Size {
             let row = self.family(family, spec)?;
             if row.filter != family.name() {
                 let filter = &row.filter;
-                tell(format_args!("note: so few keys get a {filter} filter in place of {family}"));
+                tell(format_args!(
+                    "note: with these few keys, tables get a {filter} filter in place of {family}"
+                ));
                 continue;
             }
             rows.push(row);
@@ -243,7 +245,7 @@ impl Size {
                         formulas::best_hashes(bits)
                     );
                     if textbook.bits_per_key > 1.01 * bits {
-                        let more = ", and so few keys, take more.";
+                        let more = ", and a small number of keys, take more.";
                         let few = textbook.bits_per_key > 1.05 * bits;
                         line += " A whole number of probes";
                         line += if few { more } else { " takes more." };

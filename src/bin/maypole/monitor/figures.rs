@@ -141,7 +141,7 @@ pub fn warnings(stats: &PublishedStats) -> Vec<String> {
         }
         if asked >= ENOUGH_ASKED && filter.useful == 0 {
             warnings.push(format!(
-                "level {n}: its filters were asked {} times and never said no: they take {} and save \
+                "level {n}: its filters were queried {} times and never said no: they take {} and save \
                  nothing. Where that is the lowest level, bottommost_none(…) does without them",
                 count(asked),
                 size(level.filter_bytes)
