@@ -1,7 +1,7 @@
-//! [`FilterPolicy`]: which filter a new table gets, from where in the tree it will stand.
+//! [`FilterPolicy`]: which filter a new table gets, depending on its place in the tree.
 //!
 //! The filter library knows one filter at a time ([`FilterSpec`]); the tree knows levels. A policy
-//! is consulted whenever a table is written. So a changed policy reaches the whole tree as
+//! is consulted whenever a table is written, so a changed policy reaches the whole tree as
 //! compaction rewrites it.
 //!
 //! ```text
@@ -73,8 +73,9 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Levels(specs)))
     }
 
-    /// `spec` everywhere but in the deepest level that holds data. For keys that are nearly always
-    /// there: the last level holds nine tenths of the filter memory, and such lookups end in it.
+    /// `spec` everywhere but in the deepest level that holds data. For lookups whose keys nearly
+    /// always exist: they end in the last level, whose filters would take nine tenths of the filter
+    /// memory.
     #[doc(alias = "optimize_filters_for_hits")]
     pub fn bottommost_none(spec: FilterSpec) -> FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
@@ -92,7 +93,7 @@ impl FilterPolicy {
         Self::budget(Budget::Bytes(bytes), family)
     }
 
-    /// So many bits a key on average, divided so that absent lookups read least.
+    /// A number of bits a key on average, divided so that absent lookups read least.
     ///
     /// # Errors
     ///
@@ -110,13 +111,13 @@ impl FilterPolicy {
     }
 
     fn budget(budget: Budget, family: Family) -> Result<FilterPolicy, SpecError> {
-        // Whether the family can be written at all.
+        // Rejects a family that cannot be written.
         FilterSpec::fpr(0.01, family)?;
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
-    /// About the most that the filters of a tree with this many entries take, in bytes. For those
-    /// who say beforehand what they will write.
+    /// The approximate maximum, in bytes, of the filters of a tree with this many entries. For
+    /// estimates before anything is written.
     #[doc(hidden)]
     pub fn most_filter_bytes(&self, entries: u64) -> u64 {
         // No family takes more than a Bloom filter of the same rate.

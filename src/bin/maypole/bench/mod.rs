@@ -275,7 +275,7 @@ impl Bench {
 
     /// Reads a database that an earlier call has left, to learn which keys it has.
     fn find_written(&self, db: &Db, dir: &Path, entries: &Entries) -> Result {
-        let spinner = progress::spinner("looking what is there");
+        let spinner = progress::spinner("reading which keys there are");
         let mut cursor = db.cursor();
         cursor.seek_to_first()?;
         while cursor.valid() {

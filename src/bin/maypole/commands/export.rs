@@ -1,4 +1,4 @@
-//! `export`: a database becomes one of RocksDB's.
+//! `export`: makes a RocksDB database from a database.
 
 use std::io::Write;
 use std::path::PathBuf;
