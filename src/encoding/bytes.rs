@@ -52,8 +52,8 @@ pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usi
     count
 }
 
-/// The bytes that many keys begin with. Each lookup compares them with its key, several times: here
-/// up to eight of them are one word.
+/// A prefix that many keys share. Each lookup compares it with its key several times, so up to
+/// eight of its bytes are kept as one word.
 #[derive(Default)]
 pub(crate) struct Prefix {
     bytes: Box<[u8]>,

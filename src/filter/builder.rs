@@ -6,8 +6,8 @@
 //!
 //! The size depends on the number of keys, so everything happens in `finish`:
 //!
-//! 1. The family builds. If it cannot (too few keys for it, a build that failed), a Bloom filter of
-//!    the same target is made.
+//! 1. The family builds its filter. If it cannot (too few keys for it, a build that failed), a
+//!    Bloom filter of the same target is built.
 //! 2. Every hash is queried. A missed hash would be a lost key, so a block that misses one is
 //!    discarded and counted. A Bloom filter is made instead, or no filter, which only costs reads.
 

@@ -384,7 +384,7 @@ mod tests {
     }
 
     /// Tags that a later version may write are ignored exactly where the format allows it: 8194 to
-    /// 8197 have the bit of ignorable tags and are no strings.
+    /// 8197 have the bit of ignorable tags but are no strings.
     #[test]
     fn unknown_fields_are_ignored_or_refused_by_their_bits() {
         let field = |tag: u64, rest: &[u8]| {

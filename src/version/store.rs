@@ -54,7 +54,7 @@ impl TableStore {
     }
 
     /// Opens a table that is or will be in `level`. The file must be the one that `meta` describes.
-    /// Fills in what `meta` does not say.
+    /// Fills in the fields that `meta` lacks.
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is another one than `meta` describes.
@@ -142,7 +142,7 @@ impl TableStore {
     }
 
     /// Whether the filters and indexes of all tables that share the cache would fill most of it, so
-    /// that new ones are better in parts.
+    /// that new ones should be stored in parts.
     fn metadata_fills_cache(&self) -> bool {
         let cache = &self.context.cache;
         let (part, whole) = WHOLE_METADATA_SHARE;

@@ -37,7 +37,7 @@ use workload::{Workload, Written};
 /// After writes, memory is flushed and compaction settles before the next begins. Each lookup is
 /// checked against what was written.
 ///
-/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing asks for keys one
+/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing looks up keys one
 /// byte longer. Values compress to about a half. Threads share the operations of a workload;
 /// checkpointloop, queue, overwritehot and retention have one thread.
 ///

@@ -68,8 +68,8 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
         thresholds: vec![CLASSES as u8; grouping.buckets() as usize],
         bumped: Vec::new(),
     };
-    // The slot after the last one takes no key. The row that ends a bucket goes there, meets an
-    // equal row and becomes empty, like a row that cannot stay, so that one test finds both.
+    // The extra slot after the last one takes no key. The end record of a bucket goes there, meets
+    // an equal row and becomes empty, as a row that cannot stay does, so that one test finds both.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
     grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
