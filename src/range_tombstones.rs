@@ -2,7 +2,7 @@
 //!
 //! A range deletion is a tombstone for all keys from `start` to before `end`, which RocksDB calls a
 //! range tombstone. A snapshot that sees its sequence number sees no older versions of those keys.
-//! The ranges of a set may overlap. A lookup asks for the newest range that covers its key and that
+//! The ranges of a set may overlap. A lookup needs the newest range that covers its key and that
 //! its snapshot sees.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //!
 //!   tree             (1)                         node 1 covers all fragments, node i is made of
 //!                (2)     (3)                     2i and 2i + 1; the leaf of fragment i is 4 + i.
-//!              4 5     6 7                       Each range stands at the few nodes that make it
+//!              4 5     6 7                       Each range is at the few nodes that make it
 //!                                                up; sequence numbers of a node descend.
 //! ```
 //!

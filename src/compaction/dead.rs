@@ -52,7 +52,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
 use crate::version::{FileMeta, LEVELS};
 
-/// From this dead share on a place is rewritten while writes go on.
+/// From this dead share on a place is rewritten while writes continue.
 const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 
 /// From this dead share on a place is rewritten while its deletions are fresh.

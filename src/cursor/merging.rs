@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   current ──► the source whose entry is next
-//!   heap        the other sources that stand on an entry, nearest on top
+//!   heap        the other sources that are on an entry, nearest on top
 //! ```
 //!
 //! The current source stays outside the heap, so that a step within one source costs one

@@ -312,7 +312,7 @@ mod tests {
                 "{spec}: no filter is right, a wrong one is not"
             );
             let (block, failed) = builder_of(spec).verify(false).finish_with(forgetful);
-            assert!(block.is_some() && failed == 0, "{spec}: nobody looked");
+            assert!(block.is_some() && failed == 0, "{spec}: it was not checked");
         }
     }
 }

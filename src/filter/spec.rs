@@ -105,7 +105,7 @@ impl FilterSpec {
         let lowest = limits(family)?.lowest_rate;
         if !(lowest..=1.0).contains(&rate) {
             return Err(SpecError(format!(
-                "fpr({rate}, {family}): the rate must lie between {lowest:e} and 1"
+                "fpr({rate}, {family}): the rate must be between {lowest:e} and 1"
             )));
         }
         if rate == 1.0 {
@@ -167,7 +167,7 @@ impl FilterSpec {
 fn millibits(name: &str, bits_per_key: f64, most: f64) -> Result<u32, SpecError> {
     if !(1.0..=most).contains(&bits_per_key) {
         return Err(SpecError(format!(
-            "{name}({bits_per_key}): bits per key must lie between 1 and {most}"
+            "{name}({bits_per_key}): bits per key must be between 1 and {most}"
         )));
     }
     Ok((bits_per_key * 1000.0 + 0.500001) as u32)

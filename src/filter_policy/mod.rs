@@ -8,12 +8,12 @@
 //! bloom(10)  burr(7)  fpr(0.01, burr) …    any spec: the same filter for every table
 //! levels(bloom(12), bloom(10), burr(7))    level 0, the next level that holds data, …; last repeats
 //! bottommost_none(bloom(10))               no filter where no deeper level holds data
-//! budget(64MiB, burr)  budget(7/key, burr) so much memory for all filters together
+//! budget(64MiB, burr)  budget(7/key, burr) a limit for all filters together
 //! ```
 //!
 //! ```text
 //! mod.rs       the rules, and which filter each gives        budget.rs   a budget divided among runs
-//! context.rs   what a rule is told about the tree            text.rs     rules as text
+//! context.rs   what a rule knows about the tree              text.rs     rules as text
 //! ```
 
 mod budget;
@@ -104,7 +104,7 @@ impl FilterPolicy {
     ) -> Result<FilterPolicy, SpecError> {
         if !(0.1..=32.0).contains(&bits_per_key) {
             return Err(SpecError(format!(
-                "budget({bits_per_key}/key): bits per key must lie between 0.1 and 32"
+                "budget({bits_per_key}/key): bits per key must be between 0.1 and 32"
             )));
         }
         Self::budget(Budget::BitsPerKey(bits_per_key), family)

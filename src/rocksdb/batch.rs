@@ -14,7 +14,7 @@
 //!  24                  25  key, value, fixed64       24  value with a write time
 //!   3                      string                     -  not counted
 //!  13                      nothing                    -  not counted
-//!   9 10 11 12 18 19 21    two-phase transactions     -  refused
+//!   9 10 11 12 18 19 21    two-phase transactions     -  rejected
 //! ```
 //!
 //! Keys and values are strings. A varint32 before them is the column family. Without it the family

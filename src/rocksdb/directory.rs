@@ -219,7 +219,7 @@ mod tests {
     }
 
     /// A copy keeps the name of the original's directory in its OPTIONS, and a checkpoint may have
-    /// no log: neither is a reason to refuse it.
+    /// no log: neither is a reason to reject it.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
         let manifest = manifest();

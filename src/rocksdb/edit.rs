@@ -8,7 +8,7 @@
 //! 4          varint                                            last sequence number
 //! 5          varint level, string                              compaction cursor; ignored
 //! 6          varint level, varint number                       a table leaves
-//! 7 100 102  (forms that old versions wrote)                   refused by name
+//! 7 100 102  (forms that old versions wrote)                   rejected by name
 //! 103        level, number, bytes, smallest and largest        a table enters
 //!            internal key as strings, smallest and largest
 //!            sequence number, custom fields

@@ -172,7 +172,7 @@ impl Builder {
             let is_taken = id != 0 && self.families.contains_key(&id);
             if is_taken || self.families.values().any(|it| it.id != id && it.name == name) {
                 let found =
-                    format_args!("\"{}\", {id}, once more", name.escape_debug()).to_string();
+                    format_args!("\"{}\", {id}, which exists already", name.escape_debug()).to_string();
                 return Err(Damage::new(0, "a new column family", found));
             }
             self.families.entry(id).or_default();

@@ -17,8 +17,8 @@ use crate::show::text::{counted, size};
 ///
 /// The RocksDB database shares the tables by hard links, which take no space and no time. If
 /// linking fails, as between file systems, the tables are copied, and the command says so. The
-/// database stays as it is. RocksDB 6.27 and later open the new one, read every key and go on to
-/// write.
+/// database stays as it is. RocksDB 6.27 and later open the new one, read every key and can write
+/// to it.
 ///
 /// RocksDB uses the filters of tables only where its options name a filter policy: give it the one
 /// that this command prints. OPTIONS has it too. RocksDB reads tables with filters that it does not

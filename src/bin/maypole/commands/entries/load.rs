@@ -69,8 +69,8 @@ impl Load {
         let makes_values = format == Format::Keys;
         if self.value_bytes.is_some() && !makes_values {
             return Err(Failure::Call(
-                "--value-bytes is for values that are made up, and this format holds values: leave it \
-                 out, or take --format keys"
+                "--value-bytes is for generated values, but this format holds values: leave it out, or \
+                 take --format keys"
                     .into(),
             ));
         }
