@@ -2,7 +2,7 @@
 //!
 //! The standard library compares by calls of `memcmp`, which suits long strings. Keys differ early
 //! and prefixes are short, so the call costs more than the comparison. Each function here returns
-//! the standard library's result, without a call. They are used where that was measured to matter.
+//! the standard library's result. Those without a call are used where that was measured to matter.
 
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -22,9 +22,10 @@ pub type KeyHash = u64;
 /// ```
 /// use maypole::filter::{Family, FilterSpec};
 ///
-/// // Any family that is written takes a rate. let spec = FilterSpec::fpr(0.01, Family::Burr)?;
-/// assert_eq!(spec.to_string(), "fpr(0.01, burr)"); assert!(FilterSpec::fpr(0.01,
-/// Family::LegacyBloom).is_err());
+/// // Any family that is written takes a rate.
+/// let spec = FilterSpec::fpr(0.01, Family::Burr)?;
+/// assert_eq!(spec.to_string(), "fpr(0.01, burr)");
+/// assert!(FilterSpec::fpr(0.01, Family::LegacyBloom).is_err());
 /// # Ok::<(), maypole::filter::SpecError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,8 +76,9 @@ pub enum FilterEncoding {
 /// use maypole::filter::{FilterBuilder, FilterSpec, HashKind};
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
-/// builder.add(maypole::hash64(b"apple")); let filter = builder.finish().expect("a key makes a
-/// filter").into_reader(); // Only filters of old tables take the other one.
+/// builder.add(maypole::hash64(b"apple"));
+/// let filter = builder.finish().expect("a key makes a filter").into_reader();
+/// // Only filters of old tables take the other one.
 /// assert_eq!(filter.hash_kind(), HashKind::Hash64);
 /// # Ok::<(), maypole::filter::SpecError>(())
 /// ```

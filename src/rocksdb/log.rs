@@ -79,7 +79,7 @@ pub(super) struct RecordLog {
     file: Arc<dyn RandomAccessFile>,
     /// The low 32 bits of the log's number.
     number: u32,
-    /// The block in memory: its offset in the file, its bytes, and how many of them were returned.
+    /// The block in memory: its offset in the file, its bytes, and how many of them were consumed.
     block_offset: u64,
     block: Vec<u8>,
     at: usize,

@@ -171,8 +171,8 @@ impl Builder {
         if let Some(name) = edit.created {
             let is_taken = id != 0 && self.families.contains_key(&id);
             if is_taken || self.families.values().any(|it| it.id != id && it.name == name) {
-                let found =
-                    format_args!("\"{}\", {id}, which exists already", name.escape_debug()).to_string();
+                let found = format_args!("\"{}\", {id}, which exists already", name.escape_debug())
+                    .to_string();
                 return Err(Damage::new(0, "a new column family", found));
             }
             self.families.entry(id).or_default();
