@@ -224,8 +224,8 @@ impl Bench {
         }
     }
 
-    /// About the most bytes of disk taken. During compaction a part of the tree exists twice, at
-    /// worst all of it, and overwritten entries stay until compaction has passed them.
+    /// The approximate maximum of bytes on disk. During compaction a part of the tree exists twice,
+    /// at worst all of it, and overwritten entries stay until compaction has passed them.
     fn disk_bytes(&self) -> u64 {
         let halved =
             self.compression != Compression::None && self.value_bytes >= COMPRESSIBLE_BYTES;
