@@ -18,8 +18,7 @@
 //!   and shared between threads, and its calls block. Its page says what is absent on purpose.
 //! - [`Result`] is what a call that can fail returns. Its [`Error`] says what failed and on which
 //!   file.
-//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library by
-//!   itself.
+//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
 //! - [`fs`] is the seam to the operating system. [`fs::MemFs`] loses power on demand, for tests.
 //!

@@ -6,8 +6,8 @@
 //!        └─► index ──► data blocks
 //! ```
 //!
-//! Padding is named. Other bytes that no handle leads to are printed as such. Handles of a damaged
-//! file may overlap. Then the first block is printed whole and the other is only named.
+//! Padding is labelled, and so are other bytes that no handle points to. If handles of a damaged
+//! file overlap, the first block is printed completely and the other is only named.
 
 use std::fmt;
 use std::path::Path;
@@ -63,8 +63,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
                 Role::Entries(_, Contents::Properties)
                     if dump.peek(4, "checksum")? != computed.to_le_bytes() =>
                 {
-                    // RocksDB may have written the number that an ingestion gave over zeros, and
-                    // left the checksum as it was.
+                    // RocksDB may have overwritten zeros with the number that an ingestion
+                    // assigned, without changing the checksum.
                     let before = with_zero_global_sequence(stored);
                     let before = before.map(|stored| footer.block_checksum(&stored, handle.offset));
                     let note = "of the block before an ingestion wrote its sequence number into it";
@@ -93,7 +93,7 @@ fn with_zero_global_sequence(stored: &[u8]) -> Option<Vec<u8>> {
     Some(before)
 }
 
-/// Prints what stands between two blocks.
+/// Prints the bytes between two blocks.
 fn unreferenced(dump: &mut Dump<'_, '_>, end: usize) -> fmt::Result {
     if dump.position() == end {
         return Ok(());
@@ -148,7 +148,7 @@ fn named_block(name: &str) -> Option<&'static str> {
         "rocksdb.compression_dict" => "Compression dictionary",
         "rocksdb.hashindex.prefixes" => "Prefixes of the hash index",
         "rocksdb.hashindex.metadata" => "Metadata of the hash index",
-        "rocksdb.stats" => "Properties under their name of old",
+        "rocksdb.stats" => "Properties under their old name",
         "pebble.range_key" => "Range keys of Pebble",
         "pebble.value_index" => "Index of the value blocks of Pebble",
         _ => return None,
@@ -160,7 +160,7 @@ fn named_block(name: &str) -> Option<&'static str> {
 enum Role {
     Entries(&'static str, Contents),
     Filter(FilterEncoding),
-    /// RocksDB's filter of old: one for each stretch of 2 KiB of data. It is not queried here.
+    /// RocksDB's old filter: one for each 2 KiB of data. It is not queried here.
     BlockBasedFilter,
     /// A block whose name is known, and whose contents are not read here.
     Named(&'static str),
@@ -179,7 +179,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// The blocks of a file, and where they start to be found.
+/// The blocks of a file, found from its footer.
 struct Stored<'a> {
     /// The file without its footer.
     blocks: &'a [u8],
@@ -187,7 +187,7 @@ struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Every block that a handle leads to, in the order of the file.
+    /// Every block that a handle points to, in the order of the file.
     fn parts(&self) -> Vec<(BlockHandle, Role)> {
         let names = self.metaindex();
         let handle_of =
@@ -241,7 +241,7 @@ impl<'a> Stored<'a> {
         parts
     }
 
-    /// The index and the blocks that it leads to.
+    /// The index and the blocks that it points to.
     fn index_parts(
         &self,
         handle: BlockHandle,
@@ -262,7 +262,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Names and handles of the metaindex, as far as it is readable.
+    /// The readable names and handles of the metaindex.
     fn metaindex(&self) -> Vec<(String, BlockHandle)> {
         let mut names = Vec::new();
         let Some(block) = self.block(self.footer.metaindex) else { return names };
@@ -281,11 +281,11 @@ impl<'a> Stored<'a> {
         TableProperties::decode(&block, self.blocks.len() as u64).ok()?.index_form().ok()
     }
 
-    /// The handles in an index block, as far as it is readable.
+    /// The readable handles of an index block.
     fn handles(&self, handle: BlockHandle, form: IndexForm) -> Vec<BlockHandle> {
         let Some(block) = self.block(handle) else { return Vec::new() };
         let mut parser = IndexParser::new(form, self.blocks.len() as u64);
-        // After damage the handles before it are there.
+        // The handles before the damage are kept.
         let _ = parser.add(&block);
         parser.handles().to_vec()
     }
@@ -303,7 +303,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// `None`: the payload is not compressed.
+    /// `None` if the payload is not compressed.
     fn uncompress(&self, payload: &[u8], type_byte: u8) -> Result<Option<Vec<u8>>, Stop> {
         let compressed = Compressed::open(payload, type_byte).map_err(|failure| match failure {
             Failure::Damage(damage) => Stop::from(damage),

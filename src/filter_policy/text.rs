@@ -1,4 +1,4 @@
-//! A policy as text: printed as it is read.
+//! A policy as text, which is printed in the form in which it is read.
 
 use std::fmt;
 use std::str::FromStr;
@@ -81,7 +81,8 @@ impl TryFrom<&str> for FilterPolicy {
     }
 }
 
-/// An argument is wrong: so a function that returns [`crate::Result`] can parse a policy with `?`.
+/// A wrong policy is an invalid argument, so that a function that returns [`crate::Result`] can
+/// parse a policy with `?`.
 impl From<SpecError> for Error {
     fn from(error: SpecError) -> Error {
         Error::InvalidArgument(error.to_string())

@@ -1,4 +1,4 @@
-//! [`Directory`]: the files of a RocksDB database that count.
+//! [`Directory`]: the current files of a RocksDB database.
 //!
 //! ```text
 //! CURRENT ─► MANIFEST ─► families, tables
@@ -14,24 +14,24 @@ use crate::fs::Fs;
 use crate::known_files::MAYPOLE_LOG;
 use crate::version::names;
 
-/// No more of `CURRENT` is read: names are shorter.
+/// The most bytes that are read of `CURRENT`: names are shorter.
 const MAX_CURRENT_BYTES: u64 = 64;
 
-/// What a directory says of itself.
+/// The content of a directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub dir: PathBuf,
     pub manifest: Manifest,
     /// Numbers of the logs that may count, ascending.
     pub logs: Vec<u64>,
-    /// `None`: there is no OPTIONS file, or it cannot be read.
+    /// `None` if there is no OPTIONS file, or if it cannot be read.
     pub options: Option<OptionsText>,
 }
 
 impl Directory {
     /// # Errors
     /// [`Error::NoDatabase`] without `CURRENT`; [`Error::Unsupported`] for the directory of another
-    /// program, and for what this build does not have; [`Error::Corruption`].
+    /// program, and for features that this build does not have; [`Error::Corruption`] for damage.
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
         let number = current(fs, dir)?;
         let path = dir.join(names::manifest_name(number));
@@ -52,8 +52,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Whether `CURRENT` names another MANIFEST by now, or the MANIFEST has grown: a writer is at
-    /// work, and logs that were read since may have been written over.
+    /// Whether `CURRENT` now names another MANIFEST, or the MANIFEST has grown: then a writer is
+    /// active, and logs that were read since may have been overwritten.
     pub fn has_changed(&self, fs: &dyn Fs) -> Result<bool> {
         Ok(current(fs, &self.dir)? != self.manifest.number
             || fs.open(&self.manifest.path)?.len() != self.manifest.file_bytes)
@@ -63,9 +63,9 @@ impl Directory {
         self.dir.join(format!("{number:06}.log"))
     }
 
-    /// Refuses a database whose logs are in another directory. RocksDB stores that directory also
-    /// where it is that of the database itself, and a copy keeps the name of the original: so one
-    /// that holds a database is none of logs alone.
+    /// Rejects a database whose logs are in another directory. RocksDB also stores the name if logs
+    /// are in the database's own directory, and a copy keeps the name of the original. So a
+    /// directory that holds a database is not taken for a directory of logs.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
@@ -116,7 +116,7 @@ fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     }
 }
 
-/// Refuses by name the databases whose files have the same names.
+/// Rejects databases of other engines whose files have the same names, and names the engine.
 fn refuse_relatives(fs: &dyn Fs, dir: &Path, manifest: &Path, listed: &[String]) -> Result<()> {
     let refused = |what: &str| {
         Err(Error::Unsupported { file: dir.to_owned(), what: format!("this is {what}") })
@@ -182,7 +182,7 @@ mod tests {
         let read = Directory::read(&fs, Path::new("/db")).unwrap();
         assert_eq!(read.logs, [7, 12, 1_234_567]);
         assert!(read.options.is_none() && !read.has_changed(&fs).unwrap());
-        // The MANIFEST grows; another one is in force.
+        // The MANIFEST grows; then another one is current.
         put_file(&fs, Path::new("/db/MANIFEST-000005"), &manifest[..manifest.len() - 1]);
         assert!(read.has_changed(&fs).unwrap());
         put_file(&fs, Path::new("/db/CURRENT"), b"MANIFEST-000010\n");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     /// A copy keeps the name of the original's directory in its OPTIONS, and a checkpoint may have
-    /// no log: neither is a reason to refuse it.
+    /// no log: neither is a reason to reject it.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
         let manifest = manifest();

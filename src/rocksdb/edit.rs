@@ -8,7 +8,7 @@
 //! 4          varint                                            last sequence number
 //! 5          varint level, string                              compaction cursor; ignored
 //! 6          varint level, varint number                       a table leaves
-//! 7 100 102  (forms that old versions wrote)                   refused by name
+//! 7 100 102  (forms that old versions wrote)                   rejected by name
 //! 103        level, number, bytes, smallest and largest        a table enters
 //!            internal key as strings, smallest and largest
 //!            sequence number, custom fields
@@ -24,8 +24,8 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Tags 8194 to 8197 have bit 13 and are no strings. A custom field is a varint tag and a string;
-//! tag 1 alone ends them. One with bit 6 that is not known is refused.
+//! Tags 8194 to 8197 have bit 13 but are no strings. A custom field is a varint tag and a string;
+//! tag 1 alone ends them. An unknown one with bit 6 is rejected.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
@@ -38,24 +38,24 @@ const IGNORABLE: u32 = 1 << 13;
 /// A custom field with this bit must be understood.
 const NOT_IGNORABLE: u32 = 1 << 6;
 
-/// What the MANIFEST says of a table.
+/// The record of a table in the MANIFEST.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ListedTable {
     pub level: u32,
     pub number: u64,
     pub file_bytes: u64,
-    /// Internal keys. They bound what counts of the table's range deletions.
+    /// Internal keys. The table's range deletions apply only between them.
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
     pub smallest_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
-    /// Newer files of level 0 have a larger one; 0: not known.
+    /// Newer files of level 0 have a larger one; 0 if it is not known.
     pub epoch: u64,
-    /// RocksDB's internal unique id; `None` where it was not recorded.
+    /// RocksDB's internal unique id; `None` if it was not recorded.
     pub identity: Option<[u64; 2]>,
-    /// The lowest number of the blob files that it refers to; 0: it refers to none.
+    /// The lowest number of the blob files that it refers to; 0 if it refers to none.
     pub oldest_blob_file: u64,
-    /// The directory that it is in; 0: that of the database.
+    /// The index of its directory; 0 is that of the database.
     pub path: u32,
 }
 
@@ -73,11 +73,11 @@ pub(crate) struct Edit {
     pub family: u32,
     pub created: Option<String>,
     pub dropped: bool,
-    /// In an atomic group: how many edits of it follow.
+    /// The number of edits that follow in an atomic group.
     pub group_left: Option<u32>,
-    /// Logs that were closed or synced, with the bytes that were.
+    /// Logs that were closed or synced, and how many of their bytes.
     pub synced_logs: Vec<(u64, Option<u64>)>,
-    /// Logs below it are gone.
+    /// Logs below this number are gone.
     pub deleted_logs: Option<u64>,
     pub cuts_timestamps: bool,
 }
@@ -170,7 +170,7 @@ impl Edit {
                 }
                 tag => {
                     let what = format!("the field {tag} of a version edit");
-                    // A tag that makes no sense is damage, one that might is not known.
+                    // An impossible tag is damage; any other one is unsupported.
                     return Err(match tag {
                         0 => Damage::new(start, "a tag above 0", tag).into(),
                         _ => unsupported(what),
@@ -182,7 +182,7 @@ impl Edit {
     }
 }
 
-/// Appends the field of a table that enters. What is not known of it is left out.
+/// Appends the field of a table that enters. Unknown properties are left out.
 pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
     for value in [103, u64::from(table.level), table.number, table.file_bytes] {
         put_varint(out, value);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     /// Tags that a later version may write are ignored exactly where the format allows it: 8194 to
-    /// 8197 have the bit of ignorable tags and are no strings.
+    /// 8197 have the bit of ignorable tags but are no strings.
     #[test]
     fn unknown_fields_are_ignored_or_refused_by_their_bits() {
         let field = |tag: u64, rest: &[u8]| {

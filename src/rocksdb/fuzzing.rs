@@ -87,8 +87,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     out
 }
 
-/// `data` with right checksums in most records, their lengths cut to what is there. The old
-/// checksum decides which.
+/// `data` with right checksums in most records, and lengths limited to the bytes that exist. The
+/// old checksum decides which.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

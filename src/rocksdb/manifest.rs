@@ -8,8 +8,8 @@
 //! end                       next file number, last sequence number and a log number must be known
 //! ```
 //!
-//! A family that this build cannot read is kept, with the reason ([`Family::refusal`]): the others
-//! of its database can be read all the same.
+//! A family that this build cannot read is kept, with the reason ([`Family::refusal`]), because the
+//! others of its database can still be read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,9 +28,9 @@ use crate::version::edit::LEVELS;
 pub(crate) struct Family {
     pub id: u32,
     pub name: String,
-    /// `None` where no edit names it: bytewise.
+    /// `None` if no edit names it, which means bytewise.
     pub comparator: Option<String>,
-    /// Logs below it hold nothing that is not in tables of the family.
+    /// All writes of the family in logs below this number are in tables.
     pub log_number: u64,
     /// By file number.
     pub tables: BTreeMap<u64, ListedTable>,
@@ -38,7 +38,7 @@ pub(crate) struct Family {
     pub cuts_timestamps: bool,
 }
 
-/// What a MANIFEST says.
+/// The content of a MANIFEST.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     pub path: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct Manifest {
     pub next_file: u64,
     pub last_sequence: SequenceNumber,
     least_log: u64,
-    /// Logs that must exist, and how many bytes of each.
+    /// Logs that must exist, and the least length of each.
     pub synced_logs: BTreeMap<u64, Option<u64>>,
 }
 
@@ -58,7 +58,7 @@ impl Manifest {
     /// Reads the MANIFEST of this number at `path`.
     ///
     /// # Errors
-    /// Damage, and what is not supported, with the offset of the edit.
+    /// Damage and unsupported features, with the offset of the edit.
     pub fn read(fs: &dyn Fs, path: &Path, number: u64) -> Result<Manifest> {
         let mut log = RecordLog::open(fs, path, number)?;
         let mut builder = Builder::default();
@@ -93,7 +93,7 @@ impl Manifest {
         })
     }
 
-    /// Logs below this number count for no family.
+    /// No family needs a log below this number.
     pub fn first_log(&self) -> u64 {
         let least = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
         least.max(self.least_log)
@@ -171,8 +171,8 @@ impl Builder {
         if let Some(name) = edit.created {
             let is_taken = id != 0 && self.families.contains_key(&id);
             if is_taken || self.families.values().any(|it| it.id != id && it.name == name) {
-                let found =
-                    format_args!("\"{}\", {id}, once more", name.escape_debug()).to_string();
+                let found = format_args!("\"{}\", {id}, which exists already", name.escape_debug())
+                    .to_string();
                 return Err(Damage::new(0, "a new column family", found));
             }
             self.families.entry(id).or_default();
@@ -252,7 +252,7 @@ impl Family {
 
     /// Two tables of one level from 1 on of which one ends with the user key that the other begins
     /// with. A lookup would search one of them only. Tables that overlap further are damage, which
-    /// is found when the tree is put together.
+    /// is found when the tree is built.
     fn shared_key(&self) -> Option<String> {
         (1..LEVELS as u32).find_map(|level| {
             let tables = self.level(level);
@@ -293,7 +293,7 @@ mod tests {
         edit
     }
 
-    /// What every MANIFEST begins with.
+    /// The start of every MANIFEST.
     fn start() -> EditBytes {
         edit(|e| e.text(1, "leveldb.BytewiseComparator").number(2, 4).number(3, 6).number(4, 90))
     }
@@ -376,7 +376,7 @@ mod tests {
             let mut changed = log.bytes.clone();
             changed[at] ^= 1;
             put_file(&fs, path, &changed);
-            // A length that leads behind the file's end looks as a cut does.
+            // A length that exceeds the file looks like a cut file.
             match Manifest::read(&fs, path, 5) {
                 Ok(manifest) => assert!(
                     (4..6).contains(&(at - whole)) && manifest.families[&0].tables.is_empty()

@@ -111,15 +111,15 @@ tickers! {
     NumberMultigetCalls = "number.multiget.get",
     /// Keys that were looked up by `multi_get`.
     NumberMultigetKeysRead = "number.multiget.keys.read",
-    /// Lookups that a memtable answered.
+    /// Lookups that ended in a memtable.
     MemtableHit = "memtable.hit",
     /// Lookups that went on to the tables.
     MemtableMiss = "memtable.miss",
-    /// Lookups that level 0 answered.
+    /// Lookups that ended in level 0.
     GetHitL0 = "l0.hit",
-    /// Lookups that level 1 answered.
+    /// Lookups that ended in level 1.
     GetHitL1 = "l1.hit",
-    /// Lookups that a deeper level answered.
+    /// Lookups that ended in a deeper level.
     GetHitL2AndUp = "l2andup.hit",
     /// Seeks of cursors; an iterator seeks once for each end that it is read from.
     NumberDbSeek = "number.db.seek",
@@ -163,7 +163,7 @@ tickers! {
     FilterBuildKeys = "filter.build.keys",
     /// Nanoseconds spent building them from the key hashes, checking included. (Ours.)
     FilterBuildNanos = "filter.build.nanos",
-    /// Filters thrown away because a key added to them was missed by the check. (Ours.)
+    /// Filters discarded because the check missed a key added to them. (Ours.)
     FilterBuildFailed = "filter.build.failed",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",

@@ -31,7 +31,8 @@ pub(crate) struct TableStore {
     pub dir: PathBuf,
     /// Open tables take their descriptors from it.
     pub descriptors: Arc<DescriptorPool>,
-    /// Each table keeps a descriptor of its own instead: somebody else may delete the names.
+    /// Each table keeps a descriptor of its own instead, because another process may delete the
+    /// names.
     pub keeps_tables_open: bool,
     /// What readers of a table need.
     pub context: TableContext,
@@ -39,7 +40,7 @@ pub(crate) struct TableStore {
     pub pin_metadata: PinMetadata,
     /// How tables are written. The filter is chosen for each table.
     pub options: TableOptions,
-    /// New tables name it as their maker.
+    /// The creator that new tables record.
     pub creator: Creator,
     pub next_file: AtomicU64,
     /// The account of tables that have left the tree.
@@ -53,7 +54,7 @@ impl TableStore {
     }
 
     /// Opens a table that is or will be in `level`. The file must be the one that `meta` describes.
-    /// Fills in what `meta` does not say.
+    /// Fills in the fields that `meta` lacks.
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is another one than `meta` describes.
@@ -63,8 +64,8 @@ impl TableStore {
         self.described(meta, table)
     }
 
-    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: that says less,
-    /// and calls a table ingested by a property only.
+    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: it has fewer
+    /// facts, and only a property of the table says that it was ingested.
     pub fn open_listed(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let sequence_if_ingested = Some(meta.largest_sequence);
         let context = TableContext { sequence_if_ingested, ..self.context_for(None, level, 0) };
@@ -96,8 +97,8 @@ impl TableStore {
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete)))
     }
 
-    /// Opens the file at `path`. `global_sequence`: the sequence number of all its entries, if it
-    /// was ingested. `tail_bytes`: how much of its end an opening reads; 0 if that is not known.
+    /// Opens the file at `path`. `global_sequence` is the sequence number of all its entries, if it
+    /// was ingested. `tail_bytes` is how much of its end an opening reads; 0 if that is not known.
     pub fn open_table(
         &self,
         path: &Path,
@@ -141,7 +142,7 @@ impl TableStore {
     }
 
     /// Whether the filters and indexes of all tables that share the cache would fill most of it, so
-    /// that new ones are better in parts.
+    /// that new ones should be stored in parts.
     fn metadata_fills_cache(&self) -> bool {
         let cache = &self.context.cache;
         let (part, whole) = WHOLE_METADATA_SHARE;
@@ -175,7 +176,7 @@ fn contents_of(table: &Table) -> TableContents {
     let number = |name| properties.number(name).unwrap_or(0);
     let mut garbage =
         properties.raw(property::GARBAGE).and_then(Garbage::decode).unwrap_or_default();
-    // Deletions of unknown age are as old as what they lie in, or new from now on.
+    // Deletions of unknown age are as old as the table that they are in, or new from now on.
     if number(property::DELETIONS) > 0 && garbage.oldest_deletion == 0 {
         let created = number(property::CREATION_TIME);
         garbage.oldest_deletion = if created > 0 { created } else { seconds_since_1970() };
@@ -188,8 +189,8 @@ fn contents_of(table: &Table) -> TableContents {
     }
 }
 
-/// Compares a file with what the MANIFEST says of it. Somebody may have exchanged two files, or put
-/// back an older file of the name.
+/// Compares a file with its record in the MANIFEST. Two files may have been exchanged, or an older
+/// file of the same name put back.
 pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
     let properties = table.properties();
     let stored_file_bytes = table.block_file().file().len();

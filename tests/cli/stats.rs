@@ -62,7 +62,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     let text = maypole!("stats", &path).well();
     for expected in [
         format!("by process {}, which has it open", std::process::id()),
-        format!("{} of {} questions", filter.useful, maypole_count(filter.asked())),
+        format!("{} of {} queries", filter.useful, maypole_count(filter.asked())),
         "level".to_string(),
         "bloom.filter.useful".to_string(),
     ] {

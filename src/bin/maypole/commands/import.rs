@@ -14,12 +14,12 @@ use crate::show::text::{counted, size};
 
 /// Make a Maypole database of a RocksDB database, without rewriting its tables.
 ///
-/// The new database shares the tables by hard links, which take no space and no time. Where linking
-/// is refused, as between file systems or for files of another owner, they are copied, and that is
-/// said. The entries of the write-ahead logs go to new tables. The RocksDB database stays as it is,
-/// and may be in use.
+/// The new database shares the tables by hard links, which take no space and no time. If linking
+/// fails, as between file systems or for files of another owner, the tables are copied, and the
+/// command says so. The entries of the write-ahead logs go to new tables. The RocksDB database
+/// stays as it is, and may be in use.
 ///
-/// Refused before anything is written: other orders of keys than that of their bytes, merge
+/// Rejected before anything is written: other orders of keys than that of their bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
 /// compressions that Maypole lacks. Wide columns are found only when they are read; --verify finds
 /// them first.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1  hit rate       useful / asked              over 90 % where most lookups miss
-//! 2  observed rate  wrong / absent              beside the predicted one
+//! 2  observed rate  wrong / absent              next to the predicted one
 //! 3  reads saved    useful × cost of a read
 //! 4  memory         filters / (block cache + memtables)
 //! ```
