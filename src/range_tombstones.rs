@@ -23,7 +23,7 @@
 //! hostile table could ask for.
 //!
 //! Empty ranges hide nothing and are left out. A set does not change. It knows no tables and no
-//! levels, only sequence numbers. Those who do: `version/mod.rs`, `db/get.rs`,
+//! levels, only sequence numbers. Those who do: `version/mod.rs`, `db/get/mod.rs`,
 //! `db/iter/range_del.rs` and `compaction/ranges.rs`.
 //!
 //! The file is longer than most because of its tests: a benchmark includes it by its path, so they
