@@ -23,7 +23,7 @@
 //! cause.
 //!
 //! Empty ranges hide nothing and are left out. A set does not change. It knows no tables and no
-//! levels, only sequence numbers. The files that know them are `version/mod.rs`, `db/get.rs`,
+//! levels, only sequence numbers. The files that know them are `version/mod.rs`, `db/get/mod.rs`,
 //! `db/iter/range_del.rs` and `compaction/ranges.rs`.
 //!
 //! The file is longer than most because its tests are at the foot: a benchmark includes it by its

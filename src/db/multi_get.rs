@@ -1,4 +1,4 @@
-//! The way of a lookup of many keys: the steps of `get.rs`, each for all keys before the next step.
+//! The way of a lookup of many keys: the steps of `get/`, each for all keys before the next step.
 //!
 //! ```text
 //!   for up to 64 keys:
@@ -31,9 +31,8 @@
 
 use std::sync::Arc;
 
-use super::Inner;
-use super::explain::observer::TreeObserver;
-use super::get::{hit_ticker, range_deletion, shows_value};
+use super::get::steps::{TreeObserver, hit_ticker, range_deletion, shows_value};
+use super::inner::reading::Reading;
 use super::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -59,61 +58,58 @@ const SEARCHED_TOGETHER: usize = 8;
 /// Value of [`OpenLookup::to`] once the lookup has left the open ones.
 const GONE: usize = usize::MAX;
 
-impl Inner {
-    /// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
-    /// those of one block come while it is in memory. (Sorting costs as much as an absent key.)
-    pub(super) fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        snapshot: Option<SequenceNumber>,
-    ) -> Result<Vec<Option<Slice>>> {
-        self.check_open()?;
-        let mut lookups = Lookups::new(keys);
-        lookups.take_keys();
-        let guard = pin();
-        let (read_state, sequence) = self.load_read_point(snapshot, &guard);
-        let tickers = self.counters.on_thread(&guard);
-        tickers.add(Ticker::NumberMultigetCalls, 1);
-        tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
-        tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
-        lookups.sequence = sequence;
-        lookups.search(read_state.get(), &guard, tickers)?;
-        if lookups.wants_a_read() || lookups.begun < keys.len() {
-            let kept = read_state.to_arc();
-            drop(guard);
-            self.go_on_with_reads(&kept, &mut lookups)?;
-        }
-        Ok(lookups.values)
+/// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
+/// those of one block come while it is in memory. (Sorting costs as much as an absent key.)
+pub(super) fn multi_get<K: AsRef<[u8]>>(
+    reading: &Reading,
+    keys: &[K],
+    snapshot: Option<SequenceNumber>,
+) -> Result<Vec<Option<Slice>>> {
+    let mut lookups = Lookups::new(keys);
+    lookups.take_keys();
+    let guard = pin();
+    let (read_state, sequence) = reading.load_read_point(snapshot, &guard);
+    let tickers = reading.counters().on_thread(&guard);
+    tickers.add(Ticker::NumberMultigetCalls, 1);
+    tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+    tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
+    lookups.sequence = sequence;
+    lookups.search(read_state.get(), &guard, tickers)?;
+    if lookups.wants_a_read() || lookups.begun < keys.len() {
+        let kept = read_state.to_arc();
+        drop(guard);
+        go_on_with_reads(reading, &kept, &mut lookups)?;
     }
+    Ok(lookups.values)
+}
 
-    /// From the first key on that wants something that is not in memory, or that comes after the
-    /// first [`TOGETHER`]. Guards come and go, so the read state is kept by a count.
-    fn go_on_with_reads<K: AsRef<[u8]>>(
-        &self,
-        read_state: &ReadState,
-        lookups: &mut Lookups<'_, K>,
-    ) -> Result<()> {
-        let (tickers, reader) = (self.counters.on_thread(&pin()), &self.overlapped);
-        loop {
-            if lookups.wants_a_read() {
-                lookups.search_and_read_filters(read_state, reader, tickers)?;
-            }
-            while !lookups.parked.is_empty() {
-                let mut waiting = Vec::with_capacity(TOGETHER);
-                let blocks = batch_read(reader, |blocks| {
-                    lookups.search_and_read_filters(read_state, reader, tickers)?;
-                    let any_parked = !lookups.parked.is_empty();
-                    lookups.wait_for_blocks(read_state, reader, blocks, &mut waiting)?;
-                    Ok(any_parked)
-                })?;
-                lookups.search_blocks(read_state, waiting, &blocks, &pin(), tickers)?;
-                lookups.search_and_read_filters(read_state, reader, tickers)?;
-            }
-            if !lookups.take_keys() {
-                return Ok(());
-            }
-            lookups.search(read_state, &pin(), tickers)?;
+/// From the first key on that wants something that is not in memory, or that comes after the
+/// first [`TOGETHER`]. Guards come and go, so the read state is kept by a count.
+fn go_on_with_reads<K: AsRef<[u8]>>(
+    reading: &Reading,
+    read_state: &ReadState,
+    lookups: &mut Lookups<'_, K>,
+) -> Result<()> {
+    let (tickers, reader) = (reading.counters().on_thread(&pin()), reading.overlapped());
+    loop {
+        if lookups.wants_a_read() {
+            lookups.search_and_read_filters(read_state, reader, tickers)?;
         }
+        while !lookups.parked.is_empty() {
+            let mut waiting = Vec::with_capacity(TOGETHER);
+            let blocks = batch_read(reader, |blocks| {
+                lookups.search_and_read_filters(read_state, reader, tickers)?;
+                let any_parked = !lookups.parked.is_empty();
+                lookups.wait_for_blocks(read_state, reader, blocks, &mut waiting)?;
+                Ok(any_parked)
+            })?;
+            lookups.search_blocks(read_state, waiting, &blocks, &pin(), tickers)?;
+            lookups.search_and_read_filters(read_state, reader, tickers)?;
+        }
+        if !lookups.take_keys() {
+            return Ok(());
+        }
+        lookups.search(read_state, &pin(), tickers)?;
     }
 }
 

@@ -48,7 +48,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a read at an older sequence number jumps over a mark",
-        file: "src/db/iter/marks/mod.rs",
+        file: "src/db/iter/marks/shared.rs",
         old: "self.extents.iter().find(|extent| extent.sequence <= sequence)",
         new: "self.extents.iter().find(|extent| extent.sequence <= sequence.max(u64::MAX))",
         program: "db",
@@ -129,7 +129,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a guard is kept across a read from a device",
-        file: "src/db/get.rs",
+        file: "src/db/get/mod.rs",
         old: "drop(guard);",
         new: "let _still = &guard;",
         program: "db",
@@ -138,8 +138,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "multi_get asks for its keys under its guard",
         file: "src/db/multi_get.rs",
-        old: "lookups.take_keys();\n        let guard = pin();",
-        new: "let guard = pin();\n        lookups.take_keys();",
+        old: "lookups.take_keys();\n    let guard = pin();",
+        new: "let guard = pin();\n    lookups.take_keys();",
         program: "db",
         test: "still::keys_that_stand_still_hold_nothing",
     },
@@ -209,7 +209,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a sealed log is not synced before the one that follows it",
-        file: "src/db/write/mod.rs",
+        file: "src/db/inner/writing.rs",
         old: "            log.sync()?;\n",
         new: "            let _ = log;\n",
         program: "db",
@@ -217,7 +217,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the name of a new log is not synced",
-        file: "src/db/write/mod.rs",
+        file: "src/db/inner/writing.rs",
         old: "if sealed.named < writer.wal_number {",
         new: "if false && sealed.named < writer.wal_number {",
         program: "db",
@@ -226,7 +226,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "close does not sync",
-        file: "src/db/inner.rs",
+        file: "src/db/closing.rs",
         old: "None => self.sync_wals(),",
         new: "None => Ok(()),",
         program: "db",
@@ -258,9 +258,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a rewritten MANIFEST forgets a table",
-        file: "src/db/background/install.rs",
-        old: "|number| whole_tree(&self.store, version, &progress, number + 1),",
-        new: "|number| {\n                let mut tree = whole_tree(&self.store, version, &progress, number + 1);\n                \
+        file: "src/db/inner/tree.rs",
+        old: "|number| whole_tree(store, version, &progress, number + 1),",
+        new: "|number| {\n                let mut tree = whole_tree(store, version, &progress, number + 1);\n                \
               tree.added.pop();\n                tree\n            },",
         program: "db",
         test: "durability::a_manifest_that_is_written_anew_lists_every_table",
@@ -319,9 +319,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "the last recovered write is not visible",
-        file: "src/db/open/writable.rs",
-        old: "visible: AtomicU64::new(last_sequence),",
-        new: "visible: AtomicU64::new(last_sequence.saturating_sub(1)),",
+        file: "src/db/inner/reading.rs",
+        old: "visible: AtomicU64::new(visible),",
+        new: "visible: AtomicU64::new(visible.saturating_sub(1)),",
         program: "db",
         test: "crash::power_loss_leaves_a_prefix_that_holds_every_synced_write",
     },
@@ -565,7 +565,7 @@ pub const BUGS: &[Bug] = &[
     // Reads.
     Bug {
         name: "a tombstone is an empty value",
-        file: "src/db/get.rs",
+        file: "src/db/get/steps.rs",
         old: "        _ => Ok(false),\n",
         new: "        _ => Ok(true),\n",
         program: "db",
@@ -573,7 +573,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a lookup forgets range deletions in tables",
-        file: "src/db/get.rs",
+        file: "src/db/get/mod.rs",
         old: "true => range_deletion(file, &key.for_call()),",
         new: "true => 0 * range_deletion(file, &key.for_call()),",
         program: "db",
@@ -721,18 +721,18 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "compaction forgets snapshots",
         file: "src/db/background/compactions.rs",
-        old: "snapshots: self.snapshots.sequences(),\n            filter:",
+        old: "snapshots: self.reading.snapshots().sequences(),\n            filter:",
         new: "snapshots: Vec::new(),\n            filter:",
         program: "db",
         test: "range_del::a_snapshot_keeps_what_a_range_deletion_hides_from_others",
     },
     Bug {
         name: "a snapshot is forgotten when the first of its holders leaves",
-        file: "src/db/snapshot.rs",
+        file: "src/db/snapshots.rs",
         old: "if entry.get().count > 0 {",
         new: "if entry.get().count > 1 {",
         program: "lib",
-        test: "db::snapshot::tests::a_number_stays_listed_until_its_last_holder_leaves",
+        test: "db::snapshots::tests::a_number_stays_listed_until_its_last_holder_leaves",
     },
     Bug {
         name: "a tombstone is dropped above what it hides",
@@ -761,7 +761,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "the WALs are not synced before an ingested file is listed",
         file: "src/db/maintenance/ingest.rs",
-        old: "self.sync_logs(&mut writer).map_err(|error| self.latch(error))?;",
+        old: "self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;",
         new: "Vec::new();",
         program: "db",
         test: "ingest::a_power_loss_leaves_a_prefix_of_writes_and_ingested_files",
@@ -776,7 +776,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a new MANIFEST forgets the skipped numbers",
-        file: "src/db/background/install.rs",
+        file: "src/db/inner/progress.rs",
         old: "skipped: progress.skipped.ranges().collect(),",
         new: "skipped: Vec::new(),",
         program: "db",
@@ -792,11 +792,11 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a reader does not look whether its read state is still the current one",
-        file: "src/db/read_state.rs",
+        file: "src/db/inner/reading.rs",
         old: "match self.read_state.holds(&state) {",
         new: "match true || self.read_state.holds(&state) {",
         program: "lib",
-        test: "db::read_state::tests::a_reader_that_an_ingestion_interrupts_sees_the_file_before_the_later_write",
+        test: "db::inner::reading::tests::a_reader_that_an_ingestion_interrupts_sees_the_file_before_the_later_write",
     },
     Bug {
         name: "a checkpoint takes a file that was ingested ahead of unflushed writes",

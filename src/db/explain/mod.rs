@@ -1,24 +1,23 @@
 //! `explain`: the lookup of `get`, watched.
 //!
 //! ```text
-//! get.rs      lookup(key, snapshot, observer, visit)
+//! get/        lookup(key, snapshot, observer, visit)
 //!                 get      observer: (), which hears nothing
 //!                 explain  observer: Watch, which writes a LookupTrace
-//! observer    what is told          trace    what is written          text    the same to read
+//! get/steps   what is told          trace    what is written          text    the same to read
 //! ```
 
-pub(super) mod observer;
 mod text;
-mod trace;
+pub(in crate::db) mod trace;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use observer::TreeObserver;
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 
-use super::Inner;
-use super::get::{Miss, ToSlice, find_and_read, find_in_memtables};
+use super::get::steps::{Miss, TreeObserver, find_and_read, find_in_memtables};
+use super::get::{ToSlice, lookup};
+use super::inner::reading::Reading;
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
@@ -28,28 +27,26 @@ use crate::sync::Guard;
 use crate::table::{Found, LookupKey, Recorder};
 use crate::version::{FileMeta, Run, TableFile, Version};
 
-impl Inner {
-    /// As `get`, and tells how.
-    pub(super) fn explain(
-        &self,
-        key: &[u8],
-        snapshot: Option<SequenceNumber>,
-    ) -> Result<LookupTrace> {
-        let watch = Watch {
-            in_table: Recorder::new(&self.counters),
-            trace: RefCell::new(LookupTrace::new(key)),
-            range_check_nanos: Cell::new(0),
-        };
-        let value = self.lookup(key, snapshot, &watch, ToSlice)?;
-        let mut trace = watch.trace.into_inner();
-        trace.levels_spared -= trace.levels.len();
-        trace.outcome = match value {
-            Some(_) => LookupOutcome::Value,
-            None => trace.why_without_value(),
-        };
-        trace.value = value;
-        Ok(trace)
-    }
+/// As `get`, and tells how.
+pub(super) fn explain(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+) -> Result<LookupTrace> {
+    let watch = Watch {
+        in_table: Recorder::new(reading.counters()),
+        trace: RefCell::new(LookupTrace::new(key)),
+        range_check_nanos: Cell::new(0),
+    };
+    let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
+    let mut trace = watch.trace.into_inner();
+    trace.levels_spared -= trace.levels.len();
+    trace.outcome = match value {
+        Some(_) => LookupOutcome::Value,
+        None => trace.why_without_value(),
+    };
+    trace.value = value;
+    Ok(trace)
 }
 
 /// Writes a [`LookupTrace`].

@@ -17,20 +17,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::RocksDb;
+use super::database::RocksDb;
 use crate::cursor::Cursor;
+use crate::db::db::Db;
 use crate::db::flush::Flush;
+use crate::db::inner::Inner;
 use crate::db::maintenance::checkpoint::{SharedTables, make_database};
 use crate::db::open::directory::{Directory as NoFiles, table_store};
 use crate::db::options::{Builder, lasting};
 use crate::db::read_state::ReadState;
-use crate::db::{Db, Inner};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, user_key};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::memtable::Memtable;
-use crate::sync::pin;
 use crate::table::{property_names as property, unsupported_entry};
 use crate::version::{FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
 
@@ -101,7 +101,7 @@ fn import(db: &Db, dir: &Path) -> Result<ImportReport> {
     let inner = &db.inner;
     let fs = &inner.store.fs;
     let dir = lasting(&**fs, dir)?;
-    let state = inner.read_state.load_arc(&pin());
+    let state = inner.reading.current();
     for (_, file) in state.version.files() {
         check_table(file)?;
     }
@@ -171,7 +171,7 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     let number = store.new_number();
     let edit = VersionEdit {
         next_file: Some(number + 1),
-        flushed_sequence: Some(source.visible.load(Ordering::Acquire)),
+        flushed_sequence: Some(source.reading.visible()),
         oldest_wal: Some(number + 1),
         added,
         db_identity: Some(store.creator.db.clone()),

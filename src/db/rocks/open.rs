@@ -17,13 +17,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::{ColumnFamily, RocksDb};
+use super::database::{ColumnFamily, RocksDb};
 use crate::cache::BlockCache;
-use crate::db::Db;
-use crate::db::open::directory::{Directory as NoFiles, OpenTables, check_disjoint, table_store};
+use crate::db::db::Db;
+use crate::db::open::directory::{
+    Directory as NoFiles, OpenTables, check_disjoint, no_database, table_store,
+};
 use crate::db::open::read_only::{allow_open_files, may_pass};
 use crate::db::open::recover::{Origin, Replayed};
-use crate::db::open::writable::{no_database, only_read};
+use crate::db::open::writable::only_read;
 use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
@@ -40,7 +42,7 @@ const BELIEVED_AFTER: u32 = 3;
 /// The wait before the second reading. Each is as much longer than the one before.
 const WAIT: Duration = Duration::from_millis(5);
 
-pub(super) fn open(mut options: Builder) -> Result<RocksDb> {
+pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
     if !options.fs.exists(&options.path)? {
         return Err(no_database(&options.path));
     }

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::*;
+use super::RocksDb;
+use crate::Db;
 use crate::encoding::coding::{put_fixed32, put_fixed64, put_length_prefixed};
 use crate::encoding::key::{internal_key, range_end};
+use crate::error::{Error, Result};
 use crate::fs::{Fault, FaultFs, FileLock, Fs, MemFs, RandomAccessFile, Target, WritableFile};
 use crate::range_tombstones::RangeTombstone;
 use crate::rocksdb::ListedTable;
