@@ -100,6 +100,27 @@ impl Codec {
     }
 }
 
+/// Why blocks of a table cannot be read, if so. `property` is what its property says of its
+/// compression: a name, or from format_version 7 on a list of types.
+pub(crate) fn missing_for(property: &str) -> Option<String> {
+    let types: Vec<u8> = match property.split(';').nth(1) {
+        Some(list) => {
+            let pairs = (0..list.len() / 2).filter_map(|i| list.get(2 * i..2 * i + 2));
+            pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+        }
+        None => {
+            let names = ["Snappy", "Zlib", "BZip2", "LZ4", "LZ4HC", "Xpress", "ZSTD"];
+            let position = names.iter().position(|&name| name == property);
+            position.map(|position| position as u8 + 1).into_iter().collect()
+        }
+    };
+    types.into_iter().find_map(|type_byte| match Codec::of_byte(type_byte) {
+        Ok(codec) if !codec.is_built_in() => Some(codec.missing()),
+        Err(Failure::Unsupported(what)) => Some(what),
+        _ => None,
+    })
+}
+
 /// A compressed payload whose stated size is possible.
 pub(crate) struct Compressed<'a> {
     codec: Codec,

@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::dictionary::Dictionary;
-use super::read::{Compressed, Failure};
+use super::read::{Compressed, Failure, missing_for};
 use super::*;
 use crate::encoding::coding::put_varint;
 use crate::table::block::bytes::BlockBytes;
@@ -171,5 +171,16 @@ fn foreign_codecs_are_named() {
             Err(Failure::Unsupported(what)) => assert!(what.contains(name), "{what}"),
             _ => panic!("type {type_byte} was not refused"),
         }
+    }
+}
+
+#[test]
+fn a_property_tells_what_cannot_be_read() {
+    for readable in ["NoCompression", "BZip2", "LZ4HC", "ZSTD", "BuiltinV2;020407;", ";;", ""] {
+        assert_eq!(missing_for(readable), None, "{readable}");
+    }
+    for (property, what) in [("Xpress", "Xpress"), ("BuiltinV2;0406;", "Xpress"), ("O;81;", "0x81")]
+    {
+        assert!(missing_for(property).unwrap().contains(what), "{property}");
     }
 }
