@@ -232,8 +232,13 @@ fn decompress_zlib(_: &[u8], _: &mut [u8], _: Option<&Dictionary>) -> Result<usi
 #[cfg(feature = "bzip2")]
 fn decompress_bzip2(body: &[u8], out: &mut [u8]) -> Result<usize, String> {
     let mut state = bzip2::Decompress::new(false);
-    // All input and room for all output are there, so one call reads to the end of the stream.
-    match state.decompress(body, out).map_err(|e| e.to_string())? {
+    let mut status = state.decompress(body, out).map_err(|e| e.to_string())?;
+    if status != bzip2::Status::StreamEnd {
+        // The end of the stream follows the last byte of output.
+        let rest = &body[(state.total_in() as usize).min(body.len())..];
+        status = state.decompress(rest, &mut [0]).map_err(|e| e.to_string())?;
+    }
+    match status {
         bzip2::Status::StreamEnd => Ok(state.total_out() as usize),
         _ => Err("a stream that does not end where it should".into()),
     }

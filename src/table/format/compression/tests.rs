@@ -77,8 +77,10 @@ fn payloads(block: &[u8], dictionary: &[u8]) -> Vec<(u8, Vec<u8>, bool)> {
     let mut all = Vec::new();
     for compression in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
         let mut out = Vec::new();
-        let stored = Compressor::new(compression).unwrap().compress(block, &mut out);
-        all.push((stored.to_byte(), out, false));
+        // Some blocks are not worth it.
+        if Compressor::new(compression).unwrap().compress(block, &mut out) == compression {
+            all.push((compression.to_byte(), out, false));
+        }
     }
     let with_length = |body: &[u8]| {
         let mut out = Vec::new();
