@@ -27,16 +27,16 @@ const FIXTURES: [Fixture; 14] = [
     fixture("r7-v4-legacybloom-none", 4, Some(Family::LegacyBloom), 1),
     fixture("r7-v5-bloom-snappy", 5, Some(Family::Bloom), 1),
     fixture("r7-v5-partitioned-zstd", 5, Some(Family::Bloom), 5),
-    fixture("r7-v5-dictionary-lz4", 5, Some(Family::Bloom), 1),
-    fixture("r7-v5-dictionary-zlib", 5, Some(Family::Bloom), 1),
-    fixture("r7-v5-dictionary-zstd-samples", 5, Some(Family::Bloom), 1),
-    fixture("r7-v5-dictionary-zstd-trained", 5, Some(Family::Bloom), 1),
-    fixture("r7-v5-small-bzip2", 5, Some(Family::Bloom), 1),
     fixture("r11-v5-versions-none", 5, Some(Family::Bloom), 1),
     fixture("r11-v5-parts-bloom", 5, Some(Family::Bloom), 17),
     fixture("r11-v5-parts-ribbon", 5, Some(Family::Ribbon), 11),
     fixture("r11-v6-ribbon-lz4", 6, Some(Family::Ribbon), 1),
     fixture("r11-v7-bloom-none", 7, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-lz4", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-zlib", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-zstd-samples", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-zstd-trained", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-small-bzip2", 5, Some(Family::Bloom), 1),
 ];
 
 impl Fixture {
@@ -172,7 +172,7 @@ fn the_keys_make_rocksdbs_bloom_blocks_byte_for_byte() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 3);
+    assert_eq!(compared, 8);
 }
 
 #[test]
