@@ -14,13 +14,17 @@ use std::path::Path;
 
 use crate::filter::FilterEncoding;
 use crate::known_files;
+use crate::memory::LineBuf;
+use crate::table::block::bytes::BlockBytes;
 use crate::table::filter::block::StoredFilter;
-use crate::table::format::compression::{Compressed, Failure};
+use crate::table::format::compression::dictionary::Dictionary;
+use crate::table::format::compression::read::{Compressed, Failure};
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer};
 use crate::table::format::limits::most_metadata_bytes;
 use crate::table::format::padding::padding_to_page;
 use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::IndexParser;
+use crate::table::open::DICTIONARY_BLOCK;
 
 use super::block::{self, Contents};
 use super::dump::{Dump, Stop};
@@ -40,7 +44,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
             return dump.part("Neither a table nor a log", bytes.len(), |_| Err(reason));
         }
     };
-    let table = Stored { blocks: &bytes[..footer_at], footer };
+    let table = Stored::new(&bytes[..footer_at], footer);
     for (handle, role) in table.parts() {
         // Every handle here fits: offsets are within the file.
         let (offset, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
@@ -145,7 +149,7 @@ fn compression_name(type_byte: u8) -> &'static str {
 /// Blocks that other versions and programs write in addition to those that are read here.
 fn named_block(name: &str) -> Option<&'static str> {
     Some(match name {
-        "rocksdb.compression_dict" => "Compression dictionary",
+        DICTIONARY_BLOCK => "Compression dictionary",
         "rocksdb.hashindex.prefixes" => "Prefixes of the hash index",
         "rocksdb.hashindex.metadata" => "Metadata of the hash index",
         "rocksdb.stats" => "Properties under their old name",
@@ -184,9 +188,24 @@ struct Stored<'a> {
     /// The file without its footer.
     blocks: &'a [u8],
     footer: Footer,
+    /// The one of the data blocks.
+    dictionary: Option<Dictionary>,
 }
 
 impl<'a> Stored<'a> {
+    fn new(blocks: &'a [u8], footer: Footer) -> Stored<'a> {
+        let table = Stored { blocks, footer, dictionary: None };
+        let names = table.metaindex();
+        let handle = names.iter().find(|(name, _)| name == DICTIONARY_BLOCK).map(|it| it.1);
+        let fits = |handle: &BlockHandle| handle.fits(blocks.len() as u64);
+        let dictionary = handle.filter(fits).and_then(|handle| {
+            let start = handle.offset as usize;
+            let bytes = LineBuf::copy_from(&blocks[start..start + handle.bytes as usize]);
+            Dictionary::new(BlockBytes::new(bytes, handle.bytes as usize), true).ok()
+        });
+        Stored { dictionary, ..table }
+    }
+
     /// Every block that a handle points to, in the order of the file.
     fn parts(&self) -> Vec<(BlockHandle, Role)> {
         let names = self.metaindex();
@@ -297,14 +316,19 @@ impl<'a> Stored<'a> {
         }
         let stored = &self.blocks[handle.offset as usize..];
         let (payload, trailer) = stored.split_at(handle.bytes as usize);
-        match self.uncompress(payload, trailer[0]).ok()? {
+        match self.uncompress(payload, trailer[0], None).ok()? {
             None => block::parse(payload).ok(),
             Some(payload) => block::parse(&payload).ok(),
         }
     }
 
     /// `None` if the payload is not compressed.
-    fn uncompress(&self, payload: &[u8], type_byte: u8) -> Result<Option<Vec<u8>>, Stop> {
+    fn uncompress(
+        &self,
+        payload: &[u8],
+        type_byte: u8,
+        dictionary: Option<&Dictionary>,
+    ) -> Result<Option<Vec<u8>>, Stop> {
         let compressed = Compressed::open(payload, type_byte).map_err(|failure| match failure {
             Failure::Damage(damage) => Stop::from(damage),
             Failure::Unsupported(what) => Stop::Unclear(format!("not supported: {what}")),
@@ -317,7 +341,7 @@ impl<'a> Stored<'a> {
             )));
         }
         let mut out = vec![0; compressed.uncompressed_bytes];
-        compressed.decompress_into(&mut out)?;
+        compressed.decompress_into(&mut out, dictionary)?;
         Ok(Some(out))
     }
 
@@ -328,7 +352,9 @@ impl<'a> Stored<'a> {
         type_byte: u8,
     ) -> Result<(), Stop> {
         let payload = dump.rest();
-        let Some(payload) = self.uncompress(payload, type_byte)? else {
+        let is_data = matches!(role, Role::Entries(_, Contents::Data));
+        let dictionary = self.dictionary.as_ref().filter(|_| is_data);
+        let Some(payload) = self.uncompress(payload, type_byte, dictionary)? else {
             return print_contents(dump, role);
         };
         let (name, bytes) = (compression_name(type_byte), payload.len());

@@ -33,7 +33,7 @@ use super::{Refusal, unsupported};
 use crate::encoding::coding::fixed32;
 use crate::error::{Damage, Error, Result};
 use crate::fs::{Fs, RandomAccessFile};
-use crate::table::format::compression::uncompress_frame;
+use crate::table::format::compression::read::uncompress_frame;
 
 pub(super) const BLOCK_BYTES: usize = 32 << 10;
 pub(super) const HEADER_BYTES: usize = 7;
@@ -141,10 +141,10 @@ impl RecordLog {
         }
         match uncompress_frame(&self.pieces, &mut self.uncompressed) {
             Ok(()) => Ok(Some(Record { payload: &self.uncompressed, offset })),
-            Err(crate::table::format::compression::Failure::Unsupported(what)) => {
+            Err(crate::table::format::compression::read::Failure::Unsupported(what)) => {
                 Err(self.refused(unsupported(what), offset))
             }
-            Err(crate::table::format::compression::Failure::Damage(damage)) => {
+            Err(crate::table::format::compression::read::Failure::Damage(damage)) => {
                 self.end = Some(LogEnd::Damaged(Damage { offset, ..damage }));
                 Ok(None)
             }

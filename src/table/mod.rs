@@ -29,7 +29,7 @@ pub(crate) mod fuzzing;
 pub(crate) mod garbage;
 pub(crate) mod index;
 mod lookup;
-mod open;
+pub(crate) mod open;
 mod options;
 mod parts;
 mod range_del;

@@ -38,7 +38,8 @@ use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::Index;
 use super::lookup::key::LookupKey;
 use super::open::{
-    global_sequence_of, read_metaindex, read_properties, refuse_unknown, tail_bytes, tail_start,
+    global_sequence_of, read_dictionary, read_metaindex, read_properties, refuse_unknown,
+    tail_bytes, tail_start,
 };
 use super::range_del::read_ranges;
 use super::tops::{FilterTop, read_top};
@@ -176,7 +177,8 @@ impl Table {
         let if_ingested = context.sequence_if_ingested.filter(|_| is_ingested);
         let assigned = context.global_sequence.or(if_ingested);
         let global_sequence = global_sequence_of(&properties, assigned).map_err(damaged)?;
-        refuse_unknown(&file, &metaindex, &properties)?;
+        refuse_unknown(&file, &properties)?;
+        read_dictionary(&mut file, &metaindex, &properties)?;
         let ranges = read_ranges(&file, &metaindex, &properties, global_sequence)?;
         let ranges = match &context.key_bounds {
             Some([smallest, largest]) => ranges.and_then(|ranges| {
@@ -208,6 +210,7 @@ impl Table {
         let index_top = index_top.map(Box::new);
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
+            + file.dictionary_bytes()
             + names_bytes.sum::<usize>()
             + filter.heap_bytes()
             + index.heap_bytes()
@@ -414,9 +417,8 @@ impl Table {
     ) -> Result<Block> {
         let handle = stored.handle();
         self.file.check(&stored)?;
-        let bytes = self.file.uncompress(stored, buffer)?;
+        let block = self.file.data_block(self.file.uncompress(stored, buffer)?, handle)?;
         let decode = || {
-            let block = Block::new(bytes)?;
             index.index.check_position(i, &block)?;
             self.check_part_of(index, i, &block)?;
             Ok(block)
@@ -436,9 +438,9 @@ impl Table {
             let handle = index.handle(i);
             let stored = self.file.read_stored(handle, LineBuf::zeroed)?;
             self.file.check(&stored)?;
-            let bytes = self.file.uncompress(stored, LineBuf::zeroed)?;
             let damaged = |damage| self.file.damaged(damage, handle);
-            let block = Block::new(bytes).map_err(damaged)?;
+            let payload = self.file.uncompress(stored, LineBuf::zeroed)?;
+            let block = self.file.data_block(payload, handle)?;
             index.check_position(i, &block).map_err(damaged)?;
             let mut cursor = BlockCursor::new(&block, None);
             cursor.seek_to_first().map_err(damaged)?;

@@ -31,14 +31,12 @@ use crate::encoding::key::{EntryKind, user_key};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::memtable::Memtable;
+use crate::table::format::compression::read::missing_for;
 use crate::table::{property_names as property, unsupported_entry};
 use crate::version::{FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
 
 /// More tables of level 0 slow writers down: from here on tables move down at an import.
 const MAX_IN_LEVEL_0: usize = 20;
-
-/// Compressions of RocksDB's that this build has no codec for.
-const UNKNOWN_COMPRESSIONS: [&str; 3] = ["Zlib", "BZip2", "Xpress"];
 
 /// What [`RocksDb::import`] made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -119,11 +117,9 @@ fn check_table(file: &TableFile) -> Result<()> {
             "merge operands ({operands}, of {operator}); only RocksDB reads them"
         ));
     }
-    match properties.text(property::COMPRESSION) {
-        Some(name) if UNKNOWN_COMPRESSIONS.contains(&name) => {
-            unsupported(format!("{name} compression"))
-        }
-        _ => Ok(()),
+    match properties.text(property::COMPRESSION).and_then(missing_for) {
+        Some(what) => unsupported(what),
+        None => Ok(()),
     }
 }
 
