@@ -13,7 +13,9 @@
 //! 1 and so on, and level 0 is ordered by age. So the first entry that the lookup may see is the
 //! newest. A tombstone ends the search as a value does.
 //!
-//! **Why one file a level is enough.** From level 1 on the files of a level share no user key.
+//! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
+//! the trees of other engines they may, and level 0 may have no order ([`Version::mixed`]). Such a
+//! version has no runs, so that the lookup passes it by and comes to [`find_in_mixed`].
 //!
 //! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a
 //! smaller sequence number, in deeper sources all. So the search stops at the first source with a
@@ -156,6 +158,12 @@ impl Inner {
                 // Every version in a deeper file is older, so it is deleted too.
                 return Ok(None);
             }
+        }
+        if version.is_mixed() {
+            let version = Arc::clone(&read_state.version);
+            drop(guard);
+            let found = find_in_mixed(&version, &key.for_call(), tickers, observer)?;
+            return Ok(found.map(|found| visit.visit(ValueRef::Read(&found))));
         }
         Ok(None)
     }
@@ -325,6 +333,47 @@ pub(super) fn find_and_read(
         observer.file_left(run, file, found.as_ref());
         if let Some(found) = found {
             tickers.add(hit_ticker(run.level), 1);
+            return Ok(shows_value(table, key, &found, deleted_at)?.then_some(found));
+        }
+        if deleted_at > 0 {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// A lookup in the tables of a mixed version: the newest entry of the key, if it is a value. Of the
+/// tables of a level all are searched that may hold the key. Hold no guard.
+#[cold]
+#[inline(never)]
+fn find_in_mixed(
+    version: &Version,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+) -> Result<Option<Found<'static>>> {
+    for level in version.all_runs().chunk_by(|one, other| one.level == other.level) {
+        let (mut newest, mut deleted_at) = (None::<(Found<'static>, &Table)>, 0);
+        for run in level {
+            let candidates = version.candidates(run, key.user_key);
+            if candidates.is_empty() {
+                observer.run_passed(run);
+            }
+            for file in candidates.map(|position| run.file(position)) {
+                let deleted_here = range_deletion(file, key);
+                deleted_at = deleted_at.max(deleted_here);
+                observer.file_reached(file, deleted_here);
+                let found = file.table.get_and_read(None, key, tickers, observer.in_table())?;
+                observer.file_left(run, file, found.as_ref());
+                if let Some(found) = found
+                    && newest.as_ref().is_none_or(|(newest, _)| newest.sequence < found.sequence)
+                {
+                    newest = Some((found, &file.table));
+                }
+            }
+        }
+        if let Some((found, table)) = newest {
+            tickers.add(hit_ticker(level[0].level), 1);
             return Ok(shows_value(table, key, &found, deleted_at)?.then_some(found));
         }
         if deleted_at > 0 {

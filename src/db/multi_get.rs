@@ -75,6 +75,10 @@ impl Inner {
         let tickers = self.counters.on_thread(&guard);
         tickers.add(Ticker::NumberMultigetCalls, 1);
         tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+        if read_state.get().version.is_mixed() {
+            drop(guard);
+            return keys.iter().map(|key| self.get(key.as_ref(), Some(sequence))).collect();
+        }
         tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
         lookups.sequence = sequence;
         lookups.search(read_state.get(), &guard, tickers)?;

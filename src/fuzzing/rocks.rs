@@ -75,6 +75,7 @@ fn table(fs: &MemFs, level: u32, number: u64, sequence: u64) -> ListedTable {
         largest: summary.largest,
         smallest_sequence: summary.smallest_sequence,
         largest_sequence: summary.largest_sequence,
+        has_sequences: true,
         epoch: number,
         ..ListedTable::default()
     }

@@ -69,6 +69,7 @@ pub(crate) fn listed(level: u32, number: u64, first: &str, last: &str) -> Listed
         largest: internal_key(last.as_bytes(), 3, 1),
         smallest_sequence: 3,
         largest_sequence: 9,
+        has_sequences: true,
         ..ListedTable::default()
     }
 }

@@ -150,6 +150,7 @@ pub(crate) fn table_store(
             sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
+            takes_leveldbs: false,
         },
         pin_metadata: options.pin_metadata,
         options: TableOptions {

@@ -6,12 +6,17 @@
 //!     └─ …                             same lookups, cursors, checks and counters as Maypole's own
 //! ```
 //!
-//! Each family is a [`Db`] that is opened read-only. Only its opening differs
-//! (`open.rs`). `import.rs` makes a database of Maypole's of one, `export.rs` one of RocksDB's of a
-//! database of Maypole's.
+//! Each family is a [`Db`] that is opened read-only. Only its opening differs (`open.rs`), and the
+//! lookups in a tree whose tables have no order (`groups.rs`). `import.rs` makes a database of
+//! Maypole's of one, with `merge.rs` where tables cannot stay as they are, and `export.rs` one of
+//! RocksDB's of a database of Maypole's.
+//!
+//! A directory of LevelDB is one of RocksDB's with one family, older tables and fewer fields.
 
 mod export;
+mod groups;
 mod import;
+mod merge;
 mod open;
 #[cfg(test)]
 mod tests;
@@ -31,9 +36,11 @@ use crate::rocksdb::OptionsText;
 /// bytes; write-ahead logs, also compressed and recycled ones; RocksDB's own filters. Every table
 /// keeps its file open, and the entries of the logs are kept in memory.
 ///
+/// Databases of LevelDB are read too: they have one column family, `default`, and their filters are
+/// not used.
+///
 /// Refused by name, each for its column family alone: other comparators, user-defined timestamps,
-/// tables in other directories, tables below level 6, and trees in which a lookup could meet an
-/// older entry first. Merge operands, wide columns and values in blob files are
+/// tables in other directories, and tables below level 6. Merge operands, wide columns and values in blob files are
 /// [`Error::Unsupported`] at the read of their key.
 ///
 /// ```no_run

@@ -43,6 +43,7 @@ fn table(
         largest: summary.largest,
         smallest_sequence: summary.smallest_sequence,
         largest_sequence: summary.largest_sequence,
+        has_sequences: true,
         ..ListedTable::default()
     }
 }
