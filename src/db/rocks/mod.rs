@@ -16,6 +16,8 @@
 mod export;
 mod groups;
 mod import;
+#[cfg(test)]
+mod leveldb_tests;
 mod merge;
 mod open;
 #[cfg(test)]

@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
 use crate::table::{BYTEWISE_COMPARATOR, TableContext};
-use crate::version::{FileMeta, Skipped, TableFile, TableStore, Version, VersionEdit};
+use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
 
 /// Readings before the writer is called too busy.
 const MAX_TRIES: u32 = 10;
