@@ -82,14 +82,14 @@ pub(crate) fn leveldbs_file(
         let mut restarts = Vec::new();
         for (key, value) in pairs {
             restarts.push(block.len() as u32);
-            [0, key.len(), value.len()].map(|number| put_varint(&mut block, number as u64));
+            [0, key.len(), value.len()].iter().for_each(|&n| put_varint(&mut block, n as u64));
             block.extend([*key, *value].concat());
         }
         restarts.resize(restarts.len().max(1), 0);
         let count = restarts.len() as u32;
         restarts.into_iter().chain([count]).for_each(|number| put_fixed32(&mut block, number));
         let mut handle = Vec::new();
-        [file.len(), block.len()].map(|number| put_varint(&mut handle, number as u64));
+        [file.len(), block.len()].iter().for_each(|&n| put_varint(&mut handle, n as u64));
         block.push(compression);
         let checksum = masked_crc32c(&block);
         put_fixed32(&mut block, checksum);

@@ -328,6 +328,31 @@ fn neighbours_that_share_a_key_are_both_searched_and_merged() {
     }
 }
 
+/// RocksDB reads such neighbours, too, and gives the same answers.
+#[test]
+#[ignore = "needs RocksDB's ldb"]
+fn ldb_reads_neighbours_that_share_a_key_alike() {
+    let fs = directory();
+    let entries = [("a", 7, 1, "a"), ("f", 9, 1, "f9"), ("f", 8, 1, "f8")];
+    let first = table_of_kinds(&fs, 1, 10, &entries, &[]);
+    let second =
+        table(&fs, 1, 11, &[("f", 5, "f5"), ("k", 3, "k"), ("p", 2, "p")], &[("k", "n", 8)]);
+    let third = table_of_kinds(&fs, 1, 12, &[("p", 1, 1, "p1"), ("q", 1, 1, "q")], &[]);
+    let older = table(&fs, 2, 14, &[("f", 0, "old"), ("l", 0, "old"), ("x", 0, "x")], &[]);
+    put_manifest(&fs, &[first, second, third, older]);
+    let dir = tempfile::tempdir().unwrap();
+    for name in fs.list(Path::new(DIR)).unwrap() {
+        std::fs::write(dir.path().join(&name), fs.read(&Path::new(DIR).join(&name)).unwrap())
+            .unwrap();
+    }
+    let db = format!("--db={}", dir.path().display());
+    let scanned = std::process::Command::new("ldb").args([&db, "scan"]).output().unwrap();
+    let line = |(key, value): &(String, String)| format!("{key} : {value}\n");
+    let ours = pairs(&open(fs).unwrap().column_family("default").unwrap());
+    let lines: String = ours.iter().map(line).collect();
+    assert_eq!(String::from_utf8(scanned.stdout).unwrap(), lines, "{scanned:?}");
+}
+
 /// Neighbours that overlap by more than the key at which they meet are damage, as before.
 #[test]
 fn neighbours_that_overlap_further_are_damage() {
