@@ -454,7 +454,8 @@ fn every_command_calls_a_directory_of_rocksdb_or_leveldb_by_its_name() {
         let before = crate::rocksdb_dirs::state_of(dir.path());
         let work = tempfile::tempdir().unwrap();
         let path = |name: &str| work.path().join(name);
-        run_with(&["write-table", "--out", path("a.sst").to_str().unwrap()], b"a\t1\n").well();
+        crate::run_with(&["write-table", "--out", path("a.sst").to_str().unwrap()], b"a\t1\n")
+            .well();
         std::fs::write(path("keys"), "a\n").unwrap();
         let db = dir.path();
         let calls = [

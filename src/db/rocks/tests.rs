@@ -12,6 +12,7 @@ use crate::range_tombstones::RangeTombstone;
 use crate::rocksdb::ListedTable;
 use crate::rocksdb::fuzzing::{EditBytes, LogBytes, put_file};
 use crate::table::{Dialect, TableBuilder, TableOptions};
+use crate::version::LEVELS;
 
 pub(super) const DIR: &str = "/rocks";
 
@@ -172,11 +173,11 @@ fn pairs(db: &Db) -> Vec<(String, String)> {
 }
 
 /// Opens the directory read-only, imports it, and goes on with the new database, which holds the
-/// same at each step. Answers the report and the numbers of files of the new levels.
+/// same at each step. Answers the report and the number of files in each new level.
 pub(super) fn read_and_imported(
     fs: &MemFs,
     expected: &[(&str, &str)],
-) -> (ImportReport, Vec<usize>) {
+) -> (ImportReport, [usize; LEVELS]) {
     let owned = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
     let expected: Vec<(String, String)> = expected.iter().map(owned).collect();
     let rocks = open(fs.clone()).unwrap();
@@ -191,7 +192,8 @@ pub(super) fn read_and_imported(
     let options = || Db::builder("/new").fs(Arc::new(fs.clone()));
     let db = options().open_read_only().unwrap();
     assert_eq!(pairs(&db), expected);
-    let levels = db.stats().levels.iter().map(|level| level.files).collect();
+    let mut levels = [0; LEVELS];
+    db.stats().levels.iter().for_each(|level| levels[level.level] = level.files);
     db.close().unwrap();
     let db = options().open().unwrap();
     db.compact_range(..).unwrap();
