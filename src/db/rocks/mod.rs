@@ -42,8 +42,8 @@ use crate::rocksdb::OptionsText;
 /// not used.
 ///
 /// Refused by name, each for its column family alone: other comparators, user-defined timestamps,
-/// tables in other directories, and tables below level 6. Merge operands, wide columns and values in blob files are
-/// [`Error::Unsupported`] at the read of their key.
+/// tables in other directories, and tables below level 6. Merge operands, wide columns and values
+/// in blob files are [`Error::Unsupported`] at the read of their key.
 ///
 /// ```no_run
 /// use maypole::RocksDb;
