@@ -49,6 +49,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
+            takes_leveldbs: false,
         },
         pin_metadata: PinMetadata::None,
         options: TableOptions {

@@ -31,6 +31,7 @@
 
 use std::sync::Arc;
 
+use super::get::get;
 use super::get::steps::{TreeObserver, hit_ticker, range_deletion, shows_value};
 use super::inner::reading::Reading;
 use super::read_state::ReadState;
@@ -72,6 +73,10 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
     let tickers = reading.counters().on_thread(&guard);
     tickers.add(Ticker::NumberMultigetCalls, 1);
     tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+    if read_state.get().version.is_mixed() {
+        drop(guard);
+        return keys.iter().map(|key| get(reading, key.as_ref(), Some(sequence))).collect();
+    }
     tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
     lookups.sequence = sequence;
     lookups.search(read_state.get(), &guard, tickers)?;

@@ -29,7 +29,8 @@ const MAGICS: &[(At, &[u8], &str, &str)] = &[
         At::End,
         &0xdb47_7524_8b80_fb57_u64.to_le_bytes(),
         "a table of LevelDB",
-        "LevelDB reads it, and RocksDB too, up to format_version 1",
+        "LevelDB reads it, and RocksDB too, up to format_version 1; `maypole import` takes the whole \
+         database",
     ),
     (
         At::End,

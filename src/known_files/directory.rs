@@ -30,8 +30,12 @@ const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the 
                          of their own and repair that";
 
 /// As [`OWN_TOOLS`], of a database that can be imported.
-const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it as \
-                      it is; its own tools repair it";
+const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, `maypole advise` says what \
+                      its filters do, and `RocksDb` reads it as it is; its own tools repair it";
+
+/// The same of one whose filters are not read.
+const IMPORT_FIRST: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it \
+                            as it is; its own tools repair it";
 
 /// Databases whose names differ from Maypole's.
 const OTHERS: &[(&str, &str)] = &[
@@ -98,7 +102,11 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
         false => "",
     };
     if !what.is_empty() {
-        let instead = if what == "a database of RocksDB" { IMPORT } else { OWN_TOOLS };
+        let instead = match what {
+            "a database of RocksDB" | "a database of RocksDB or LevelDB" => IMPORT,
+            "a database of LevelDB" => IMPORT_FIRST,
+            _ => OWN_TOOLS,
+        };
         return Some(Known::new(what, instead));
     }
     let other = OTHERS.iter().find(|(name, _)| has(name));

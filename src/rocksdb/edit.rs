@@ -8,11 +8,13 @@
 //! 4          varint                                            last sequence number
 //! 5          varint level, string                              compaction cursor; ignored
 //! 6          varint level, varint number                       a table leaves
-//! 7 100 102  (forms that old versions wrote)                   rejected by name
+//! 7          level, number, bytes, smallest and largest        a table of LevelDB enters
+//!            internal key as strings
+//! 100 102    (forms that old versions wrote)                   refused by name
 //! 103        level, number, bytes, smallest and largest        a table enters
 //!            internal key as strings, smallest and largest
 //!            sequence number, custom fields
-//! 9 10       varint                                            previous log; least log to keep
+//! 9 10       varint                                            previous log, 0; least log to keep
 //! 200        varint                                            the column family that this is about
 //! 201 202    string; nothing                                   it is created; it is dropped
 //! 203        varint                                            largest column family id
@@ -49,7 +51,9 @@ pub(crate) struct ListedTable {
     pub largest: Vec<u8>,
     pub smallest_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
-    /// Newer files of level 0 have a larger one; 0 if it is not known.
+    /// Whether the MANIFEST names them. LevelDB's does not.
+    pub has_sequences: bool,
+    /// Newer files of level 0 have a larger one; 0: not known.
     pub epoch: u64,
     /// RocksDB's internal unique id; `None` if it was not recorded.
     pub identity: Option<[u64; 2]>,
@@ -120,14 +124,23 @@ impl Edit {
                     let level = decoder.varint32("level")?;
                     edit.removed.push((level, number(decoder, "file number")?));
                 }
+                7 => edit.added.push(leveldbs_table(decoder)?),
                 103 => edit.added.push(table(decoder)?),
-                tag @ (7 | 100 | 102) => {
+                tag @ (100 | 102) => {
                     return Err(unsupported(format!(
                         "a table in the form of an old version (tag {tag}); open the database once \
                          with RocksDB 5 or later, which writes the MANIFEST anew"
                     )));
                 }
-                9 => drop(decoder.varint("previous log number")?),
+                9 => {
+                    let log = decoder.varint("previous log number")?;
+                    if log != 0 {
+                        return Err(unsupported(format!(
+                            "a previous log ({log}), which only old versions write; open the \
+                             database once with the program that it is of"
+                        )));
+                    }
+                }
                 10 => edit.least_log = Some(number(decoder, "least log number")?),
                 200 => edit.family = decoder.varint32("column family")?,
                 201 => edit.created = Some(text(decoder, "name of a column family")?),
@@ -238,7 +251,7 @@ fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
     }
 }
 
-fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
+fn leveldbs_table(decoder: &mut Decoder) -> Result<ListedTable, Damage> {
     let level = decoder.varint32("level")?;
     let number = number(decoder, "file number")?;
     let file_bytes = decoder.varint("file size")?;
@@ -246,22 +259,18 @@ fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
     let smallest = decoder.length_prefixed("smallest key")?.to_vec();
     let largest = decoder.length_prefixed("largest key")?.to_vec();
     if smallest.len() < TRAILER_BYTES || largest.len() < TRAILER_BYTES {
-        return Err(Damage::new(start, "two internal keys", "fewer than 8 bytes").into());
+        return Err(Damage::new(start, "two internal keys", "fewer than 8 bytes"));
     }
     if compare(&smallest, &largest).is_gt() {
-        return Err(Damage::new(start, "smallest key <= largest key", "the reverse").into());
+        return Err(Damage::new(start, "smallest key <= largest key", "the reverse"));
     }
-    let (smallest_sequence, largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
-    let mut table = ListedTable {
-        level,
-        number,
-        file_bytes,
-        smallest,
-        largest,
-        smallest_sequence,
-        largest_sequence,
-        ..ListedTable::default()
-    };
+    Ok(ListedTable { level, number, file_bytes, smallest, largest, ..ListedTable::default() })
+}
+
+fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
+    let mut table = ListedTable { has_sequences: true, ..leveldbs_table(decoder)? };
+    (table.smallest_sequence, table.largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
+    let number = table.number;
     loop {
         let tag = decoder.varint32("tag of a custom field")?;
         if tag == 1 {
@@ -333,6 +342,7 @@ mod tests {
             largest: internal_key(b"cow", 3, 1),
             smallest_sequence: 3,
             largest_sequence: 9,
+            has_sequences: true,
             epoch: 5,
             identity: Some([1, 2]),
             oldest_blob_file: 0,
@@ -364,7 +374,7 @@ mod tests {
             ..Edit::default()
         };
         assert_eq!(Edit::decode(&edit.encode_new()).unwrap(), edit);
-        assert_eq!(Edit::default().encode_new(), []);
+        assert!(Edit::default().encode_new().is_empty());
     }
 
     #[test]
@@ -412,7 +422,7 @@ mod tests {
         assert_eq!(field(8200, &[1, 12]).unwrap().deleted_logs, Some(12));
         assert!(field(8201, &[1, 0]).unwrap().cuts_timestamps);
         assert!(!field(8201, &[1, 1]).unwrap().cuts_timestamps);
-        for old_form in [7, 100, 102] {
+        for old_form in [100, 102] {
             assert!(matches!(field(old_form, &[0]), Err(Refusal::Unsupported(_))));
         }
     }

@@ -164,7 +164,7 @@ pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> 
 pub(crate) fn readable_properties(
     file: &Arc<dyn RandomAccessFile>,
 ) -> Result<Option<TableProperties>> {
-    let Ok(file) = BlockFile::open(Arc::clone(file), Arc::new(Counters::new()), 0) else {
+    let Ok(file) = BlockFile::open(Arc::clone(file), Arc::new(Counters::new()), 0, false) else {
         return Ok(None);
     };
     let Ok(metaindex) = read_metaindex(&file, file.footer().metaindex) else { return Ok(None) };

@@ -61,6 +61,9 @@ pub(crate) struct TableContext {
     /// deletions count between them only. RocksDB writes a range deletion whole into each table
     /// that it reaches, and zeroes sequence numbers of keys beside it.
     pub key_bounds: Option<[Vec<u8>; 2]>,
+    /// Whether a table in LevelDB's format is read, too. In a database of this crate it would be a
+    /// stranger.
+    pub takes_leveldbs: bool,
 }
 
 /// Memory of an open table beside [`Table`]: its file and the words that count its users, the
@@ -151,7 +154,7 @@ impl Table {
     /// Opens a table: reads its footer, metaindex, properties and range deletions.
     pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
         let counters = Arc::clone(&context.counters);
-        let mut file = BlockFile::open(file, counters, context.tail_bytes)?;
+        let mut file = BlockFile::open(file, counters, context.tail_bytes, context.takes_leveldbs)?;
         file.counters().add(Ticker::FileOpens, 1);
         let footer = *file.footer();
         file.extend_tail(footer.metaindex.offset)?;
@@ -164,15 +167,20 @@ impl Table {
             let damage = Damage::new(0, format_args!("the entry {name} in the metaindex"), "none");
             file.damaged(damage, footer.metaindex)
         };
-        let properties_handle =
-            handle_of("rocksdb.properties").ok_or_else(|| missing("rocksdb.properties"))?;
-        let properties = read_properties(&file, properties_handle)?;
+        let (properties_handle, properties) = match handle_of("rocksdb.properties") {
+            Some(handle) => (handle, read_properties(&file, handle)?),
+            None if footer.is_leveldbs() => (footer.metaindex, TableProperties::default()),
+            None => return Err(missing("rocksdb.properties")),
+        };
         let index_handle = match footer.index {
             Some(handle) => handle,
             None => handle_of("rocksdb.index").ok_or_else(|| missing("rocksdb.index"))?,
         };
         let damaged = |damage| file.damaged(damage, properties_handle);
-        let index_form = properties.index_form().map_err(damaged)?;
+        let index_form = match properties.raw(names::INDEX_TYPE) {
+            None if footer.is_leveldbs() => IndexForm::default(),
+            _ => properties.index_form().map_err(damaged)?,
+        };
         let is_ingested = properties.number(names::EXTERNAL_VERSION) >= Some(2);
         let if_ingested = context.sequence_if_ingested.filter(|_| is_ingested);
         let assigned = context.global_sequence.or(if_ingested);
@@ -245,6 +253,11 @@ impl Table {
 
     pub fn properties(&self) -> &TableProperties {
         &self.properties
+    }
+
+    /// Whether the table is in LevelDB's format. It has no properties then, as a rule.
+    pub fn is_leveldbs(&self) -> bool {
+        self.footer().is_leveldbs()
     }
 
     /// Names and handles of the metadata blocks.

@@ -60,16 +60,23 @@ impl TableStore {
     /// [`Error::Corruption`] if the file is another one than `meta` describes.
     pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
-        let table = self.open_in_bounds(&meta, context)?;
-        self.described(meta, table)
+        let path = names::table_path(&self.dir, meta.number);
+        let table = self.open_in_bounds(&path, &meta, context)?;
+        self.described(meta, table, path)
     }
 
-    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: it has fewer
-    /// facts, and only a property of the table says that it was ingested.
-    pub fn open_listed(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
+    /// As [`TableStore::open`], of a table at `path` that the MANIFEST of RocksDB or LevelDB
+    /// describes: that says less, and calls a table ingested by a property only.
+    pub fn open_listed(
+        &self,
+        mut meta: FileMeta,
+        level: usize,
+        path: PathBuf,
+    ) -> Result<Arc<TableFile>> {
         let sequence_if_ingested = Some(meta.largest_sequence);
-        let context = TableContext { sequence_if_ingested, ..self.context_for(None, level, 0) };
-        let table = self.open_in_bounds(&meta, context)?;
+        let context = self.context_for(None, level, 0);
+        let context = TableContext { sequence_if_ingested, takes_leveldbs: true, ..context };
+        let table = self.open_in_bounds(&path, &meta, context)?;
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
@@ -78,17 +85,25 @@ impl TableStore {
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
-        self.described(meta, table)
+        self.described(meta, table, path)
     }
 
-    fn open_in_bounds(&self, meta: &FileMeta, context: TableContext) -> Result<Arc<Table>> {
+    fn open_in_bounds(
+        &self,
+        path: &Path,
+        meta: &FileMeta,
+        context: TableContext,
+    ) -> Result<Arc<Table>> {
         let key_bounds = Some([meta.smallest.clone(), meta.largest.clone()]);
-        let path = names::table_path(&self.dir, meta.number);
-        self.open_in(&path, TableContext { key_bounds, ..context })
+        self.open_in(path, TableContext { key_bounds, ..context })
     }
 
-    fn described(&self, mut meta: FileMeta, table: Arc<Table>) -> Result<Arc<TableFile>> {
-        let path = names::table_path(&self.dir, meta.number);
+    fn described(
+        &self,
+        mut meta: FileMeta,
+        table: Arc<Table>,
+        path: PathBuf,
+    ) -> Result<Arc<TableFile>> {
         check_described(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();

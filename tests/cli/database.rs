@@ -445,6 +445,56 @@ fn rocksdb(dir: &std::path::Path) {
     }
 }
 
+/// Each command that is given the directory of another engine says which it is, and which commands
+/// read it. It leaves it as it is.
+#[test]
+fn every_command_calls_a_directory_of_rocksdb_or_leveldb_by_its_name() {
+    for (fixture, what) in [("10.4.2-universal", "RocksDB"), ("leveldb-levels", "LevelDB")] {
+        let dir = crate::rocksdb_dirs::unpacked(fixture);
+        let before = crate::rocksdb_dirs::state_of(dir.path());
+        let work = tempfile::tempdir().unwrap();
+        let path = |name: &str| work.path().join(name);
+        crate::run_with(&["write-table", "--out", path("a.sst").to_str().unwrap()], b"a\t1\n")
+            .well();
+        std::fs::write(path("keys"), "a\n").unwrap();
+        let db = dir.path();
+        let calls = [
+            maypole!("put", db, "a", "b"),
+            maypole!("get", db, "a"),
+            maypole!("explain", db, "a"),
+            maypole!("delete", db, "a"),
+            maypole!("scan", db),
+            maypole!("count", db),
+            maypole!("load", db, "--key-file", path("keys")),
+            maypole!("ingest", db, path("a.sst")),
+            maypole!("compact", db),
+            maypole!("checkpoint", db, path("copy")),
+            maypole!("export", db, path("export")),
+            maypole!("stats", db),
+            maypole!("inspect", db),
+            maypole!("verify", db),
+            maypole!("repair", db),
+        ];
+        for call in calls {
+            let error = call.badly(1);
+            assert!(
+                error.contains(&format!("this is a database of {what}; it was left")),
+                "{error}"
+            );
+            assert!(error.contains("`maypole import`"), "{error}");
+            assert_eq!(error.contains("`maypole advise`"), what == "RocksDB", "{error}");
+        }
+        match what {
+            "RocksDB" => assert_eq!(maypole!("advise", db).code, 0),
+            _ => assert!(maypole!("advise", db).badly(1).contains("`maypole import`")),
+        }
+        let said = maypole!("import", db, path("imported")).well();
+        assert_eq!(said.contains("written again"), what == "LevelDB", "{said}");
+        maypole!("verify", path("imported")).well();
+        assert!(crate::rocksdb_dirs::state_of(db) == before);
+    }
+}
+
 #[test]
 fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
     let dir = tempfile::tempdir().unwrap();

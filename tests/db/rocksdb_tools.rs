@@ -97,13 +97,23 @@ fn families_and_range_deletions_of_ldb_read_as_ldb_reads_them() {
 #[ignore = "needs RocksDB's db_bench and ldb"]
 fn trees_of_db_bench_read_as_ldb_reads_them() {
     let dictionary = "--compression_max_dict_bytes=4096";
-    let shapes: [&[&str]; 11] = [
+    let shapes: [&[&str]; 12] = [
         &["--benchmarks=fillrandom", "--bloom_bits=10"],
         &["--benchmarks=fillrandom,overwrite", "--compaction_style=1", "--num_levels=5"],
         &[
             "--benchmarks=fillrandom",
             "--compaction_style=2",
             "--level0_file_num_compaction_trigger=100",
+        ],
+        // Many tables in level 0: an import merges some of them.
+        &[
+            "--benchmarks=fillrandom,overwrite,deleterandom",
+            "--compaction_style=2",
+            "--fifo_compaction_allow_compaction=false",
+            "--level0_file_num_compaction_trigger=1000",
+            "--level0_slowdown_writes_trigger=1000",
+            "--level0_stop_writes_trigger=2000",
+            "--write_buffer_size=65536",
         ],
         &["--benchmarks=fillrandom,deleterandom", "--use_ribbon_filter", "--bloom_bits=10"],
         &["--benchmarks=fillrandom,overwrite", "--wal_compression=zstd"],

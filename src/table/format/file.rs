@@ -74,11 +74,12 @@ pub(crate) struct StoredBlock {
 
 impl BlockFile {
     /// Reads the last `tail_bytes` of the file, at least the footer; 0: it is not known how many
-    /// opening needs.
+    /// opening needs. `takes_leveldbs`: whether a table in LevelDB's format is opened, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
         tail_bytes: u64,
+        takes_leveldbs: bool,
     ) -> Result<BlockFile> {
         let length = file.len();
         let tail_bytes = if tail_bytes == 0 { UNKNOWN_TAIL_BYTES } else { tail_bytes };
@@ -88,9 +89,12 @@ impl BlockFile {
         count_read(&counters, &file_counters, tail.len());
         file.read_exact_at(length - tail_bytes, &mut tail)?;
         let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
-        let footer = Footer::decode(footer, length, file.path())
-            .map_err(|error| named(&*file, &tail, error))?;
-        let limit = length - FOOTER_BYTES as u64;
+        let decoded = match takes_leveldbs {
+            true => Footer::decode_also_leveldbs(footer, length, file.path()),
+            false => Footer::decode(footer, length, file.path()),
+        };
+        let footer = decoded.map_err(|error| named(&*file, &tail, error))?;
+        let limit = length - footer.bytes();
         Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }
 
@@ -299,8 +303,18 @@ impl BlockFile {
             Failure::Damage(damage) => self.damaged(damage, handle),
             Failure::Unsupported(what) => unsupported(self.path(), what),
         };
-        let compressed =
-            Compressed::open(stored.payload(), stored.compression_type()).map_err(fail)?;
+        let kind = stored.compression_type();
+        if self.footer.is_leveldbs() && kind > 1 {
+            // The numbers mean other codecs than RocksDB's, and the sizes are stored in other ways.
+            let codec = match kind {
+                2 => "zlib of Minecraft, ZSTD of LevelDB since 1.24",
+                4 => "raw deflate of Minecraft",
+                _ => "unknown",
+            };
+            let what = format!("compression type {kind} in a table of LevelDB's format ({codec})");
+            return Err(fail(Failure::Unsupported(what)));
+        }
+        let compressed = Compressed::open(stored.payload(), kind).map_err(fail)?;
         match compressed {
             None => {
                 let length = stored.payload().len();

@@ -349,7 +349,9 @@ impl TableProperties {
 }
 
 /// How index blocks are written in one table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// The default is LevelDB's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct IndexForm {
     /// The index block leads to further index blocks, not to data.
     pub two_level: bool,

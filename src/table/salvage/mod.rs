@@ -86,7 +86,7 @@ impl Salvage {
     ) -> Result<Salvage> {
         let counters = Arc::new(Counters::new());
         // A footer has no checksum: one that says another version or checksum is damage, too.
-        let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0);
+        let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0, false);
         let read = own.and_then(|opened| Salvage::read_parts(opened, None, from_manifest));
         match read {
             Err(Error::Corruption { .. } | Error::Unsupported { .. }) => {

@@ -82,6 +82,7 @@ impl SstReader {
             sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
+            takes_leveldbs: false,
         };
         let path = path.as_ref();
         let opened = fs.open(path).and_then(|file| Table::open(file, context));

@@ -101,6 +101,7 @@ fn context(cache_bytes: usize) -> TableContext {
         sequence_if_ingested: None,
         tail_bytes: 0,
         key_bounds: None,
+        takes_leveldbs: false,
     }
 }
 
