@@ -149,7 +149,6 @@ fn compression_name(type_byte: u8) -> &'static str {
 /// Blocks that other versions and programs write in addition to those that are read here.
 fn named_block(name: &str) -> Option<&'static str> {
     Some(match name {
-        DICTIONARY_BLOCK => "Compression dictionary",
         "rocksdb.hashindex.prefixes" => "Prefixes of the hash index",
         "rocksdb.hashindex.metadata" => "Metadata of the hash index",
         "rocksdb.stats" => "Properties under their old name",
@@ -166,6 +165,8 @@ enum Role {
     Filter(FilterEncoding),
     /// RocksDB's old filter: one for each 2 KiB of data. It is not queried here.
     BlockBasedFilter,
+    /// What the data blocks are compressed with.
+    Dictionary,
     /// A block whose name is known, and whose contents are not read here.
     Named(&'static str),
     Unknown,
@@ -177,6 +178,7 @@ impl fmt::Display for Role {
             Role::Entries(name, _) => name,
             Role::Filter(_) => "Filter block",
             Role::BlockBasedFilter => "Block-based filter",
+            Role::Dictionary => "Compression dictionary",
             Role::Named(name) => name,
             Role::Unknown => "Unknown block",
         })
@@ -227,6 +229,7 @@ impl<'a> Stored<'a> {
                 }
                 name if name == index_name && self.footer.index.is_none() => {}
                 _ if filter.is_some_and(|filter| filter.handle() == handle) => {}
+                DICTIONARY_BLOCK => parts.push((handle, Role::Dictionary)),
                 name if name.starts_with("filter.") => {
                     parts.push((handle, Role::BlockBasedFilter));
                 }
@@ -369,6 +372,10 @@ fn print_contents(dump: &mut Dump<'_, '_>, role: Role) -> Result<(), Stop> {
         Role::Entries(_, contents) => block::print(dump, contents),
         Role::Filter(encoding) => filter::print(dump, encoding),
         Role::BlockBasedFilter => filter::print_block_based(dump),
+        Role::Dictionary => {
+            let bytes = dump.rest().len();
+            Ok(dump.field(bytes, format_args!("{bytes} bytes in front of each data block"))?)
+        }
         Role::Named(_) => Err(Stop::Unclear("a block that is not read here".into())),
         Role::Unknown => Err(Stop::Unclear("a block of an unknown kind".into())),
     }

@@ -137,8 +137,8 @@ impl BlockFile {
 
     /// Bytes of memory that the dictionary takes.
     pub fn dictionary_bytes(&self) -> usize {
-        let bytes = |it: &Box<Dictionary>| size_of::<Dictionary>() + it.heap_bytes();
-        self.dictionary.as_ref().map_or(0, bytes)
+        let bytes = |it: &Dictionary| size_of::<Dictionary>() + it.heap_bytes();
+        self.dictionary.as_deref().map_or(0, bytes)
     }
 
     /// Frees the tail once the table is open.
