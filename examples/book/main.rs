@@ -4,7 +4,7 @@
 //! cargo run --example book                  # the names of all figures
 //! cargo run --example book -- hand lines    # these figures
 //! cargo run --example book -- all           # all of them
-//! cargo run --example book -- plots plots   # the plots, as SVG files in the directory "plots"
+//! cargo run --example book -- pictures out  # the pictures, as SVG files in the directory "out"
 //! ```
 //!
 //! Everything is counted, nothing is timed, and the keys are always the same, so a figure never
@@ -12,16 +12,17 @@
 
 mod figures;
 
-use figures::{FIGURES, plots};
+use figures::FIGURES;
+use figures::pictures::PICTURES;
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [] => FIGURES.iter().for_each(|(name, _)| println!("{name}")),
-        [plots, directory] if plots == "plots" => {
+        [pictures, directory] if pictures == "pictures" => {
             std::fs::create_dir_all(directory)?;
-            for (name, svg) in plots::all() {
-                std::fs::write(std::path::Path::new(directory).join(name), svg)?;
+            for (name, draw) in PICTURES {
+                std::fs::write(std::path::Path::new(directory).join(name), draw())?;
             }
         }
         names => {

@@ -1,6 +1,7 @@
 //! The figures.
 
-use super::figures::{FIGURES, plots};
+use super::figures::FIGURES;
+use super::figures::pictures::PICTURES;
 use super::markdown::{chapters, root};
 
 const COMMAND: &str = "printed by: cargo run --example book -- ";
@@ -20,14 +21,26 @@ fn every_figure_is_what_the_program_prints() {
         }
     }
     for (name, _) in FIGURES {
-        assert!(shown.iter().any(|there| there == name), "no chapter shows {name}");
+        let times = shown.iter().filter(|there| *there == name).count();
+        assert_eq!(times, 1, "chapters that show {name}");
     }
 }
 
+/// Plots whose figures no page computes.
+const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
+
+/// Each picture stands in a chapter, and leads to a page on which the reader moves it.
 #[test]
-fn every_plot_is_what_the_program_draws() {
-    for (name, svg) in plots::all() {
+fn every_picture_is_what_the_program_draws() {
+    let chapters = chapters();
+    let is_shown = |link: &str| chapters.iter().any(|chapter| chapter.text.contains(link));
+    for (name, draw) in PICTURES {
         let stored = std::fs::read_to_string(root().join("docs/book/src/img").join(name)).unwrap();
-        assert!(stored == svg, "{name}: cargo run --example book -- plots docs/book/src/img");
+        let command = "cargo run --example book -- pictures docs/book/src/img";
+        assert!(stored == draw(), "{name}: {command}");
+        let page = if STILL.contains(name) { "" } else { "](playground/" };
+        assert!(is_shown(&format!("(img/{name}){page}")), "no chapter shows {name}");
     }
+    let stored = super::markdown::files(&root().join("docs/book/src/img"), ".svg");
+    assert_eq!(stored.len(), PICTURES.len(), "a stored picture is not drawn");
 }

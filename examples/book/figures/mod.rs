@@ -8,7 +8,7 @@ pub mod hand;
 pub mod hashing;
 pub mod keys;
 pub mod lines;
-pub mod plots;
+pub mod pictures;
 pub mod rates;
 pub mod ribbon;
 pub mod runs;

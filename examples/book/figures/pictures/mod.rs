@@ -1,0 +1,34 @@
+//! The pictures of the chapters, a file for each. They are drawn from what the library computes, by
+//! the drawing of the command line.
+
+mod bars;
+mod budget;
+mod cliff;
+mod falling;
+mod rates;
+
+// The command line's own drawing: it has more than these pictures use.
+#[path = "../../../../src/bin/maypole/show/plot/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod plot;
+#[path = "../../../../src/bin/maypole/show/svg.rs"]
+#[allow(dead_code)]
+mod svg;
+
+/// The name of a file in `docs/book/src/img`, and the function that draws it.
+pub type Picture = (&'static str, fn() -> String);
+
+/// All pictures, in the order of the book.
+pub const PICTURES: &[Picture] = &[
+    ("falling.svg", falling::draw),
+    ("cliff.svg", cliff::draw),
+    ("rate-by-k.svg", rates::probes),
+    ("rate-by-bits.svg", rates::bits),
+    ("rate-by-keys.svg", rates::overfull),
+    ("budget.svg", budget::draw),
+];
+
+/// A plot as a file of its own, as large as the other pictures.
+fn plot_file(plot: &plot::Plot) -> String {
+    svg::file(&plot.title, (plot::WIDTH, plot::HEIGHT), 1.5, &plot.to_svg())
+}
