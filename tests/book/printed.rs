@@ -1,7 +1,7 @@
 //! The figures.
 
-use super::figures::FIGURES;
-use super::figures::pictures::PICTURES;
+use super::figures::pictures::{PICTURES, cliff};
+use super::figures::{FIGURES, NEARLY_SAME};
 use super::markdown::{chapters, root};
 
 const COMMAND: &str = "printed by: cargo run --example book -- ";
@@ -23,6 +23,25 @@ fn every_figure_is_what_the_program_prints() {
     for (name, _) in FIGURES {
         let times = shown.iter().filter(|there| *there == name).count();
         assert_eq!(times, 1, "chapters that show {name}");
+    }
+}
+
+/// What the cache evicts depends a little on the other threads of the process.
+#[test]
+fn what_parts_save_is_near_what_the_chapter_says() {
+    let chapters = chapters();
+    for (name, print) in NEARLY_SAME {
+        let comment = format!("counted by: cargo run --example book -- {name}");
+        let fences = chapters.iter().flat_map(|chapter| chapter.fences());
+        let mut shown = fences.filter(|fence| fence.comment.as_ref() == Some(&comment));
+        let [shown, counted] = [shown.next().expect(name).code, print()].map(|t| cliff::rows(&t));
+        assert_eq!(shown.len(), counted.len(), "{counted:?}");
+        for (shown, counted) in shown.iter().zip(&counted) {
+            for (shown, counted) in shown.iter().zip(counted) {
+                let near = (shown - counted).abs() <= 0.5 + 0.3 * shown;
+                assert!(near, "{name}: {counted}, not {shown}");
+            }
+        }
     }
 }
 

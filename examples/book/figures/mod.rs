@@ -46,3 +46,6 @@ pub const FIGURES: &[Figure] = &[
     ("intervals", rates::intervals),
     ("family", family::family),
 ];
+
+/// Figures that differ a little from run to run.
+pub const NEARLY_SAME: &[Figure] = &[("parts", pictures::cliff::counted)];

@@ -70,3 +70,53 @@ pub fn legend(canvas: &mut Canvas, at: (f64, f64), class: &str, says: &str) {
     canvas.rect(class, (at.0, at.1 - 11.0), (12.0, 12.0));
     canvas.text("", (at.0 + 18.0, at.1), "start", says);
 }
+
+/// Groups of columns: a histogram of several series.
+pub struct Columns<'a> {
+    pub x_title: &'a str,
+    pub y_title: &'a str,
+    /// Left and right.
+    pub x: (f64, f64),
+    /// Bottom and top.
+    pub y: (f64, f64),
+    pub classes: &'a [&'a str],
+    pub names: Vec<String>,
+    /// For each group the figures of the series.
+    pub groups: Vec<Vec<f64>>,
+}
+
+impl Columns<'_> {
+    fn width(&self) -> f64 {
+        (self.x.1 - self.x.0) / self.groups.len() as f64
+    }
+
+    /// The middle of a group.
+    pub fn middle(&self, group: usize) -> f64 {
+        self.x.0 + self.width() * (group as f64 + 0.5)
+    }
+
+    pub fn draw(&self, canvas: &mut Canvas) {
+        let figures = self.groups.iter().flatten().copied().chain([0.0]);
+        let ends = range(Spread::Linear, figures).expect("columns have figures");
+        let scale = Scale::new(Spread::Linear, ends, self.y);
+        let ((left, right), bottom) = (self.x, self.y.0);
+        for tick in scale.ticks(6) {
+            let y = scale.at(tick);
+            canvas.path("grid", &format!("M{left} {y:.1}H{right}"));
+            canvas.text("soft small", (left - 6.0, y + 4.0), "end", &tick.to_string());
+        }
+        let one = (self.width() - 16.0) / self.classes.len() as f64;
+        for (group, (figures, name)) in self.groups.iter().zip(&self.names).enumerate() {
+            let from = self.x.0 + self.width() * group as f64 + 8.0;
+            for (number, (&figure, class)) in figures.iter().zip(self.classes).enumerate() {
+                let (x, top) = (from + one * number as f64, scale.at(figure));
+                canvas.rect(class, (x, top), (one - 1.0, bottom - top));
+            }
+            canvas.text("soft small", (self.middle(group), bottom + 15.0), "middle", name);
+        }
+        canvas.path("axis", &format!("M{left} {bottom}H{right}"));
+        canvas.text("soft", (left - 50.0, self.y.1 - 14.0), "start", self.y_title);
+        let middle = (left + right) / 2.0;
+        canvas.text("soft", (middle, bottom + 33.0), "middle", self.x_title);
+    }
+}

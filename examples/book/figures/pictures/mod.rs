@@ -3,9 +3,11 @@
 
 mod bars;
 mod budget;
-mod cliff;
+pub mod cliff;
 mod falling;
+mod filling;
 mod rates;
+mod uneven;
 
 // The command line's own drawing: it has more than these pictures use.
 #[path = "../../../../src/bin/maypole/show/plot/mod.rs"]
@@ -21,10 +23,12 @@ pub type Picture = (&'static str, fn() -> String);
 /// All pictures, in the order of the book.
 pub const PICTURES: &[Picture] = &[
     ("falling.svg", falling::draw),
-    ("cliff.svg", cliff::draw),
     ("rate-by-k.svg", rates::probes),
     ("rate-by-bits.svg", rates::bits),
     ("rate-by-keys.svg", rates::overfull),
+    ("filling.svg", filling::draw),
+    ("uneven.svg", uneven::draw),
+    ("cliff.svg", cliff::draw),
     ("budget.svg", budget::draw),
 ];
 
