@@ -134,7 +134,12 @@ pub fn draw() -> String {
     for (run, (name, keys)) in names.iter().zip(&keys).enumerate() {
         canvas.rect("pale", (16.0, y(run) - 18.0), (WIDTH - 32.0, 36.0));
         canvas.text("name", (26.0, y(run) - 2.0), "start", name);
-        canvas.text("soft small", (26.0, y(run) + 13.0), "start", &format!("{} keys", count(*keys)));
+        canvas.text(
+            "soft small",
+            (26.0, y(run) + 13.0),
+            "start",
+            &format!("{} keys", count(*keys)),
+        );
     }
     let bottom = y(names.len());
     for (x, fall) in &lanes {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, QueryTrace};
 
+use super::bars::legend;
 use super::svg::{self, Canvas};
 use crate::figures::keys::key_hash;
 
@@ -51,11 +52,14 @@ pub fn draw() -> String {
         let rate = passed as f64 / ABSENT as f64 * 100.0;
         let below = at.1 + CELL * f64::from(LINE_BITS / BITS_ACROSS);
         canvas.text("name", (at.0, below + 17.0), "start", &keys_says);
-        let says = format!("{fill:.0} % of the bits set; of absent keys {rate:.2} % pass");
+        let says = format!("{fill:.0} % set; {rate:.2} % of absent keys pass");
         canvas.text("soft small", (at.0, below + 32.0), "start", &says);
     }
+    let bottom = 2.0 * ROW + 18.0;
+    legend(&mut canvas, (20.0, bottom), "sum", "the bits of the key added last");
+    legend(&mut canvas, (20.0 + COLUMN, bottom), "mark", "bits of the keys before");
     let title = "One line of a Bloom filter fills: 512 bits, 6 of them for each key";
-    svg::file(title, (20.0 + 3.0 * COLUMN, 2.0 * ROW + 10.0), 1.0, &canvas.body)
+    svg::file(title, (20.0 + 3.0 * COLUMN, bottom + 18.0), 1.0, &canvas.body)
 }
 
 /// The bits of the stored filter.
@@ -66,9 +70,7 @@ fn stored(filter: &FilterReader) -> BTreeSet<u32> {
 }
 
 fn grid(canvas: &mut Canvas, (x, y): (f64, f64), set: &BTreeSet<u32>, last: &BTreeSet<u32>) {
-    let is_clear = |bit: &u32| !set.contains(bit);
     let is_older = |bit: &u32| !last.contains(bit);
-    let clear = (0..LINE_BITS).filter(is_clear);
     let cells = |bits: &mut dyn Iterator<Item = u32>| -> String {
         let cell = |bit: u32| {
             let (column, row) = (bit % BITS_ACROSS, bit / BITS_ACROSS);
@@ -77,7 +79,12 @@ fn grid(canvas: &mut Canvas, (x, y): (f64, f64), set: &BTreeSet<u32>, last: &BTr
         };
         bits.map(cell).collect()
     };
-    canvas.path("pale", &cells(&mut clear.into_iter()));
+    let rows = f64::from(LINE_BITS / BITS_ACROSS);
+    canvas.rect(
+        "pale",
+        (x - 1.0, y - 1.0),
+        (CELL * f64::from(BITS_ACROSS) + 1.0, CELL * rows + 1.0),
+    );
     canvas.path("mark", &cells(&mut set.iter().copied().filter(is_older)));
     canvas.path("sum", &cells(&mut last.iter().copied()));
 }

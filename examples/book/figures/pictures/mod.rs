@@ -1,9 +1,12 @@
 //! The pictures of the chapters, a file for each. They are drawn from what the library computes, by
 //! the drawing of the command line.
 
+mod band;
 mod bars;
 mod budget;
+mod bumping;
 pub mod cliff;
+mod dead;
 mod falling;
 mod filling;
 mod rates;
@@ -28,8 +31,11 @@ pub const PICTURES: &[Picture] = &[
     ("rate-by-keys.svg", rates::overfull),
     ("filling.svg", filling::draw),
     ("uneven.svg", uneven::draw),
+    ("band.svg", band::draw),
+    ("bumping.svg", bumping::draw),
     ("cliff.svg", cliff::draw),
     ("budget.svg", budget::draw),
+    ("dead.svg", dead::draw),
 ];
 
 /// A plot as a file of its own, as large as the other pictures.

@@ -11,7 +11,7 @@ const ABSENT: u64 = 500_000;
 /// Keys of a line that share a column of the picture, and where the columns begin.
 const STEP: usize = 5;
 const FIRST: usize = 30;
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 9;
 
 fn line(filter: &FilterReader, hash: u64) -> usize {
     let QueryTrace::Line { line, .. } = filter.trace(hash) else { panic!("no line") };
@@ -62,7 +62,7 @@ pub fn draw() -> String {
         let says = if rate.is_finite() { format!("{rate:.1} %") } else { "–".into() };
         canvas.text("small", (columns.middle(column), 354.0), "middle", &says);
     }
-    let title = "false positives of absent keys that fall on such a line";
+    let title = "rate of such a line (% of the absent keys that fall on it)";
     canvas.text("soft", (405.0, 374.0), "middle", title);
     let title = "Keys on the lines of a Bloom filter, and where its false positives come from";
     svg::file(title, (760.0, 390.0), 1.0, &canvas.body)

@@ -176,12 +176,8 @@ impl Paper {
         }
         let sums_at = LEFT + UNIT * f64::from(band.slots) + 10.0;
         for (class, x, path) in [("mark", LEFT, marks), ("sum", sums_at, sums)] {
-            let _ = writeln!(
-                self.canvas.body,
-                "<path class=\"{class} matrix\" transform=\"translate({x:.1} {:.1}) scale({UNIT})\" \
-                 d=\"{path}\"/>",
-                self.y + 6.0
-            );
+            let class = format!("{class} matrix");
+            self.canvas.scaled_path(&class, (x, self.y + 6.0), UNIT, &path);
         }
         self.y += UNIT * band.rows.len() as f64 + 12.0;
     }

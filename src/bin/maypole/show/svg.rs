@@ -101,6 +101,14 @@ impl Canvas {
         );
     }
 
+    /// A path in units of `scale`, with its origin at `x`, `y`.
+    pub fn scaled_path(&mut self, class: &str, (x, y): (f64, f64), scale: f64, path: &str) {
+        let _ = writeln!(
+            self.body,
+            "<path class=\"{class}\" transform=\"translate({x:.1} {y:.1}) scale({scale})\" d=\"{path}\"/>"
+        );
+    }
+
     pub fn path(&mut self, class: &str, path: &str) {
         let _ = writeln!(self.body, "<path class=\"{class}\" d=\"{path}\"/>");
     }
