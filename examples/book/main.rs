@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo run --example book                  # the names of all figures
-//! cargo run --example book -- hand lines    # these figures
+//! cargo run --example book -- hand ribbon   # these figures
 //! cargo run --example book -- all           # all of them
 //! cargo run --example book -- pictures out  # the pictures, as SVG files in the directory "out"
 //! ```

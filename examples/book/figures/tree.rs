@@ -214,15 +214,6 @@ pub fn dead_after(percent: u64) -> Dead {
     Dead { deleted: deleted.len() as u64, entries, alive }
 }
 
-pub fn dead() -> String {
-    let mut out = String::from("deleted   entries flushed   entries after compaction   alive\n");
-    for percent in [2, 5, 20, 50, 100] {
-        let Dead { deleted, entries, alive } = dead_after(percent);
-        writeln!(out, "{percent:>5} % {deleted:>17} {entries:>26} {alive:>7}").unwrap();
-    }
-    out
-}
-
 pub fn monitoring() -> String {
     let db = builder("bloom(10)").open().unwrap();
     three_tables(&db, 6_000);

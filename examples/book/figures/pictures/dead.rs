@@ -4,7 +4,8 @@ use super::plot::{Axis, Look, Plot, Point, Series, Spread};
 use super::plot_file;
 use crate::figures::tree::{Dead, KEYS, dead_after};
 
-const PERCENT: [u64; 15] = [0, 2, 4, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 80, 100];
+/// Beyond these, what stays after compaction is what lives.
+const PERCENT: [u64; 14] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20];
 
 pub fn draw() -> String {
     let found: Vec<(u64, Dead)> = PERCENT.map(|percent| (percent, dead_after(percent))).into();
@@ -20,8 +21,8 @@ pub fn draw() -> String {
     plot_file(&Plot {
         id: "dead".into(),
         title: "Entries in tables after deletions, before and after compaction".into(),
-        x: Axis::new("deleted (% of the keys)", Spread::Linear, number),
-        y: Axis::new("entries in tables", Spread::Linear, number).with_ends(0.0, 20_000.0),
+        x: Axis::new("deleted (% of 10,000 keys)", Spread::Linear, number).with_ends(0.0, 20.0),
+        y: Axis::new("entries in tables", Spread::Linear, number).with_ends(8_000.0, 12_000.0),
         series: vec![
             series("deleted, not merged", 2, Look::Curve, &|dead| KEYS + dead.deleted),
             series("after compaction", 1, Look::Joined, &|dead| dead.entries),
