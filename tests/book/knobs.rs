@@ -34,10 +34,17 @@ fn table() -> BTreeMap<String, BTreeSet<String>> {
     equals
 }
 
-/// Paragraphs, and rows of tables.
+/// Paragraphs, items of lists and rows of tables.
 fn passages(document: &Document) -> Vec<String> {
-    let text = document.prose().join("\n").replace("\n|", "\n\n|");
-    text.split("\n\n").map(String::from).collect()
+    let starts = |line: &str| line.starts_with(['|', '-']) || line.starts_with(char::is_numeric);
+    let mut passages = vec![String::new()];
+    for line in document.prose() {
+        if line.is_empty() || starts(line) {
+            passages.push(String::new());
+        }
+        passages.last_mut().unwrap().push_str(&format!("{line}\n"));
+    }
+    passages
 }
 
 /// What a passage says of a knob that the table does not.

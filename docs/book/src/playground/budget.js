@@ -91,7 +91,7 @@ const budget = (() => {
         svg("rect", { class: "reach", x: LEFT, y: y - 4, width: MOST * unit(), height: 38 }),
         svg("rect", { class: "of-lines", x: LEFT, y: y + 2, width: end - LEFT, height: 26, rx: 3 }),
         svg("path", { class: "optimum", d: `M${LEFT + optimum[run] * unit()} ${y - 4}v38` }),
-        svg("text", { class: "strong over", x: Math.min(end + 6, wide() - 118), y: y + 20 }, `${bits[run].toFixed(1)} bits, ${percent(rate(bits[run]))}`));
+        svg("text", { class: "strong over", x: Math.min(end + 6, wide() - 155), y: y + 20 }, `${bits[run].toFixed(1)} bits, ${percent(rate(bits[run]))}`));
     });
     image.replaceChildren(...still, ...bars);
     const size = memory(bits), equal = memory(RUNS.map(() => EQUAL));
