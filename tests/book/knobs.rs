@@ -1,5 +1,5 @@
 //! The settings of other engines: one table has their equals, `docs/book/src/knobs.md`, which
-//! `tests/knobs.rs` holds against the library. What other documents say of them agrees with it.
+//! `tests/knobs.rs` holds against the library. Other documents agree with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -48,7 +48,7 @@ fn what_parts_save_is_near_what_the_chapter_says() {
 /// Plots whose figures no page computes.
 const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
 
-/// Each picture stands in a chapter, and leads to a page on which the reader moves it.
+/// A chapter shows each picture, which leads to a page on which the reader moves it.
 #[test]
 fn every_picture_is_what_the_program_draws() {
     let chapters = chapters();

@@ -61,7 +61,7 @@ pub fn draw() -> String {
     svg::file(title, (WIDTH, bottom + 24.0), 1.0, &canvas.body)
 }
 
-/// All layers have the scale of the first one. What is bumped is the left end of a bucket.
+/// All layers have the scale of the first one. A bucket bumps its left end.
 fn buckets(canvas: &mut Canvas, top: f64, layer: usize, parts: &BandParts) {
     let unit = (WIDTH - 2.0 * LEFT) / f64::from(parts.layers[0].starts);
     let layer = &parts.layers[layer];

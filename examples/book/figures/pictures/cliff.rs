@@ -1,8 +1,8 @@
 //! Filters and indexes larger than the cache: what a lookup reads if they are whole, and if they
 //! are in parts. Bytes are counted, because times depend on the device.
 //!
-//! The picture is drawn from the figures in the chapter. What is evicted depends on other threads
-//! of the process a little, so a test compares them with new ones, but not digit by digit.
+//! The picture is drawn from the figures in the chapter. Evictions depend on other threads of the
+//! process a little, so a test compares these figures with new ones, but not digit by digit.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -34,6 +34,7 @@ fn read_kib(form: MetadataForm) -> [f64; CACHE_KIB.len()] {
     let db = open(8 << 10);
     (0..KEYS).for_each(|i| db.put(key(i), [7; 100]).unwrap());
     db.compact_all().unwrap();
+    assert_eq!(db.stats().files.len(), 3, "as the chapter says");
     db.close().unwrap();
     CACHE_KIB.map(|cache_kib| {
         let db = open(cache_kib);

@@ -23,7 +23,7 @@ const ROW: f64 = 172.0;
 /// The bits that a key sets in the only line.
 fn bits(filter: &FilterReader, set: &str, i: u64) -> Vec<u32> {
     let QueryTrace::Line { bits, .. } = filter.trace(key_hash(set, i)) else { panic!("no line") };
-    bits.into_iter().map(|bit| bit.number as u32 % LINE_BITS).collect()
+    bits.into_iter().map(|bit| bit.number % LINE_BITS).collect()
 }
 
 pub fn draw() -> String {

@@ -38,7 +38,10 @@ pub const PICTURES: &[Picture] = &[
     ("dead.svg", dead::draw),
 ];
 
-/// A plot as a file of its own, as large as the other pictures.
+/// A plot as a file of its own, as large as the other pictures. Labels reach a little beyond the
+/// plot where the viewer's font is wide.
 fn plot_file(plot: &plot::Plot) -> String {
-    svg::file(&plot.title, (plot::WIDTH, plot::HEIGHT), 1.5, &plot.to_svg())
+    const MARGIN: f64 = 10.0;
+    let size = (plot::WIDTH + 2.0 * MARGIN, plot::HEIGHT);
+    svg::file(&plot.title, size, 1.5, &plot.to_svg())
 }

@@ -24,6 +24,7 @@ path.theory { stroke: #b5560a; stroke-width: 2; fill: none; }
 .axis { stroke: #5b6472; fill: none; }
 .c0 { color: #69717d; } .c1 { color: #2563a8; } .c2 { color: #b5560a; } .c3 { color: #1c7853; }
 .c4 { color: #7a4fa3; } .c5 { color: #b03659; } .c6 { color: #0d7583; } .c7 { color: #77660f; }
+.plot { overflow: visible; }
 .plot text { font-size: 11.5px; fill: #5b6472; }
 .plot .name { font-size: 12px; fill: currentColor; }
 .plot .name.theory { font-weight: 400; font-style: italic; }
