@@ -18,7 +18,7 @@ pub(crate) trait MetadataPart: Cached + Sized {
     /// Counts a use of one that is in memory.
     const HIT: Ticker;
 
-    /// Where part `part` is. `None`: the table has no parts of this kind.
+    /// Where part or piece `part` is. `None`: it is the whole one.
     fn handle(table: &Table, part: usize) -> Option<BlockHandle>;
 
     /// Loads part `part` through the cache, from its stored bytes. `None`: reads them.
@@ -52,7 +52,10 @@ impl MetadataPart for TableIndex {
     const HIT: Ticker = Ticker::BlockCacheIndexHit;
 
     fn handle(table: &Table, part: usize) -> Option<BlockHandle> {
-        table.index_top.as_ref().map(|top| top.handle(part))
+        match &table.index_top {
+            Some(top) => Some(top.handle(part)),
+            None => table.index_piece_handle(part),
+        }
     }
 
     fn load(
@@ -68,10 +71,11 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part of the filter that a lookup asks; `None`: it asks none.
+    /// The part or piece of the filter that a lookup asks; `None`: it asks none. Hold no guard.
     pub fn filter_part_to_ask(&self, key: &LookupKey<'_>) -> Option<usize> {
-        let asks = self.stored_filter.is_some() || self.prefix_to_ask_for(key).is_some();
-        asks.then(|| self.filter_part_of(key))
+        let (asked, part) = (self.asked_for(key)?, self.filter_part_of(key));
+        // What cannot be read fails once more when it is loaded.
+        Some(self.filter_part_to_read(part, &asked).unwrap_or(part))
     }
 }
 

@@ -83,6 +83,7 @@ impl Table {
                 self.get_from_read_blocks(index, block, key, tickers, observer)
             }
             Missing::Index(part) => {
+                let part = self.index_part_in_place_of(part, key)?;
                 let index = self.index(part)?;
                 let block = index.index.find(key.user_key, key.trailer());
                 observer.index_searched(&index, block);
@@ -100,10 +101,8 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        if self.stored_filter.is_none() && self.prefix_to_ask_for(key).is_none() {
-            return true;
-        }
-        let filter = self.filter_part(self.filter_part_of(key));
+        let Some(asked) = self.asked_for(key) else { return true };
+        let filter = self.filter_for(self.filter_part_of(key), &asked);
         self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer)
     }
 
