@@ -272,15 +272,9 @@ impl Table {
         let Ok(block) = Block::new(self.block_file().uncompress_metadata(stored)?) else {
             return Ok(None);
         };
-        let whole = LineBuf::copy_from(block.bytes());
-        let Some(top) = top_of_pieces(block, handle, form, limit, PIECE_BYTES) else {
+        let Some((top, sums)) = top_of_pieces(block, handle, form, limit, PIECE_BYTES) else {
             return Ok(None);
         };
-        let pieces = (0..top.len()).map(|piece| {
-            let BlockHandle { offset, bytes } = top.handle(piece);
-            &whole[(offset - handle.offset) as usize..][..bytes as usize]
-        });
-        let sums: Box<[u32]> = pieces.map(crc32c::crc32c).collect();
         let slots = Slots::new(&self.cache, top.len(), BlockKind::Index, false);
         let heap_bytes =
             size_of::<IndexPieces>() + top.heap_bytes() + size_of_val(&*sums) + slots.heap_bytes();

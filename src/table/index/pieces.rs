@@ -10,6 +10,8 @@
 //! RocksDB's with the default `index_block_restart_interval`. In memory a piece is a block of its
 //! own: the entries as they are stored, with their restart points behind them.
 
+use crc32c::crc32c;
+
 use super::{Index, IndexParser, StoredEntries, StoredEntry, decode_whole};
 use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Damage;
@@ -22,25 +24,26 @@ use crate::table::format::properties::IndexForm;
 /// Bytes of a restart point, and of their number.
 const RESTART_BYTES: usize = 4;
 
-/// The top of the pieces of a stored index, each of up to `piece_bytes` bytes or one entry.
-/// `handle`: where the index is. `None`: it cannot be cut, or something in it is wrong.
+/// The top of the pieces of a stored index, each of up to `piece_bytes` bytes or one entry, and the
+/// checksum of each. `handle`: where the index is. `None`: it cannot be cut, or something in it is wrong.
 pub(in crate::table) fn top_of_pieces(
     block: Block,
     handle: BlockHandle,
     form: IndexForm,
     limit: u64,
     piece_bytes: usize,
-) -> Option<Index> {
+) -> Option<(Index, Box<[u32]>)> {
     let stored = StoredEntries { block, form };
     stored.check(limit)?;
     let mut top = IndexParser::new(form, limit);
-    let mut start = 0;
+    let (mut start, mut sums) = (0, Vec::new());
     let mut end_piece = |last: &StoredEntry<'_>| {
         let trailer_bytes = if form.user_keys { 0 } else { TRAILER_BYTES };
         let separator_end = last.key_start + last.user_key.len() + trailer_bytes;
         let separator = &stored.block.entries()[last.key_start..separator_end];
         let bytes = (last.bytes.end - start) as u64;
         let piece = BlockHandle { offset: handle.offset + start as u64, bytes };
+        sums.push(crc32c(&stored.block.entries()[start..last.bytes.end]));
         start = last.bytes.end;
         top.push(separator, piece).ok()
     };
@@ -55,7 +58,7 @@ pub(in crate::table) fn top_of_pieces(
         }
     }
     end_piece(&stored.entry(stored.block.restart_count() - 1))?;
-    Some(top.finish(LineBuf::zeroed))
+    Some((top.finish(LineBuf::zeroed), sums.into()))
 }
 
 impl Index {
