@@ -315,7 +315,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let (mut questions, mut parts) = (std::mem::take(&mut self.unasked), Vec::new());
         questions.retain(|question| {
             let table = &*run.file(question.file as usize).table;
-            let part = table.filter_part_to_ask(&self.open[question.lookup as usize].key);
+            let key = &self.open[question.lookup as usize].key;
+            let part = table.filter_part_to_ask(key, tickers);
             match part {
                 Some(part) => parts.push((table, part)),
                 None => self.maybes.push(*question),
@@ -325,7 +326,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let filters = batch_read_parts(reader, &parts);
         for ((question, (table, _)), filter) in questions.into_iter().zip(parts).zip(filters) {
             let key = &self.open[question.lookup as usize].key;
-            if table.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, ()) {
+            if table.asked_filter_says_maybe(filter.ok().as_deref(), key, tickers) {
                 self.maybes.push(question);
             }
         }
@@ -426,7 +427,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                     lookup.to = GONE;
                 }
-                Ok(None) => {}
+                Ok(None) => table.searched_in_vain(&lookup.key),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
                     let block = absent.keep_block(table, guard).ok_or(absent.part());
@@ -499,8 +500,12 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                 }
-                Ok(None) if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
-                Ok(None) => {}
+                Ok(None) => {
+                    table.searched_in_vain(&lookup.key);
+                    if lookup.deleted_at == 0 {
+                        self.later.push((run + 1, lookup));
+                    }
+                }
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
                     let block = blocks.absent_after(place, absent, guard);

@@ -25,7 +25,7 @@ use std::sync::OnceLock;
 
 use crate::cache::{BlockKind, Lease, Reservation, Slots};
 use crate::error::{Damage, Error, Result};
-use crate::filter::{FilterPieces, FilterReader, PIECE_BYTES};
+use crate::filter::{Family, FilterPieces, FilterReader, PIECE_BYTES};
 use crate::memory::LineBuf;
 use crate::sync::{Guard, Mutex, lock, pin};
 
@@ -35,6 +35,7 @@ use super::format::file::{Buffer, StoredBlock};
 use super::format::footer::BlockHandle;
 use super::index::Index;
 use super::index::pieces::top_of_pieces;
+use super::lookup::admission::Credit;
 use super::lookup::key::LookupKey;
 use super::table::{Table, TableIndex};
 
@@ -65,6 +66,7 @@ pub(super) struct WholeFilterPieces {
     handle: BlockHandle,
     sums: Box<[u32]>,
     pub slots: Slots<TableFilter>,
+    credits: Box<[Credit]>,
     _reserved: Reservation,
 }
 
@@ -154,6 +156,21 @@ impl Table {
     pub(super) fn index_numbers(&self, part: usize) -> Range<usize> {
         let (slots, place) = self.index_slot(part);
         part - place..part - place + slots.len()
+    }
+
+    /// The number and the credit of the piece of the filter that `asked` is asked of. `None`: the
+    /// filter has no pieces, so far.
+    pub(super) fn filter_piece_account(&self, asked: &LookupKey<'_>) -> Option<(usize, &Credit)> {
+        let pieces = self.pieces.filter()?;
+        let piece = pieces.piece_of(asked);
+        Some((self.filter.len() + piece, &pieces.credits[piece]))
+    }
+
+    /// Whether the filter may have pieces, as far as is known.
+    pub(super) fn may_have_filter_pieces(&self) -> bool {
+        let family = self.filter_info().and_then(|filter| filter.family);
+        self.pieces.filter.get().is_none_or(Option::is_some)
+            && family.is_none_or(|family| matches!(family, Family::Bloom | Family::LegacyBloom))
     }
 
     /// Which piece of a filter that is asked for `asked` this is, and of how many. `None`: it is
@@ -292,10 +309,14 @@ impl Table {
         let pieces = whole.bytes()[..geometry.bytes()].chunks(PIECE_BYTES);
         let sums: Box<[u32]> = pieces.map(crc32c::crc32c).collect();
         let slots = Slots::new(&self.cache, sums.len(), BlockKind::Filter, false);
-        let heap_bytes = size_of::<WholeFilterPieces>() + size_of_val(&*sums) + slots.heap_bytes();
+        let credits = Credit::of(sums.len());
+        let heap_bytes = size_of::<WholeFilterPieces>()
+            + size_of_val(&*sums)
+            + slots.heap_bytes()
+            + size_of_val(&*credits);
         let _reserved = self.cache.reserve(heap_bytes);
         let handle = filter.handle();
-        Ok(Some(WholeFilterPieces { geometry, handle, sums, slots, _reserved }))
+        Ok(Some(WholeFilterPieces { geometry, handle, sums, slots, credits, _reserved }))
     }
 
     /// A block that is not data, read and checked. `None`: it is compressed or damaged.

@@ -38,6 +38,7 @@ use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::Index;
+use super::lookup::admission::Credit;
 use super::lookup::key::LookupKey;
 use super::open::{
     global_sequence_of, read_metaindex, read_properties, refuse_unknown, tail_bytes, tail_start,
@@ -84,6 +85,8 @@ pub(crate) struct Table {
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
     pub(super) pieces: Pieces,
+    /// One for each part of the filter.
+    pub(super) filter_credits: Box<[Credit]>,
     /// Filter and index stay in memory once loaded.
     pub(super) pins_metadata: bool,
     /// The filter that point lookups ask for whole keys.
@@ -214,10 +217,12 @@ impl Table {
         let filter = Slots::new(&context.cache, filter_parts, BlockKind::Filter, pinned);
         let index = Slots::new(&context.cache, index_parts, BlockKind::Index, pinned);
         let index_top = index_top.map(Box::new);
+        let filter_credits = Credit::of(filter_parts);
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
             + names_bytes.sum::<usize>()
             + filter.heap_bytes()
+            + size_of_val(&*filter_credits)
             + index.heap_bytes()
             + index_top.as_ref().map_or(0, |top| size_of::<Index>() + top.heap_bytes())
             + filter_top.as_ref().map_or(0, |top| size_of::<FilterTop>() + top.heap_bytes());
@@ -227,6 +232,7 @@ impl Table {
             index_top,
             filter_top,
             pieces: Pieces::default(),
+            filter_credits,
             pins_metadata: pinned,
             _reserved: context
                 .cache

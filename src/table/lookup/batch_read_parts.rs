@@ -5,7 +5,7 @@
 use crate::cache::{Cached, Lease};
 use crate::error::Result;
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
-use crate::stats::Ticker;
+use crate::stats::{ThreadTickers, Ticker};
 use crate::table::filter::block::TableFilter;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::BlockHandle;
@@ -72,10 +72,27 @@ impl MetadataPart for TableIndex {
 
 impl Table {
     /// The part or piece of the filter that a lookup asks; `None`: it asks none. Hold no guard.
-    pub fn filter_part_to_ask(&self, key: &LookupKey<'_>) -> Option<usize> {
-        let (asked, part) = (self.asked_for(key)?, self.filter_part_of(key));
-        // What cannot be read fails once more when it is loaded.
-        Some(self.filter_part_to_read(part, &asked).unwrap_or(part))
+    pub fn filter_part_to_ask(
+        &self,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Option<usize> {
+        self.filter_part_worth_reading(key, &self.asked_for(key)?, tickers)
+    }
+
+    /// The answer of a part that [`Table::filter_part_to_ask`] has named. `None`: it could not be
+    /// read.
+    pub fn asked_filter_says_maybe(
+        &self,
+        filter: Option<&TableFilter>,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        let maybe = self.read_filter_says_maybe(filter, key, tickers, ());
+        if let Some(asked) = self.asked_for(key) {
+            self.read_filter_answered(key, &asked, maybe);
+        }
+        maybe
     }
 }
 

@@ -23,6 +23,7 @@
 //! wants ([`stop`]). It has counted what it did, so it is not begun again: [`reading`]
 //! reads without a guard and goes on from there.
 
+pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
 pub(crate) mod batch_read_parts;
 mod found;

@@ -111,6 +111,23 @@ impl<'a> Recorder<'a> {
         self.since.set(Look::now(self.counters));
     }
 
+    /// The filter was not asked.
+    fn record_no_filter(&self, reason: &'static str) {
+        let cost = self.step();
+        self.current.borrow_mut().filter = Some(FilterTrace {
+            family: None,
+            prefix: None,
+            hash: 0,
+            partition: None,
+            bytes: 0,
+            query: QueryTrace::Untrusted(reason),
+            verdict: FilterVerdict::Untrusted,
+            predicted_fpr: None,
+            cost,
+        });
+        self.restart();
+    }
+
     fn record_filter(
         &self,
         filter: &FilterReader,
@@ -192,19 +209,11 @@ impl TableObserver for &Recorder<'_> {
     }
 
     fn filter_failed(self) {
-        let cost = self.step();
-        self.current.borrow_mut().filter = Some(FilterTrace {
-            family: None,
-            prefix: None,
-            hash: 0,
-            partition: None,
-            bytes: 0,
-            query: QueryTrace::Untrusted("it could not be read"),
-            verdict: FilterVerdict::Untrusted,
-            predicted_fpr: None,
-            cost,
-        });
-        self.restart();
+        self.record_no_filter("it could not be read");
+    }
+
+    fn filter_passed_by(self) {
+        self.record_no_filter("it is not in memory, and not worth a read");
     }
 
     fn index_searched(self, index: &TableIndex, block: usize) {
