@@ -306,15 +306,23 @@ impl Table {
         i: usize,
         block: &Block,
     ) -> Result<(), Damage> {
-        if index.parts.len() == 1 {
-            return Ok(());
-        }
+        let is_stored = index.part < self.index.len();
+        let top = match (&self.index_top, self.pieces.index()) {
+            (Some(top), _) => &**top,
+            (None, Some(pieces)) if !is_stored => &pieces.top,
+            _ => return Ok(()),
+        };
         if block.entries().is_empty() {
-            return Err(Damage::new(0, "a data block with entries", "none"));
+            // The whole index, of which a piece was made, is checked to lead to no block twice.
+            return match is_stored {
+                true => Err(Damage::new(0, "a data block with entries", "none")),
+                false => Ok(()),
+            };
         }
         let place = index.part - index.parts.start;
-        let top = self.index_top.as_deref().or(self.pieces.index().map(|pieces| &pieces.top));
-        let Some(top) = top.filter(|_| i == 0 && place > 0) else { return Ok(()) };
+        if i > 0 || place == 0 {
+            return Ok(());
+        }
         let first = block.restart_key(0)?;
         if top.find(key::user_key(first), key::trailer(first)) == place {
             return Ok(());

@@ -138,11 +138,13 @@ impl Table {
     #[cold]
     pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
         let Some(asked) = self.asked_for(key) else { return };
-        let guard = pin();
-        let part = self.filter_part_of(key);
+        let (part, guard) = (self.filter_part_of(key), pin());
+        if self.filter.get(part, &guard).is_some() {
+            return;
+        }
         let (number, credit, price) = self.filter_account(part, &asked);
         let (slots, place) = self.filter_slot(number);
-        if self.filter.get(part, &guard).is_none() && slots.get(place, &guard).is_none() {
+        if slots.get(place, &guard).is_none() {
             credit.earn(price);
         }
     }
