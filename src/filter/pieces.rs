@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_piece_of_a_legacy_filter_does_too() {
         for line_bytes in [64usize, 128] {
-            let lines = 9_000 * 10 / 8 / line_bytes | 1;
+            let lines = (9_000 * 10 / 8 / line_bytes) | 1;
             let mut block = vec![0u8; lines * line_bytes];
             let hash = |i: u32| u64::from(hash32(&i.to_le_bytes(), LEGACY_BLOOM_SEED));
             for i in 0..9_000 {
