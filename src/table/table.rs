@@ -6,13 +6,15 @@
 //!                                          └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]).
+//! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]). A
+//! cache that is too small for whole ones loads them by pieces ([`super::pieces`]).
 //!
 //! Opening reads footer, metaindex, properties, range deletions and the lists of parts
 //! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup asks
 //! them whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next
 //! use. Lookups are in [`super::lookup`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
@@ -36,11 +38,13 @@ use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::Index;
+use super::lookup::admission::Credit;
 use super::lookup::key::LookupKey;
 use super::open::{
     global_sequence_of, read_dictionary, read_metaindex, read_properties, refuse_unknown,
     tail_bytes, tail_start,
 };
+use super::pieces::Pieces;
 use super::range_del::read_ranges;
 use super::tops::{FilterTop, read_top};
 
@@ -84,6 +88,11 @@ pub(crate) struct Table {
     pub(super) index_top: Option<Box<Index>>,
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
+    pub(super) pieces: Pieces,
+    /// One for each part of the filter.
+    pub(super) filter_credits: Box<[Credit]>,
+    /// Filter and index stay in memory once loaded.
+    pub(super) pins_metadata: bool,
     /// The filter that point lookups ask for whole keys.
     pub(crate) stored_filter: Option<StoredFilter>,
     /// The filter, where it can be asked for prefixes.
@@ -104,8 +113,10 @@ pub(crate) struct Table {
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: Slots<Block>,
-    /// Which part it is; 0 if it is whole.
+    /// Which part it is; 0 if it is whole. Pieces of a whole one count from 1 on.
     pub part: usize,
+    /// The numbers of all parts of its kind.
+    pub parts: Range<usize>,
 }
 
 // SAFETY: a block's bytes are `BlockBytes`, which keep the promise, and a block never changes them.
@@ -216,11 +227,13 @@ impl Table {
         let filter = Slots::new(&context.cache, filter_parts, BlockKind::Filter, pinned);
         let index = Slots::new(&context.cache, index_parts, BlockKind::Index, pinned);
         let index_top = index_top.map(Box::new);
+        let filter_credits = Credit::of(filter_parts);
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
             + file.dictionary_bytes()
             + names_bytes.sum::<usize>()
             + filter.heap_bytes()
+            + size_of_val(&*filter_credits)
             + index.heap_bytes()
             + index_top.as_ref().map_or(0, |top| size_of::<Index>() + top.heap_bytes())
             + filter_top.as_ref().map_or(0, |top| size_of::<FilterTop>() + top.heap_bytes());
@@ -229,6 +242,9 @@ impl Table {
             index,
             index_top,
             filter_top,
+            pieces: Pieces::default(),
+            filter_credits,
+            pins_metadata: pinned,
             _reserved: context
                 .cache
                 .reserve(heap_bytes + BESIDE_TABLE_BYTES)
@@ -354,14 +370,16 @@ impl Table {
         part: usize,
         guard: &'g Guard,
     ) -> Option<Lease<'g, TableIndex>> {
-        let lease = self.index.get(part, guard)?;
+        let (slots, place) = self.index_slot(part);
+        let lease = slots.get(place, guard)?;
         self.count(Ticker::BlockCacheIndexHit);
         Some(lease)
     }
 
     /// Part `part` of the filter, which the table must have. Hold no guard: it may have to be read.
     pub fn filter_part(&self, part: usize) -> Result<Lease<'static, TableFilter>> {
-        if let Some(lease) = self.filter.get(part, &pin()) {
+        let (slots, place) = self.filter_slot(part);
+        if let Some(lease) = slots.get(place, &pin()) {
             self.count(Ticker::BlockCacheFilterHit);
             return Ok(lease.share());
         }
@@ -373,8 +391,14 @@ impl Table {
     /// A filter that cannot be trusted never says so.
     pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
-        let part = self.filter_part_of(&key);
-        let filter = self.stored_filter.and_then(|_| self.filter.get(part, guard));
+        if self.stored_filter.is_none() {
+            return false;
+        }
+        let filter: Option<&TableFilter> =
+            match self.filter.borrow(self.filter_part_of(&key), guard) {
+                Some(filter) => Some(filter),
+                None => self.filter_piece_with_key(&key, guard),
+            };
         filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 

@@ -22,10 +22,6 @@ use crate::table::{
     property_names as property,
 };
 
-/// Whole filters and indexes may take this share of the cache. They would lose more than parts if
-/// they did not fit.
-const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
-
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
@@ -156,21 +152,13 @@ impl TableStore {
         }
     }
 
-    /// Whether the filters and indexes of all tables that share the cache would fill most of it, so
-    /// that new ones should be stored in parts.
-    fn metadata_fills_cache(&self) -> bool {
-        let cache = &self.context.cache;
-        let (part, whole) = WHOLE_METADATA_SHARE;
-        cache.metadata_bytes() / part > cache.capacity() / whole
-    }
-
     /// Starts a new table, for `level`.
     pub fn create(&self, filter: FilterSpec, level: usize) -> Result<NewTable<'_>> {
         let number = self.new_number();
         let path = names::table_path(&self.dir, number);
         let file = self.fs.create(&path)?;
         let metadata = match self.options.metadata {
-            MetadataForm::Auto if self.metadata_fills_cache() => MetadataForm::Parts,
+            MetadataForm::Auto if self.context.cache.metadata_fills_it() => MetadataForm::Parts,
             form => form,
         };
         let options = TableOptions { filter, metadata, ..self.options.clone() };

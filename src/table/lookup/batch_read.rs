@@ -63,7 +63,8 @@ impl Absent {
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let Absent::Block { part, block } = self else { return None };
-        let index = table.index.get(part, guard)?.share();
+        let (slots, place) = table.index_slot(part);
+        let index = slots.get(place, guard)?.share();
         Some(AbsentBlock { index, block })
     }
 

@@ -65,6 +65,10 @@ pub(crate) trait TableObserver: Copy {
     #[inline(always)]
     fn filter_failed(self) {}
 
+    /// The filter is not in memory, and the lookup passes it by.
+    #[inline(always)]
+    fn filter_passed_by(self) {}
+
     /// The index leads to data block `block`; past the last one: to none.
     #[inline(always)]
     fn index_searched(self, _index: &TableIndex, _block: usize) {}

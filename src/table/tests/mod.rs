@@ -3,6 +3,7 @@
 mod cache;
 mod damage;
 mod parts;
+mod pieces;
 mod prefix;
 mod range_del;
 mod read_ahead;
