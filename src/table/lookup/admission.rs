@@ -14,8 +14,8 @@
 //! part has earned it keeps when it is evicted, so that a part that is asked for absent keys is
 //! read at once when it is asked again, and one that is asked for present keys is not.
 //!
-//! This is the rule for renting skis: rent until the rents would have bought the pair. The book
-//! proves what it costs at most (`docs/book/src/read-path.md`). It holds where the filters and
+//! This is the rule for renting skis: rent until the rents would have bought the pair. `docs/filters.md`
+//! proves what it costs at most. It holds where the filters and
 //! indexes of all tables would fill the cache. Elsewhere what is read stays, and is read once.
 
 use crate::cache::BlockCache;
