@@ -23,7 +23,7 @@ use super::family::{Family, FilterEncoding, KeyHash};
 use super::geometry::Geometry;
 use super::info::FamilyInfo;
 use super::inspect::trace::{ProbedBit, QueryTrace};
-use super::pieces::Lined;
+use super::lined::Lined;
 use crate::memory::LineBuf;
 
 /// The sizes of cache lines that machines have had.

@@ -15,7 +15,7 @@ use super::fuse::query::FuseGeometry;
 use super::geometry::Geometry;
 use super::inspect::trace::QueryTrace;
 use super::legacy::LegacyGeometry;
-use super::pieces::{FilterPieces, Lined, Piece};
+use super::lined::{Lined, Piece};
 use super::ribbon::query::RibbonGeometry;
 use super::{bloom, ribbon};
 use crate::memory::{LINE_BYTES, LineBuf};
@@ -158,10 +158,8 @@ impl FilterReader {
         FilterReader { geometry, block }
     }
 
-    /// What is to be kept of a filter whose pieces are read by themselves. `None`: its keys have
-    /// more than one line each, or it cannot be trusted.
-    pub(crate) fn pieces(&self) -> Option<FilterPieces> {
-        FilterPieces::of(&self.geometry)
+    pub(super) fn geometry(&self) -> &AnyGeometry {
+        &self.geometry
     }
 
     /// Whether this is a piece of a filter.

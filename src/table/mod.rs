@@ -21,6 +21,7 @@
 
 pub(crate) mod block;
 mod builder;
+mod credit;
 mod cursor;
 pub(crate) mod filter;
 pub(crate) mod format;
@@ -38,6 +39,7 @@ mod salvage;
 mod sst;
 #[allow(clippy::module_inception)] // The open table is what this folder is named after.
 mod table;
+mod table_index;
 #[cfg(test)]
 mod tests;
 mod tops;

@@ -14,7 +14,6 @@
 //! them whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next
 //! use. Lookups are in [`super::lookup`].
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
@@ -32,20 +31,21 @@ use crate::sync::{Guard, pin};
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::block::key_heads::KeyHeads;
+use super::credit::Credit;
 use super::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
 use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
 use super::format::footer::{BlockHandle, Footer, unsupported};
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::Index;
-use super::lookup::admission::Credit;
 use super::lookup::key::LookupKey;
 use super::open::{
     global_sequence_of, read_dictionary, read_metaindex, read_properties, refuse_unknown,
     tail_bytes, tail_start,
 };
-use super::pieces::Pieces;
+use super::pieces::kept::Pieces;
 use super::range_del::read_ranges;
+pub(crate) use super::table_index::TableIndex;
 use super::tops::{FilterTop, read_top};
 
 /// What a table shares with the rest of a database, and how it is to be read.
@@ -109,16 +109,6 @@ pub(crate) struct Table {
     _reserved: Reservation,
 }
 
-/// A parsed index, or one part of it, and the slots of the data blocks it leads to.
-pub(crate) struct TableIndex {
-    pub index: Index,
-    pub blocks: Slots<Block>,
-    /// Which part it is; 0 if it is whole. Pieces of a whole one count from 1 on.
-    pub part: usize,
-    /// The numbers of all parts of its kind.
-    pub parts: Range<usize>,
-}
-
 // SAFETY: a block's bytes are `BlockBytes`, which keep the promise, and a block never changes them.
 unsafe impl StableBytes for Block {
     fn stable_bytes(&self) -> &[u8] {
@@ -140,7 +130,6 @@ impl Cached for Block {
     }
 }
 
-impl Cached for TableIndex {}
 impl Cached for TableFilter {}
 
 /// About how many bytes filter and index take if they are whole and in memory.

@@ -9,7 +9,7 @@ use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::filter::inspect::trace::QueryTrace;
-use crate::filter::pieces::Lined;
+use crate::filter::lined::Lined;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The parameters of a stored Bloom filter. Invariants: the block starts with `lines` lines, at

@@ -21,8 +21,8 @@
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
-use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::pin;
+use crate::table::credit::Credit;
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
@@ -36,34 +36,6 @@ const MAX_SHARE: u64 = 8;
 
 /// The price of what is never read.
 const NO_PRICE: u32 = u32::MAX;
-
-/// What the lookups that passed a part of a filter by have lost, in reads.
-pub(in crate::table) struct Credit(AtomicU32);
-
-impl Credit {
-    /// Of a number of parts.
-    pub fn of(parts: usize) -> Box<[Credit]> {
-        (0..parts).map(|_| Credit(AtomicU32::new(1))).collect()
-    }
-
-    fn is(&self, price: u32) -> bool {
-        self.0.load(Ordering::Relaxed) >= price
-    }
-
-    // Of two threads that count at one time one may be forgotten. It costs a read at most.
-
-    fn earn(&self, price: u32) {
-        let credit = self.0.load(Ordering::Relaxed);
-        if credit < price {
-            self.0.store(credit + 1, Ordering::Relaxed);
-        }
-    }
-
-    fn pay(&self, price: u32) {
-        let credit = self.0.load(Ordering::Relaxed);
-        self.0.store(credit.saturating_sub(price), Ordering::Relaxed);
-    }
-}
 
 /// What a whole filter of these bytes costs.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {

@@ -20,100 +20,30 @@
 //! change. A piece that comes back other than it was is damage: for an index an error, for a filter
 //! a "maybe" to the keys of this piece.
 
-use std::ops::Range;
-use std::sync::OnceLock;
+pub(super) mod kept;
 
-use crate::cache::{BlockKind, Lease, Reservation, Slots};
+use std::ops::Range;
+
+use self::kept::{IndexPieces, WholeFilterPieces};
+
+use crate::cache::{BlockKind, Lease, Slots};
 use crate::error::{Damage, Error, Result};
-use crate::filter::{Family, FilterPieces, FilterReader, PIECE_BYTES};
+use crate::filter::{Family, FilterReader, PIECE_BYTES};
 use crate::memory::LineBuf;
-use crate::sync::{Guard, Mutex, lock, pin};
+use crate::sync::{Guard, pin};
 
 use super::block::Block;
-use super::filter::block::{StoredFilter, TableFilter, hash_of_kind};
+use super::credit::Credit;
+use super::filter::block::{StoredFilter, TableFilter};
 use super::format::file::{Buffer, StoredBlock};
 use super::format::footer::BlockHandle;
 use super::index::Index;
 use super::index::pieces::top_of_pieces;
-use super::lookup::admission::Credit;
 use super::lookup::key::LookupKey;
 use super::table::{Table, TableIndex};
 
 /// Smaller blocks have no pieces.
 const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
-
-/// The pieces of a table. `None`: nobody has needed them. `Some(None)`: there cannot be any.
-#[derive(Default)]
-pub(super) struct Pieces {
-    /// Held while pieces are made, which reads.
-    making: Mutex<()>,
-    index: OnceLock<Option<Box<IndexPieces>>>,
-    filter: OnceLock<Option<Box<WholeFilterPieces>>>,
-}
-
-/// What is kept of a whole index.
-pub(super) struct IndexPieces {
-    pub top: Index,
-    sums: Box<[u32]>,
-    pub slots: Slots<TableIndex>,
-    _reserved: Reservation,
-}
-
-/// What is kept of a whole filter.
-pub(super) struct WholeFilterPieces {
-    geometry: FilterPieces,
-    /// Of the whole filter.
-    handle: BlockHandle,
-    sums: Box<[u32]>,
-    pub slots: Slots<TableFilter>,
-    credits: Box<[Credit]>,
-    _reserved: Reservation,
-}
-
-impl IndexPieces {
-    /// The piece that leads to a key; the last one if none does.
-    fn piece_of(&self, user_key: &[u8], trailer: u64) -> usize {
-        self.top.find(user_key, trailer).min(self.top.len() - 1)
-    }
-}
-
-impl WholeFilterPieces {
-    fn piece_of(&self, asked: &LookupKey<'_>) -> usize {
-        self.geometry.piece_of(hash_of_kind(self.geometry.hash_kind(), asked))
-    }
-
-    fn handle(&self, piece: usize) -> BlockHandle {
-        let start = piece * PIECE_BYTES;
-        let bytes = PIECE_BYTES.min(self.geometry.bytes() - start) as u64;
-        BlockHandle { offset: self.handle.offset + start as u64, bytes }
-    }
-}
-
-impl Pieces {
-    pub fn index(&self) -> Option<&IndexPieces> {
-        self.index.get()?.as_deref()
-    }
-
-    pub fn filter(&self) -> Option<&WholeFilterPieces> {
-        self.filter.get()?.as_deref()
-    }
-
-    /// What a cell holds, made by `make` if it is empty. An error leaves it empty.
-    fn get_or_make<'a, T>(
-        &self,
-        cell: &'a OnceLock<Option<Box<T>>>,
-        make: impl FnOnce() -> Result<Option<T>>,
-    ) -> Result<Option<&'a T>> {
-        if cell.get().is_none() {
-            let _making = lock(&self.making);
-            if cell.get().is_none() {
-                let made = make()?.map(Box::new);
-                cell.get_or_init(|| made);
-            }
-        }
-        Ok(cell.get().and_then(Option::as_deref))
-    }
-}
 
 /// Whether a piece of this checksum is what it was when the whole was checked.
 fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
