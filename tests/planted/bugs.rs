@@ -573,7 +573,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a piece of a filter is read from the block behind it",
-        file: "src/table/pieces/mod.rs",
+        file: "src/table/pieces/kept.rs",
         old: "BlockHandle { offset: self.handle.offset + start as u64, bytes }",
         new: "BlockHandle { offset: self.handle.offset + self.handle.bytes - start as u64, bytes }",
         program: "lib",
@@ -581,7 +581,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a key is looked for in the piece before its own",
-        file: "src/filter/pieces/mod.rs",
+        file: "src/filter/lined.rs",
         old: "Piece { first_line: (piece * (PIECE_BYTES / whole.line_bytes())) as u32, whole }",
         new: "Piece { first_line: (piece * (PIECE_BYTES / whole.line_bytes())) as u32 + 1, whole }",
         program: "lib",
