@@ -14,7 +14,7 @@
 //! newest. A tombstone ends the search as a value does.
 //!
 //! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
-//! the trees of other engines they may, and level 0 may have no order ([`Version::mixed`]). Such a
+//! the trees of other engines they may, and level 0 may have no order (`Version::mixed`). Such a
 //! version has no runs, so that the lookup passes it by and comes to [`steps::find_in_mixed`].
 //!
 //! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a

@@ -1,6 +1,6 @@
 //! Parts of filters or indexes that lookups need and that are not in memory: read at one time.
 //!
-//! As with blocks ([`super::together`]) no guard is held, and two calls may read the same part.
+//! As with blocks ([`super::batch_read`]) no guard is held, and two calls may read the same part.
 
 use crate::cache::{Cached, Lease};
 use crate::error::Result;
