@@ -110,6 +110,7 @@ fn trees_of_db_bench_read_as_ldb_reads_them() {
             "--benchmarks=fillrandom,overwrite,deleterandom",
             "--compaction_style=2",
             "--fifo_compaction_allow_compaction=false",
+            "--fifo_compaction_max_table_files_size_mb=1000",
             "--level0_file_num_compaction_trigger=1000",
             "--level0_slowdown_writes_trigger=1000",
             "--level0_stop_writes_trigger=2000",
