@@ -6,7 +6,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 pub(super) struct Credit(AtomicU32);
 
 impl Credit {
-    /// Of a number of parts.
+    /// A credit for each of `parts` parts.
     pub fn of(parts: usize) -> Box<[Credit]> {
         (0..parts).map(|_| Credit(AtomicU32::new(1))).collect()
     }

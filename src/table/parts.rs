@@ -39,7 +39,8 @@ use super::format::footer::BlockHandle;
 use super::format::properties::IndexForm;
 use super::index::{Index, IndexParser};
 use super::lookup::key::LookupKey;
-use super::table::{Table, TableIndex};
+use super::table::Table;
+use super::table_index::TableIndex;
 
 /// What [`Table::whole_index`] returns.
 pub(crate) enum WholeIndex {

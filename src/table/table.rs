@@ -45,7 +45,7 @@ use super::open::{
 };
 use super::pieces::kept::Pieces;
 use super::range_del::read_ranges;
-pub(crate) use super::table_index::TableIndex;
+use super::table_index::TableIndex;
 use super::tops::{FilterTop, read_top};
 
 /// What a table shares with the rest of a database, and how it is to be read.

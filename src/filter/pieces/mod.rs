@@ -1,4 +1,4 @@
-//! Pieces of a filter in which a key has one line: they can be read and asked one by one.
+//! Pieces of a filter in which a key has one line: they can be read and queried one by one.
 //!
 //! ```text
 //! stored   | line | line | … | line | … | line | … | trailer |     a key probes one line
@@ -10,7 +10,7 @@
 //! a key reads several places: a ribbon two neighbouring blocks of segments, a bumped ribbon also
 //! its metadata and sometimes another layer, a fuse filter three segments. They are read whole.
 //!
-//! A piece that is asked for a key of another piece says "maybe".
+//! A piece that is queried for a key of another piece says "maybe".
 
 use super::bloom::query::BloomGeometry;
 use super::family::{HashKind, KeyHash};

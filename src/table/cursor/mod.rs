@@ -18,7 +18,8 @@ use crate::sync::pin;
 use super::block::SeekStart;
 use super::block::cursor::BlockCursor;
 use super::block::pinned::BlockPin;
-use super::table::{Table, TableIndex};
+use super::table::Table;
+use super::table_index::TableIndex;
 
 /// How far a cursor looks ahead in memory: at first, when few entries may be wanted, and at most.
 const FIRST_LOOK_BYTES: usize = 512;

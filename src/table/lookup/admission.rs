@@ -10,13 +10,13 @@
 //!           passes by, and is found: as before           read, and it says maybe: − price
 //! ```
 //!
-//! Each part of a filter and each piece has a credit of its own, and begins with one read's. What a
-//! part has earned it keeps when it is evicted, so that a part that is asked for absent keys is
-//! read at once when it is asked again, and one that is asked for present keys is not.
+//! Each part of a filter and each piece has a credit of its own, and begins with one read's. A part
+//! keeps its credit when it is evicted. So a part that is queried for absent keys is read at once
+//! at the next query, and one that is queried for present keys is not.
 //!
-//! This is the rule for renting skis: rent until the rents would have bought the pair. `docs/filters.md`
-//! proves what it costs at most. It holds where the filters and
-//! indexes of all tables would fill the cache. Elsewhere what is read stays, and is read once.
+//! This is the rule for renting skis: rent until the rents would have bought the pair.
+//! `docs/filters.md` proves what it costs at most. It holds where the filters and indexes of all
+//! tables would fill the cache. Elsewhere what is read stays, and is read once.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -28,7 +28,7 @@ use crate::table::table::Table;
 
 use super::key::LookupKey;
 
-/// A read of up to so many bytes takes about the time of one of a block.
+/// A read of up to this many bytes takes about as long as one of a block.
 const ONE_READ_BYTES: u64 = 128 << 10;
 
 /// A filter that takes more than this share of the cache is not loaded into it.
@@ -43,13 +43,13 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
         // Read once, and not kept.
         true => bytes.div_ceil(ONE_READ_BYTES) as u32,
         false if bytes > cache.capacity() as u64 / MAX_SHARE => NO_PRICE,
-        // It takes the room of so many pieces.
+        // It takes the room of this many pieces.
         false => bytes.div_ceil(PIECE_BYTES as u64) as u32,
     }
 }
 
 impl Table {
-    /// The number of the part or piece of the filter that a lookup reads, which is asked for
+    /// The number of the part or piece of the filter that a lookup reads to query it for
     /// `asked`. `None`: the lookup passes the filter by, and this has counted it. Hold no guard.
     #[cold]
     pub(in crate::table) fn filter_part_worth_reading(
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     /// Reads of a part whose load is a list of phases, each from one eviction to the next: is the
-    /// key of the lookup there? Costs are counted as in the book.
+    /// key of the lookup there? Costs are counted as in `docs/filters.md`.
     fn cost(phases: &[Vec<bool>]) -> u32 {
         let credit = &Credit::of(1)[0];
         let mut cost = 0;

@@ -25,7 +25,8 @@ use crate::sync::Guard;
 use crate::table::block::Block;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::BlockHandle;
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 use super::BlockPosition;
 use super::key::LookupKey;

@@ -9,7 +9,8 @@ use crate::stats::{ThreadTickers, Ticker};
 use crate::table::filter::block::TableFilter;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::BlockHandle;
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 use super::key::LookupKey;
 

@@ -50,7 +50,8 @@ use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::index::{GROUP, Group};
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 impl Table {
     /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not

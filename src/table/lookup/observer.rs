@@ -21,7 +21,8 @@ use super::key::LookupKey;
 use super::stop::Stop;
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 /// Hears what a lookup does in a table, in the order it happens. An observer hears of a step when
 /// it is over: so the time since the step before is the time of this step.

@@ -16,7 +16,8 @@ use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 use super::BlockPosition;
 use super::batch_read::AbsentBlock;

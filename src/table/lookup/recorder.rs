@@ -25,7 +25,8 @@ use crate::table::filter::block::{FilterAnswer, TableFilter, filter_hash};
 use crate::table::filter::info;
 use crate::table::format::footer::BLOCK_TRAILER_BYTES;
 use crate::table::format::properties::names;
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 /// Writes a [`TableTrace`] after the other: [`Recorder::begin`], the lookup, [`Recorder::finish`].
 pub(crate) struct Recorder<'a> {

@@ -13,7 +13,7 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. `None`: nobody has needed them. `Some(None)`: there cannot be any.
+/// The pieces of a table. `None`: no lookup has needed them. `Some(None)`: there cannot be any.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
     /// Held while pieces are made, which reads.
@@ -22,7 +22,7 @@ pub(in crate::table) struct Pieces {
     pub filter: OnceLock<Option<Box<WholeFilterPieces>>>,
 }
 
-/// What is kept of a whole index.
+/// The data kept of a whole index.
 pub(in crate::table) struct IndexPieces {
     pub top: Index,
     pub sums: Box<[u32]>,
@@ -33,7 +33,7 @@ pub(in crate::table) struct IndexPieces {
 /// What is kept of a whole filter.
 pub(in crate::table) struct WholeFilterPieces {
     pub geometry: FilterPieces,
-    /// Of the whole filter.
+    /// The place of the whole filter.
     pub handle: BlockHandle,
     pub sums: Box<[u32]>,
     pub slots: Slots<TableFilter>,

@@ -25,7 +25,6 @@ pub(super) mod kept;
 use std::ops::Range;
 
 use self::kept::{IndexPieces, WholeFilterPieces};
-
 use crate::cache::{BlockKind, Lease, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::filter::{Family, FilterReader, PIECE_BYTES};
@@ -40,7 +39,8 @@ use super::format::footer::BlockHandle;
 use super::index::Index;
 use super::index::pieces::top_of_pieces;
 use super::lookup::key::LookupKey;
-use super::table::{Table, TableIndex};
+use super::table::Table;
+use super::table_index::TableIndex;
 
 /// Smaller blocks have no pieces.
 const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
@@ -51,7 +51,7 @@ fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
     if found == sum {
         return Ok(());
     }
-    let expected = format_args!("a piece with the CRC-32C {sum:#010x}").to_string();
+    let expected = format_args!("a piece with the CRC-32C {sum:#010x}");
     Err(Damage::new(0, expected, format_args!("{found:#010x}")))
 }
 
@@ -88,7 +88,7 @@ impl Table {
         part - place..part - place + slots.len()
     }
 
-    /// The number and the credit of the piece of the filter that `asked` is asked of. `None`: the
+    /// The number and the credit of the piece of the filter that `asked` belongs to. `None`: the
     /// filter has no pieces, so far.
     pub(super) fn filter_piece_account(&self, asked: &LookupKey<'_>) -> Option<(usize, &Credit)> {
         let pieces = self.pieces.filter()?;
@@ -123,8 +123,7 @@ impl Table {
         guard: &'g Guard,
     ) -> Option<&'g TableIndex> {
         let pieces = self.pieces.index()?;
-        let piece = pieces.top.find(key.user_key, key.trailer());
-        let index = pieces.slots.borrow(piece.min(pieces.top.len() - 1), guard)?;
+        let index = pieces.slots.borrow(pieces.piece_of(key.user_key, key.trailer()), guard)?;
         Some(index)
     }
 

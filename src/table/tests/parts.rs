@@ -14,7 +14,7 @@ use crate::fs::{DescriptorPool, OverlappedReader, RandomAccessFile, RealFs};
 use crate::stats::Ticker;
 use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
-use crate::table::table::TableIndex;
+use crate::table::table_index::TableIndex;
 use crate::table::{
     FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
 };

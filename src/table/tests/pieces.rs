@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::fs::{DescriptorPool, OverlappedReader, RandomAccessFile};
 use crate::stats::Ticker;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::table::TableIndex;
+use crate::table::table_index::TableIndex;
 use crate::table::{
     FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
 };
