@@ -49,11 +49,13 @@ impl Retention {
         let user_key = key::user_key(internal_key);
         let stripe = self.stripe(key::sequence(internal_key));
         let kind = EntryKind::of_point(key::kind_byte(internal_key));
-        if self.keeps_older && self.last.as_ref().is_some_and(|(last, _)| last == user_key) {
+        if self.keeps_older
+            && self.last.as_ref().is_some_and(|(last, _)| key::is_same(last, user_key))
+        {
             return Verdict::Keep;
         }
         match &mut self.last {
-            Some((last_key, last_stripe)) if last_key == user_key => {
+            Some((last_key, last_stripe)) if key::is_same(last_key, user_key) => {
                 if *last_stripe == stripe {
                     self.hits += u64::from(std::mem::take(&mut self.was_tombstone));
                     return Verdict::Drop;
@@ -106,9 +108,12 @@ impl HeldTombstones {
     }
 
     /// The tombstones that are written before a kept entry, newest first.
+    #[inline]
     pub fn release(&mut self, internal_key: &[u8]) -> impl Iterator<Item = Vec<u8>> + use<> {
         let mut held = std::mem::take(&mut self.0);
-        held.retain(|held| key::user_key(held) == key::user_key(internal_key));
+        if !held.is_empty() {
+            held.retain(|held| key::user_key(held) == key::user_key(internal_key));
+        }
         held.into_iter()
     }
 }

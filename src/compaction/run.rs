@@ -265,7 +265,7 @@ impl<'a> Outputs<'a> {
 
     fn write(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(internal_key);
-        if self.last_user_key != key || self.current.is_none() {
+        if !key::is_same(&self.last_user_key, key) || self.current.is_none() {
             self.pass_fences(|fence| fence <= key)?;
             let crossed_before = self.crossed;
             self.pass_grandparents(key);

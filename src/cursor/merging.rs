@@ -127,6 +127,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
+    #[inline]
     fn compare_to_top(&mut self, current: usize, top: usize) {
         let (key, top_key) = (self.sources[current].key(), self.sources[top].key());
         let user_keys = compare_words(key::user_key(top_key), key::user_key(key));

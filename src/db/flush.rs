@@ -178,6 +178,9 @@ fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// The longest runs of keys that are deleted: the first key of each, and the key after its last.
 fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let long_run = (memtable.len() / LONG_RUN_FRACTION).max(MIN_LONG_RUN);
+    if memtable.deletions() < long_run {
+        return Ok(Vec::new());
+    }
     let mut runs: Vec<(usize, Vec<u8>, Vec<u8>)> = Vec::new();
     // The count and the start of the current run.
     let (mut count, mut start) = (0, Vec::new());

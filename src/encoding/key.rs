@@ -171,6 +171,13 @@ pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
     &internal_key[..internal_key.len() - TRAILER_BYTES]
 }
 
+/// Whether two user keys are equal. Neighbours in order differ in the last byte most often, so it is
+/// compared first.
+#[inline]
+pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.last() == b.last() && a == b
+}
+
 /// The trailer of a checked internal key.
 #[inline]
 pub(crate) fn trailer(internal_key: &[u8]) -> u64 {

@@ -14,9 +14,8 @@
 //! Readers take no lock. A reader that sees a sequence number sees every insert that came before
 //! the writer published it.
 //!
-//! Absent on purpose: the meaning of a kind, and the fact that a range deletion hides a point. A
-//! memtable keeps all versions of a key. The reader chooses by sequence number, and calls
-//! [`Memtable::covering`] as well as [`Memtable::get`].
+//! Absent on purpose: what a deletion hides. A memtable keeps all versions of a key. The reader
+//! chooses by sequence number, and calls [`Memtable::covering`] as well as [`Memtable::get`].
 
 mod arena;
 #[cfg(all(test, loom))]
@@ -53,6 +52,8 @@ pub(crate) struct Memtable {
 /// memtable is frozen.
 struct Counters {
     entries: AtomicUsize,
+    /// How many of the entries delete one key.
+    deletions: AtomicUsize,
     /// How many of the entries are range deletions.
     ranges: AtomicUsize,
     /// Bytes of the range deletions.
@@ -75,6 +76,7 @@ impl Memtable {
         let ranges = ArcCell::new(Arc::default());
         let counters = Padded(Counters {
             entries: AtomicUsize::new(0),
+            deletions: AtomicUsize::new(0),
             ranges: AtomicUsize::new(0),
             range_bytes: AtomicUsize::new(0),
             smallest_sequence: AtomicU64::new(key::MAX_SEQUENCE),
@@ -144,6 +146,11 @@ impl Memtable {
         self.counters.0.entries.load(Ordering::Relaxed)
     }
 
+    /// How many of the entries delete one key.
+    pub fn deletions(&self) -> usize {
+        self.counters.0.deletions.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -173,14 +180,18 @@ impl MemtableWriter {
     ///
     /// Panics when key or value is 4 GiB or more.
     pub fn insert(&mut self, user_key: &[u8], sequence: SequenceNumber, kind: u8, value: &[u8]) {
-        match EntryKind::from_byte(kind) {
+        let kind_of_entry = EntryKind::from_byte(kind);
+        match kind_of_entry {
             Some(EntryKind::RangeDeletion) => self.insert_range(user_key, value, sequence),
             _ => self.points.insert(user_key, key::pack(sequence, kind), value),
         }
 
         // Plain loads and stores, because there is no other writer.
-        let Counters { entries, smallest_sequence, largest_sequence, .. } =
+        let Counters { entries, deletions, smallest_sequence, largest_sequence, .. } =
             &self.memtable.counters.0;
+        if matches!(kind_of_entry, Some(EntryKind::Deletion | EntryKind::SingleDeletion)) {
+            deletions.store(self.memtable.deletions() + 1, Ordering::Relaxed);
+        }
         entries.store(self.memtable.len() + 1, Ordering::Relaxed);
         if sequence < self.memtable.smallest_sequence() {
             smallest_sequence.store(sequence, Ordering::Relaxed);

@@ -41,13 +41,10 @@ impl Status {
         self.process.check().err().unwrap_or(Error::Closed)
     }
 
+    #[inline]
     pub fn check_writable(&self) -> Result<()> {
         self.check_open()?;
-        match self.latched.get() {
-            None => Ok(()),
-            Some(Error::OpenedReadOnly) => Err(Error::OpenedReadOnly),
-            Some(error) => Err(Error::ReadOnly(Arc::new(error.clone()))),
-        }
+        self.latched.get().map_or(Ok(()), |error| Err(why_not_writable(error)))
     }
 
     /// The failure that made the database read-only; [`Error::OpenedReadOnly`] if it was opened so.
@@ -81,5 +78,13 @@ impl Status {
     /// Whether no job may start.
     pub fn is_stopping(&self) -> bool {
         self.closing.load(Ordering::Acquire) || self.latched.get().is_some()
+    }
+}
+
+#[cold]
+fn why_not_writable(failure: &Error) -> Error {
+    match failure {
+        Error::OpenedReadOnly => Error::OpenedReadOnly,
+        error => Error::ReadOnly(Arc::new(error.clone())),
     }
 }

@@ -70,7 +70,9 @@ impl DbCursor {
     #[inline(never)]
     fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
-        let follows_shown = hidden;
+        let mut follows_shown = hidden;
+        // Where the walk begins. Most steps pass one older version alone, which is worth no copy.
+        let start_at = u64::from(!sought);
         // Entries that were passed: all, those of the first source, and those of the current key.
         let (mut passed, mut in_first, mut versions) = (0, 0, 0);
         while self.merged.valid() {
@@ -94,7 +96,7 @@ impl DbCursor {
                 }
                 hidden = true;
             }
-            if passed == 0 {
+            if passed == start_at {
                 self.start_walk(sought, follows_shown);
             }
             passed += 1;
@@ -120,7 +122,7 @@ impl DbCursor {
                 None => next_by_copy(&mut self.merged, &mut self.key)?,
             };
             if !repeats {
-                (hidden, versions) = (false, 0);
+                (hidden, versions, follows_shown) = (false, 0, false);
             }
         }
         if passed > 0 {
@@ -132,7 +134,7 @@ impl DbCursor {
         Ok(())
     }
 
-    /// Forward, on the first entry that is passed: remembers where the walk started.
+    /// Forward, on the first or second entry that is passed: remembers where the walk started.
     fn start_walk(&mut self, sought: bool, follows_shown: bool) {
         self.walked_from.clear();
         let from = if sought { &self.key } else { self.merged.key() };
