@@ -243,6 +243,39 @@ async function touch() {
     }
     told[mode] = [...document.querySelectorAll("#ribbon-picture .solved")].map((text) => text.textContent);
   }
+  // Typing is enough; what cannot be drawn is said in the place of the picture.
+  const drawn = () => byId("ribbon-picture").childElementCount;
+  const keys = byId("ribbon-keys").value;
+  told.typed = [];
+  for (const value of ["ant bee", "", Array.from({ length: 60 }, (_, i) => `k${i}`).join(" "), keys]) {
+    put("ribbon-keys", value);
+    byId("ribbon-next").click();
+    byId("ribbon-play").click();
+    told.typed.push([drawn(), byId("ribbon-chips").childElementCount, byId("ribbon-caption").textContent]);
+  }
+  told.reasons = [];
+  while (!byId("bloom-more").disabled) {
+    told.reasons.push(byId("bloom-full").textContent);
+    byId("bloom-more").click();
+  }
+  told.full = byId("bloom-full").textContent;
+  // The slider waits for one piece of work at most: one filter, and so many keys asked of it.
+  let pieces = 0;
+  told.pieces = told.most = 0;
+  const real = ask;
+  ask = (request) => {
+    pieces += 1;
+    queueMicrotask(() => { pieces = 0; });
+    told.pieces = Math.max(told.pieces, pieces);
+    told.most = Math.max(told.most, Number(request.split(" ")[4] || 0));
+    return real(request);
+  };
+  put("rate-keys", "100000", "change");
+  put("rate-bits", 12);
+  put("rate-bits", 11);
+  while (document.querySelectorAll("#rate-picture .mark.now").length < 4) await new Promise((go) => setTimeout(go, 50));
+  put("rate-keys", "10000", "change");
+  put("rate-bits", 10);
   // The curve is complete when its last point exists.
   while (document.querySelectorAll("#rate-picture .mark.now").length < 3) await new Promise((go) => setTimeout(go, 50));
   told.table = [...document.querySelectorAll("#rate-table tbody tr")].map((row) => row.textContent);
@@ -312,7 +345,8 @@ fn a_browser_computes_what_this_machine_does() {
 
     for (i, filters) in filters.iter().enumerate() {
         let file = watched(&dir.path().join(format!("copy{i}")), filters, &requests);
-        for (width, scheme) in browser::VIEWS.into_iter().take(if i == 0 { 4 } else { 1 }) {
+        for (width, scheme) in browser::VIEWS.into_iter().take(if i == 0 { usize::MAX } else { 1 })
+        {
             let time = ["--virtual-time-budget=60000"];
             let (_, told) = browser::visit(browser, &file, width, scheme, &time);
             let raw = told["raw"].as_array().unwrap();
@@ -350,6 +384,17 @@ fn check_pictures(told: &Value, width: u32) {
             numbers(&last["solution"]).iter().map(|slot| format!("{slot:04b}")).collect();
         assert_eq!(told[mode], serde_json::json!(words), "{mode}");
     }
+    let typed = told["typed"].as_array().unwrap();
+    assert!(typed[0][0] == 1 && typed[0][1] == 2, "two keys were typed: {}", typed[0]);
+    for (nothing, count) in [(&typed[1], "there are 0"), (&typed[2], "there are 60")] {
+        assert_eq!((&nothing[0], &nothing[1]), (&0.into(), &0.into()), "the old picture stays");
+        assert!(nothing[2].as_str().unwrap().contains(count), "{nothing}");
+    }
+    assert!(typed[3][0] == 1 && typed[3][1] == 12, "{}", typed[3]);
+    assert!(told["reasons"].as_array().unwrap().iter().all(|reason| reason == ""));
+    assert!(told["full"].as_str().unwrap().contains("at most 400"), "grey without a reason");
+    assert_eq!(told["pieces"], 1, "several filters are built while the slider waits");
+    assert!(told["most"].as_u64().unwrap() <= 200_000, "{}", told["most"]);
     let captions = told["captions"].as_array().unwrap();
     assert!(captions.len() > 100, "{} steps", captions.len());
     for caption in captions.iter().chain(told["table"].as_array().unwrap()) {

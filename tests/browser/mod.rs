@@ -17,8 +17,8 @@ addEventListener("error", (event) => faults.push(String(event.message || event.t
 addEventListener("unhandledrejection", (event) => faults.push(String(event.reason)));
 </script>"##;
 
-/// Wide and narrow, light (1) and dark (0).
-pub const VIEWS: [(u32, u32); 4] = [(1280, 1), (1280, 0), (390, 1), (390, 0)];
+/// Wide, as half a screen, and as a phone; light (1) and dark (0).
+pub const VIEWS: [(u32, u32); 6] = [(1400, 1), (1400, 0), (800, 1), (800, 0), (400, 1), (400, 0)];
 
 /// The name of an installed browser, if there is one.
 pub fn find() -> Option<&'static str> {

@@ -200,7 +200,8 @@ impl Compare {
             about.clock_ns, about.origin.machine
         );
         for note in about.notes.iter().chain([&clock]) {
-            writeln!(out, "{}", screen.wrap(&format!("Note: {note}.")))?;
+            let kind = if note.starts_with("WARNING") { "" } else { "Note: " };
+            writeln!(out, "{}", screen.wrap(&format!("{kind}{note}.")))?;
         }
         if let Some(dir) = &self.out {
             let page = dir.join("index.html");

@@ -17,6 +17,7 @@ pub mod tests;
 use maypole::wilson_interval_95;
 
 use super::{PolicyRow, Results};
+use crate::args::USUAL_READ_MICROS;
 use crate::show::text::{count, counted, percent, size};
 
 /// What a data block's read costs, and how that is known.
@@ -33,9 +34,6 @@ pub enum ReadCost {
     NotReached,
 }
 
-/// Microseconds of a read from a flash device.
-const USUAL_MICROS: f64 = 80.0;
-
 impl ReadCost {
     /// From lookups of present keys: each reads at least its own block.
     pub fn measured(rows: &[PolicyRow]) -> ReadCost {
@@ -51,7 +49,7 @@ impl ReadCost {
     fn micros(self) -> f64 {
         match self {
             ReadCost::Measured(micros) | ReadCost::Given(micros) => micros,
-            ReadCost::Usual | ReadCost::NotReached => USUAL_MICROS,
+            ReadCost::Usual | ReadCost::NotReached => USUAL_READ_MICROS,
         }
     }
 

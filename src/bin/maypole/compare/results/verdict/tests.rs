@@ -12,7 +12,7 @@ pub type Policy<'a> = (&'a str, u64, &'a [(u64, u64, f64)], f64);
 pub fn results(policies: &[Policy], about: About) -> Results {
     let mut results = Results { about, ..Results::default() };
     for &(policy, filter_bytes, levels, blocks_per_present_get) in policies {
-        let times = Times { mean: 200.0, p50: 190.0, p99: 900.0, low: 190.0, high: 900.0 };
+        let times = Times { mean: 200.0, p50: 190.0, p99: 900.0, low: 195.0, high: 205.0 };
         let wrong = |rate: f64| (rate * GETS as f64).round() as u64;
         let has_filter = |rate: f64| rate < 1.0;
         let filters = || levels.iter().filter(|level| has_filter(level.2));
