@@ -128,8 +128,8 @@ mod tests {
     fn spans_are_short() {
         let spans = [0, 400, 9_999, 59_000, 121_000, 7_200_000, 999_999_000];
         let texts = spans.map(|millis| span(Duration::from_millis(millis)));
-        let short = [0.0, 0.0042, 3.14159, 75.0].map(short_span);
-        assert_eq!(short, ["0.0 µs", "4.2 ms", "3.14 s", "75 s"]);
+        let short = [0.0, 0.0042, 4.321, 75.0].map(short_span);
+        assert_eq!(short, ["0.0 µs", "4.2 ms", "4.32 s", "75 s"]);
         assert_eq!(texts, ["0.0 s", "0.4 s", "10.0 s", "59 s", "2 min", "2 h", "11 days"]);
     }
 }
