@@ -347,8 +347,7 @@ fn a_browser_computes_what_this_machine_does() {
         let file = watched(&dir.path().join(format!("copy{i}")), filters, &requests);
         for (width, scheme) in browser::VIEWS.into_iter().take(if i == 0 { usize::MAX } else { 1 })
         {
-            let time = ["--virtual-time-budget=60000"];
-            let (_, told) = browser::visit(browser, &file, width, scheme, &time);
+            let (_, told) = browser::visit(browser, &file, width, scheme);
             let raw = told["raw"].as_array().unwrap();
             assert_eq!(raw.len(), requests.len());
             for (request, (said, expected)) in requests.iter().zip(raw.iter().zip(&expected)) {
