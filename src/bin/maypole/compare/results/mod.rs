@@ -154,7 +154,7 @@ impl PolicyRow {
 }
 
 /// From here on a machine is too noisy: the interval of a usual figure is this part of the figure.
-const NOISY: f64 = 0.2;
+const NOISY: f64 = 0.3;
 
 impl Results {
     /// Says so where the machine was too noisy for the times to be believed.
