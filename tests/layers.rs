@@ -129,7 +129,7 @@ fn no_module_imports_upward() {
 
 /// Modules whose files import each other without a cycle, so that each can be read from the bottom
 /// up.
-const WITHOUT_CIRCLES: &[&str] = &["cursor", "encoding", "filter", "memory", "table"];
+const WITHOUT_CIRCLES: &[&str] = &["cursor", "db", "encoding", "filter", "memory", "table"];
 
 /// A module: the segments of its path from the crate on.
 type Module = Vec<String>;

@@ -4,11 +4,14 @@
 
 use std::path::Path;
 
+use super::db::Db;
+use super::inner::Inner;
 use super::iter::bounds::{Bounds, KeyBounds};
-use super::{Db, DbCursor, Inner, Snapshot};
+use super::iter::cursor::DbCursor;
+use super::snapshot::Snapshot;
 use crate::error::Result;
 use crate::slice::Slice;
-use crate::sync::{lock, pin};
+use crate::sync::lock;
 use crate::table::format::properties::names::DELETIONS;
 
 /// The whole database.
@@ -165,7 +168,7 @@ impl Db {
     /// As [`Db::write_opt`]. After an error the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
         // Also if there is no entry: a read-only database returns the error in either case.
-        self.inner.check_writable()?;
+        self.inner.status.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
         let first = self.first_key_value()?;
         if let Some((key, _)) = &first {
@@ -329,10 +332,10 @@ fn is_empty(mut cursor: DbCursor) -> Result<bool> {
 
 impl Inner {
     pub(super) fn approximate_len(&self) -> u64 {
-        if !self.process.is_current() {
+        if !self.status.process().is_current() {
             return 0;
         }
-        let read_state = self.read_state.load_arc(&pin());
+        let read_state = self.reading.current();
         let in_memory = read_state.memtables().map(|memtable| memtable.len() as u64).sum::<u64>();
         let (mut entries, mut deletions) = (in_memory, 0u64);
         for (_, file) in read_state.version.files() {
@@ -344,8 +347,8 @@ impl Inner {
     }
 
     fn approximate_size(&self, range: &Bounds) -> Result<u64> {
-        self.check_open()?;
-        let read_state = self.read_state.load_arc(&pin());
+        self.status.check_open()?;
+        let read_state = self.reading.current();
         let files = read_state.version.files();
         files.map(|(_, file)| file.bytes_between(range.lower(), range.upper())).sum()
     }

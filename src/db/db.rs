@@ -4,16 +4,26 @@
 //! the file of its name.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use super::explain::explain;
+use super::explain::trace::LookupTrace;
+use super::inner::Inner;
+use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};
-use super::read_state::ReadPoint;
-use super::{
-    Builder, DbCursor, DbIterator, DestroyReport, Durability, ExportReport, Inner, LookupTrace,
-    PublishedStats, RepairReport, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch,
-    background, open,
-};
+use super::iter::cursor::DbCursor;
+use super::maintenance::destroy::DestroyReport;
+use super::maintenance::verify::{VerifyReport, verify};
+use super::maintenance::warm_up::{WarmUpReport, warm_up};
+use super::options::Builder;
+use super::repair::report::RepairReport;
+use super::rocks::export::ExportReport;
+use super::snapshot::Snapshot;
+use super::stats::published::PublishedStats;
+use super::stats::report::Stats;
+use super::write::batch::WriteBatch;
+use super::write::durability::Durability;
+use super::{get, multi_get};
 use crate::error::Result;
 use crate::filter_policy::FilterPolicy;
 use crate::slice::Slice;
@@ -71,23 +81,10 @@ pub(super) struct Handle {
     pub(super) pops: Mutex<()>,
 }
 
-impl Handle {
-    fn close(&self) -> Result<()> {
-        self.inner.process.check()?;
-        match self.inner.closing.swap(true, Ordering::AcqRel) {
-            true => Ok(()),
-            false => {
-                self.inner.open.close();
-                self.inner.close()
-            }
-        }
-    }
-}
-
 impl Drop for Handle {
     fn drop(&mut self) {
-        match self.inner.process.is_current() {
-            true => drop(self.close()),
+        match self.inner.status.process().is_current() {
+            true => drop(self.inner.close()),
             false => self.inner.leak(),
         }
     }
@@ -215,17 +212,6 @@ impl Db {
         Db { inner, handle: Arc::new(handle) }
     }
 
-    pub(crate) fn open_with(options: Builder) -> Result<Db> {
-        let inner = Arc::new(open::writable::open(options)?);
-        background::start(&inner);
-        Ok(Db::of(inner))
-    }
-
-    pub(crate) fn read_with(options: Builder) -> Result<Db> {
-        let inner = Arc::new(open::read_only::open(options)?);
-        Ok(Db::of(inner))
-    }
-
     /// Waits for the flush and the compactions that run, syncs the WAL and releases the directory.
     /// Every acknowledged write is durable then.
     ///
@@ -248,7 +234,7 @@ impl Db {
     /// The failure that made the database read-only, if there was one; or that of the last sync.
     /// The directory is released all the same.
     pub fn close(self) -> Result<()> {
-        self.handle.close()
+        self.inner.close()
     }
 }
 
@@ -270,7 +256,7 @@ impl Db {
     ///
     /// Those of [`Db`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.inner.get(key.as_ref(), None)
+        get::get(self.inner.to_read()?, key.as_ref(), None)
     }
 
     /// Calls `read` with the value of `key`. Faster than [`Db::get`]: nothing is copied, and no
@@ -295,7 +281,7 @@ impl Db {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.inner.get_with(key.as_ref(), None, read)
+        get::get_with(self.inner.to_read()?, key.as_ref(), None, read)
     }
 
     /// Whether `key` has a value.
@@ -312,7 +298,7 @@ impl Db {
     /// Those of [`Db`].
     #[doc(alias = "exists")]
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.inner.contains_key(key.as_ref(), None)
+        get::contains_key(self.inner.to_read()?, key.as_ref(), None)
     }
 
     /// Looks `key` up as [`Db::get`] does, and reports each step: the result and the time of each
@@ -337,7 +323,7 @@ impl Db {
     ///
     /// Those of [`Db`].
     pub fn explain(&self, key: impl AsRef<[u8]>) -> Result<LookupTrace> {
-        self.inner.explain(key.as_ref(), None)
+        explain(self.inner.to_read()?, key.as_ref(), None)
     }
 
     /// The values of many keys, in the order of `keys`, all of the same state of the database.
@@ -357,7 +343,7 @@ impl Db {
     ///
     /// Those of [`Db`]. One key that cannot be read fails the whole call.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        self.inner.multi_get(keys, None)
+        multi_get::multi_get(self.inner.to_read()?, keys, None)
     }
 
     /// The database as it is now, for as long as the snapshot lives.
@@ -404,7 +390,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range(&self, range: impl KeyBounds) -> DbIterator {
-        DbIterator::over_range(&self.inner, None, range)
+        DbIterator::over_range(self.inner.read_point(None), range)
     }
 
     /// The entries as of now whose keys start with `prefix`, in key order, from either end.
@@ -419,7 +405,7 @@ impl Db {
     /// ```
     #[doc(alias = "prefix_iterator")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
-        DbIterator::over_prefix(&self.inner, None, prefix.as_ref())
+        DbIterator::over_prefix(self.inner.read_point(None), prefix.as_ref())
     }
 
     /// A cursor over all entries as of now. It lends keys and values, so it copies nothing.
@@ -434,7 +420,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cursor(&self) -> DbCursor {
-        DbCursor::new(&self.inner, None)
+        DbCursor::at(self.inner.read_point(None), Bounds::default())
     }
 
     /// A cursor over the entries as of now whose keys lie in `range`. It visits no other.
@@ -452,7 +438,7 @@ impl Db {
     /// ```
     #[doc(alias = "iterate_upper_bound")]
     pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
-        DbCursor::at(ReadPoint::new(&self.inner, None), Bounds::of(range))
+        DbCursor::at(self.inner.read_point(None), Bounds::of(range))
     }
 }
 
@@ -584,7 +570,7 @@ impl Db {
     #[doc(alias = "flush_wal")]
     #[doc(alias = "sync")]
     pub fn persist(&self) -> Result<()> {
-        self.inner.check_writable()?;
+        self.inner.status.check_writable()?;
         self.inner.sync_wals()
     }
 }
@@ -707,7 +693,7 @@ impl Db {
     ///
     /// Those of [`Db`]. The first index that cannot be read ends it; what was loaded stays.
     pub fn warm_up(&self) -> Result<WarmUpReport> {
-        self.inner.warm_up()
+        warm_up(&self.inner)
     }
 
     /// Reads every table whole. Checks checksums, key order, and that no filter denies a key of its
@@ -727,7 +713,7 @@ impl Db {
     ///
     /// Those of [`Db`]. The first damage ends the reading.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.inner.verify()
+        verify(&self.inner)
     }
 
     /// Copies table files into the database, as one write that is newer than all before. They come

@@ -2,22 +2,26 @@
 //!
 //! ```text
 //!   what happens          file
-//!   the public API        db.rs  snapshot.rs  options.rs  stats.rs   iter/ (iterators, cursors)
+//!   the public API        db.rs  snapshot.rs  options.rs   iter/ (iterators, cursors)
 //!   counters for others   stats/
-//!   open, recover         open/
-//!   read                  get.rs  multi_get.rs  iter/ (iter/marks/: what cursors jump over)
+//!   open, recover, close  open/  closing.rs
+//!   read                  get/  multi_get.rs  iter/ (iter/marks/: what cursors jump over)
 //!                         explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
 //!   the whole database    maintenance/ (copy, take in, check, remove)  repair/
 //!   small calls over these  convenience.rs (len, first, last, sizes)
 //!   RocksDB's databases   rocks/ (read as they are)
-//!   what all these share  inner.rs (locks)  read_state.rs (no lock)
+//!   what all these share  inner/ (parts and their locks)  read_state.rs (no lock)
 //! ```
 //!
-//! Start with `inner.rs`. Then follow a key: `write/mod.rs` in, `get.rs` out.
+//! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` in, `get/mod.rs` out.
+//!
+//! The files import each other without a circle, so each names the module that has what it needs:
+//! `crate::db::iter::cursor::DbCursor` and not `crate::db::DbCursor`.
 
 mod background;
+mod closing;
 mod convenience;
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
@@ -34,6 +38,7 @@ mod read_state;
 mod repair;
 mod rocks;
 mod snapshot;
+mod snapshots;
 mod stats;
 mod write;
 
@@ -48,8 +53,6 @@ pub use repair::{Loss, RepairReport};
 pub use rocks::{ColumnFamily, ExportReport, ImportReport, RocksDb};
 pub use snapshot::Snapshot;
 pub use stats::{DamagedTable, FileStats, LevelStats, PublishedStats, Stats};
-pub use write::Durability;
 pub use write::batch::{BatchOperation, WriteBatch};
+pub use write::durability::Durability;
 pub use write::write_stall::{WriteStall, WriteStallCause};
-
-use inner::{Frozen, Inner, Progress, TreeState, sequence_after};

@@ -1,4 +1,4 @@
-//! The way of a lookup of many keys: the steps of `get.rs`, each for all keys before the next step.
+//! The way of a lookup of many keys: the steps of `get/`, each for all keys before the next step.
 //!
 //! ```text
 //!   for up to 64 keys:
@@ -31,9 +31,9 @@
 
 use std::sync::Arc;
 
-use super::Inner;
-use super::explain::observer::TreeObserver;
-use super::get::{hit_ticker, range_deletion, shows_value};
+use super::get::get;
+use super::get::steps::{TreeObserver, hit_ticker, range_deletion, shows_value};
+use super::inner::reading::Reading;
 use super::read_state::ReadState;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -59,61 +59,62 @@ const SEARCHED_TOGETHER: usize = 8;
 /// Value of [`OpenLookup::to`] once the lookup has left the open ones.
 const GONE: usize = usize::MAX;
 
-impl Inner {
-    /// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
-    /// those of one block come while it is in memory. (Sorting costs as much as an absent key.)
-    pub(super) fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        snapshot: Option<SequenceNumber>,
-    ) -> Result<Vec<Option<Slice>>> {
-        self.check_open()?;
-        let mut lookups = Lookups::new(keys);
-        lookups.take_keys();
-        let guard = pin();
-        let (read_state, sequence) = self.load_read_point(snapshot, &guard);
-        let tickers = self.counters.on_thread(&guard);
-        tickers.add(Ticker::NumberMultigetCalls, 1);
-        tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
-        tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
-        lookups.sequence = sequence;
-        lookups.search(read_state.get(), &guard, tickers)?;
-        if lookups.wants_a_read() || lookups.begun < keys.len() {
-            let kept = read_state.to_arc();
-            drop(guard);
-            self.go_on_with_reads(&kept, &mut lookups)?;
-        }
-        Ok(lookups.values)
+/// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
+/// those of one block come while it is in memory. (Sorting costs as much as an absent key.)
+pub(super) fn multi_get<K: AsRef<[u8]>>(
+    reading: &Reading,
+    keys: &[K],
+    snapshot: Option<SequenceNumber>,
+) -> Result<Vec<Option<Slice>>> {
+    let mut lookups = Lookups::new(keys);
+    lookups.take_keys();
+    let guard = pin();
+    let (read_state, sequence) = reading.load_read_point(snapshot, &guard);
+    let tickers = reading.counters().on_thread(&guard);
+    tickers.add(Ticker::NumberMultigetCalls, 1);
+    tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+    if read_state.get().version.is_mixed() {
+        drop(guard);
+        return keys.iter().map(|key| get(reading, key.as_ref(), Some(sequence))).collect();
     }
+    tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
+    lookups.sequence = sequence;
+    lookups.search(read_state.get(), &guard, tickers)?;
+    if lookups.wants_a_read() || lookups.begun < keys.len() {
+        let kept = read_state.to_arc();
+        drop(guard);
+        go_on_with_reads(reading, &kept, &mut lookups)?;
+    }
+    Ok(lookups.values)
+}
 
-    /// From the first key on that wants something that is not in memory, or that comes after the
-    /// first [`TOGETHER`]. Guards come and go, so the read state is kept by a count.
-    fn go_on_with_reads<K: AsRef<[u8]>>(
-        &self,
-        read_state: &ReadState,
-        lookups: &mut Lookups<'_, K>,
-    ) -> Result<()> {
-        let (tickers, reader) = (self.counters.on_thread(&pin()), &self.overlapped);
-        loop {
-            if lookups.wants_a_read() {
-                lookups.search_and_read_filters(read_state, reader, tickers)?;
-            }
-            while !lookups.parked.is_empty() {
-                let mut waiting = Vec::with_capacity(TOGETHER);
-                let blocks = batch_read(reader, |blocks| {
-                    lookups.search_and_read_filters(read_state, reader, tickers)?;
-                    let any_parked = !lookups.parked.is_empty();
-                    lookups.wait_for_blocks(read_state, reader, blocks, &mut waiting)?;
-                    Ok(any_parked)
-                })?;
-                lookups.search_blocks(read_state, waiting, &blocks, &pin(), tickers)?;
-                lookups.search_and_read_filters(read_state, reader, tickers)?;
-            }
-            if !lookups.take_keys() {
-                return Ok(());
-            }
-            lookups.search(read_state, &pin(), tickers)?;
+/// From the first key on that wants something that is not in memory, or that comes after the
+/// first [`TOGETHER`]. Guards come and go, so the read state is kept by a count.
+fn go_on_with_reads<K: AsRef<[u8]>>(
+    reading: &Reading,
+    read_state: &ReadState,
+    lookups: &mut Lookups<'_, K>,
+) -> Result<()> {
+    let (tickers, reader) = (reading.counters().on_thread(&pin()), reading.overlapped());
+    loop {
+        if lookups.wants_a_read() {
+            lookups.search_and_read_filters(read_state, reader, tickers)?;
         }
+        while !lookups.parked.is_empty() {
+            let mut waiting = Vec::with_capacity(TOGETHER);
+            let blocks = batch_read(reader, |blocks| {
+                lookups.search_and_read_filters(read_state, reader, tickers)?;
+                let any_parked = !lookups.parked.is_empty();
+                lookups.wait_for_blocks(read_state, reader, blocks, &mut waiting)?;
+                Ok(any_parked)
+            })?;
+            lookups.search_blocks(read_state, waiting, &blocks, &pin(), tickers)?;
+            lookups.search_and_read_filters(read_state, reader, tickers)?;
+        }
+        if !lookups.take_keys() {
+            return Ok(());
+        }
+        lookups.search(read_state, &pin(), tickers)?;
     }
 }
 
@@ -315,7 +316,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let (mut questions, mut parts) = (std::mem::take(&mut self.unasked), Vec::new());
         questions.retain(|question| {
             let table = &*run.file(question.file as usize).table;
-            let part = table.filter_part_to_ask(&self.open[question.lookup as usize].key);
+            let key = &self.open[question.lookup as usize].key;
+            let part = table.filter_part_to_ask(key, tickers);
             match part {
                 Some(part) => parts.push((table, part)),
                 None => self.maybes.push(*question),
@@ -325,7 +327,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let filters = batch_read_parts(reader, &parts);
         for ((question, (table, _)), filter) in questions.into_iter().zip(parts).zip(filters) {
             let key = &self.open[question.lookup as usize].key;
-            if table.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, ()) {
+            if table.asked_filter_says_maybe(filter.ok().as_deref(), key, tickers) {
                 self.maybes.push(question);
             }
         }
@@ -426,7 +428,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                     lookup.to = GONE;
                 }
-                Ok(None) => {}
+                Ok(None) => table.searched_in_vain(&lookup.key),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
                     let block = absent.keep_block(table, guard).ok_or(absent.part());
@@ -447,6 +449,11 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         waiting: &mut Vec<Waiting<'k>>,
     ) -> Result<()> {
         let table_of = |run: usize, file| &*read_state.version.runs()[run].file(file).table;
+        for Parked { lookup, run, file, block } in &mut self.parked {
+            if let Err(part) = block {
+                *part = table_of(*run, *file).index_part_in_place_of(*part, &lookup.key)?;
+            }
+        }
         let part = |parked: &Parked<'_>| {
             parked.block.as_ref().err().map(|&part| (table_of(parked.run, parked.file), part))
         };
@@ -494,8 +501,12 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                 }
-                Ok(None) if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
-                Ok(None) => {}
+                Ok(None) => {
+                    table.searched_in_vain(&lookup.key);
+                    if lookup.deleted_at == 0 {
+                        self.later.push((run + 1, lookup));
+                    }
+                }
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
                     let block = blocks.absent_after(place, absent, guard);

@@ -5,12 +5,9 @@
 //! full, because the next long walk requests it again.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 
-use crate::compaction::{Conditions, Plan, Unavailable, dead};
-use crate::db::Inner;
+use crate::compaction::{Conditions, Plan, TreeShape, Unavailable, dead};
 use crate::encoding::key::user_key;
-use crate::sync::lock;
 use crate::version::{FileMeta, LEVELS};
 
 /// Ranges that wait.
@@ -63,37 +60,30 @@ impl Cleanups {
                 && cleanup.end.as_ref().is_none_or(|end| user_key(&file.smallest) < &end[..])
         })
     }
-}
-
-impl Inner {
-    /// Notes that tables hold many hidden entries of a range, and starts their compaction.
-    pub(in crate::db) fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
-        let next_file = self.store.next_file.load(Ordering::Relaxed);
-        let (from, end) = (from.to_vec(), end.map(<[u8]>::to_vec));
-        if lock(&self.cleanups).request(Cleanup { from, end, next_file }) {
-            self.schedule(&mut self.lock_state());
-        }
-    }
 
     /// The next compaction that a cursor has requested. Tables that compactions write are newer
     /// than the request, so its work is finite.
-    pub(super) fn plan_cleanup(
-        &self,
+    pub fn plan(
+        &mut self,
         levels: &[Vec<&FileMeta>; LEVELS],
+        shape: &TreeShape,
         conditions: &Conditions,
         unavailable: &Unavailable,
     ) -> Option<Plan> {
-        let mut cleanups = lock(&self.cleanups);
-        if cleanups.0.is_empty() {
+        if self.is_empty() {
             return None;
         }
-        let is_wanted = |file: &FileMeta| cleanups.wants(file);
-        let plan = dead::pick_wanted(levels, &self.shape, conditions, unavailable, is_wanted);
+        let is_wanted = |file: &FileMeta| self.wants(file);
+        let plan = dead::pick_wanted(levels, shape, conditions, unavailable, is_wanted);
         // A running compaction may hold a table of the range.
         if plan.is_none() && unavailable.busy.is_empty() {
-            cleanups.0.clear();
+            self.0.clear();
         }
         plan
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -136,7 +126,7 @@ mod tests {
         let fs = std::sync::Arc::new(crate::fs::MemFs::new());
         let open = || crate::Db::builder("/db").fs(fs.clone()).open().unwrap();
         let db = open();
-        let asked = |db: &crate::Db| lock(&db.inner.cleanups).0.is_empty();
+        let asked = |db: &crate::Db| !db.inner.background.has_cleanups();
         let key = |n: u32| n.to_be_bytes();
         let mut batch = crate::WriteBatch::new();
         for n in 0..=12_000 {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use crate::compaction::run::Job;
 use crate::compaction::{self, dead, run, split};
 use crate::compaction::{Conditions, Plan, PlanKind, TreeShape};
-use crate::db::stats::DamagedTable;
-use crate::db::{Inner, TreeState};
+use crate::db::inner::Inner;
+use crate::db::inner::tree_state::TreeState;
+use crate::db::stats::report::DamagedTable;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
@@ -24,7 +25,7 @@ impl Inner {
         while let Some(compaction) = next {
             let attempt = compaction.attempt;
             let compacted = self.compact(compaction);
-            let mut state = self.lock_state();
+            let mut state = self.tree.lock();
             match compacted {
                 Ok(_) => {
                     state.work.compactions.succeeded();
@@ -48,14 +49,14 @@ impl Inner {
                 Some(_) => None,
             };
             self.schedule(&mut state);
-            self.changed.notify_all();
+            self.tree.notify();
         }
     }
 
     /// The job that tries one compaction after earlier ones found no space.
     pub(super) fn retry_job(&self) {
         self.wait_for_space(|work| &mut work.compactions);
-        let mut state = self.lock_state();
+        let mut state = self.tree.lock();
         match self.next_compaction(&mut state) {
             Some(compaction) => {
                 drop(state);
@@ -68,20 +69,20 @@ impl Inner {
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
-                self.changed.notify_all();
+                self.tree.notify();
             }
         }
     }
 
     /// Starts the compaction that is due, if one of the database's threads is idle.
     pub(super) fn next_compaction(&self, state: &mut TreeState) -> Option<Compaction> {
-        if self.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
+        if self.status.is_stopping() || state.waits_for_space || state.idle_threads == 0 {
             return None;
         }
         let plan = self.next_plan(state)?;
         // Writers may be waiting for a compaction of level 0.
         let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
-        Some(state.start(plan, &self.shape, most_threads, Caller::Job))
+        Some(state.start(plan, &self.settings.shape, most_threads, Caller::Job))
     }
 
     /// The next compaction: the one that the shape of the tree requires, or else the one that the
@@ -91,14 +92,24 @@ impl Inner {
         let conditions = self.conditions(state);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        let due = compaction::pick(&metas, &self.shape, &conditions, unavailable);
-        let due = due.or_else(|| self.plan_cleanup(&metas, &conditions, unavailable));
+        let due = compaction::pick(&metas, &self.settings.shape, &conditions, unavailable);
+        let due = due.or_else(|| {
+            let shape = &self.settings.shape;
+            self.background.plan_cleanup(&metas, shape, &conditions, unavailable)
+        });
         due.or_else(|| {
             let is_unavailable = |number| {
                 unavailable.busy.contains(&number) || unavailable.damaged.contains(&number)
             };
-            let (level, number) = self.policy.overspent(&state.version, is_unavailable)?;
-            compaction::plan_files(&metas, level, level, vec![number], &self.shape, unavailable)
+            let (level, number) = self.settings.policy.overspent(&state.version, is_unavailable)?;
+            compaction::plan_files(
+                &metas,
+                level,
+                level,
+                vec![number],
+                &self.settings.shape,
+                unavailable,
+            )
         })
     }
 
@@ -108,11 +119,11 @@ impl Inner {
         let unflushed =
             frozen.chain([&state.memtable]).map(|memtable| memtable.smallest_sequence());
         Conditions {
-            snapshots: self.snapshots.sequences(),
+            snapshots: self.reading.snapshots().sequences(),
             settled: state.settlers > 0 || state.is_idle,
             hit_rate: state.deletion_hits.rate(),
             now: seconds_since_1970(),
-            max_deletion_age: self.max_deletion_age.as_secs(),
+            max_deletion_age: self.settings.max_deletion_age.as_secs(),
             flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
         }
     }
@@ -129,14 +140,14 @@ impl Inner {
         // Before the change is announced: an obsolete file is deleted with the last version that
         // holds it.
         drop(version);
-        let mut state = self.lock_state();
+        let mut state = self.tree.lock();
         state.release(&plan, borrowed);
         if let Some(damaged) = damaged {
             state.unavailable.damaged.insert(damaged.number);
             state.work.damaged.push(damaged);
             self.publish(&mut state);
         }
-        self.changed.notify_all();
+        self.tree.notify();
         compacted
     }
 
@@ -159,7 +170,7 @@ impl Inner {
         if plan.kind == PlanKind::Drop {
             let dropped = plan.inputs.len() as u64;
             self.install(edit, Vec::new(), |_| {})?;
-            self.counters.add(Ticker::TablesDropped, dropped);
+            self.reading.counters().add(Ticker::TablesDropped, dropped);
             return Ok(Vec::new());
         }
         if plan.kind == PlanKind::Move && !deletes_ranges {
@@ -183,21 +194,21 @@ impl Inner {
         let job = Job {
             store: &self.store,
             version,
-            shape: &self.shape,
-            snapshots: self.snapshots.sequences(),
-            filter: self.policy.spec_for(&context),
-            cancelled: &self.closing,
+            shape: &self.settings.shape,
+            snapshots: self.reading.snapshots().sequences(),
+            filter: self.settings.policy.spec_for(&context),
+            cancelled: self.status.closing(),
             parts: threads,
         };
         let expected_hits = dead::expected_hits(&version.metas(), plan);
         let outcome = run::run(&job, plan)?;
-        self.lock_state().deletion_hits.learn(expected_hits, outcome.hits);
-        self.counters.add(Ticker::CompactionCount, 1);
+        self.tree.lock().deletion_hits.learn(expected_hits, outcome.hits);
+        self.reading.counters().add(Ticker::CompactionCount, 1);
         if outcome.parts > 1 {
-            self.counters.add(Ticker::CompactionParts, outcome.parts as u64);
+            self.reading.counters().add(Ticker::CompactionParts, outcome.parts as u64);
         }
-        self.counters.add(Ticker::CompactReadBytes, plan.input_bytes);
-        self.counters.add(Ticker::CompactWriteBytes, outcome.bytes_written);
+        self.reading.counters().add(Ticker::CompactReadBytes, plan.input_bytes);
+        self.reading.counters().add(Ticker::CompactWriteBytes, outcome.bytes_written);
         edit.added
             .extend(outcome.outputs.iter().map(|file| (plan.output_level, file.meta.clone())));
         let numbers = outcome.outputs.iter().map(|file| file.meta.number).collect();
@@ -296,7 +307,7 @@ mod tests {
             if n % 50 == 0 {
                 // Not `wait_for_compaction`, which would bring the tree to rest and merge more.
                 let state = loop {
-                    let state = db.inner.lock_state();
+                    let state = db.inner.tree.lock();
                     if !state.work.has_jobs() {
                         break state;
                     }

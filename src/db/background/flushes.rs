@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::jobs::Awaited;
-use crate::db::Inner;
 use crate::db::flush::Flush;
+use crate::db::inner::Inner;
 use crate::error::Result;
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
@@ -13,15 +13,15 @@ use crate::version::{VersionEdit, names};
 impl Inner {
     /// Flushes everything that was written before, and waits for it.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.check_writable()?;
+        self.status.check_writable()?;
         let memtable = {
-            let mut writer = self.writer.lock();
+            let mut writer = self.writing.lead();
             self.ensure_taken_over(&mut writer)?;
             if writer.memtable.is_empty() {
                 None
             } else {
                 self.rotate(&mut writer)?;
-                self.lock_state().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
+                self.tree.lock().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
         };
         // Also where no memtable was rotated, because older ones may still be frozen.
@@ -36,26 +36,26 @@ impl Inner {
     pub(super) fn flush_job(&self) {
         loop {
             let attempt = {
-                let mut state = self.lock_state();
-                if state.frozen.is_empty() || self.is_stopping() {
+                let mut state = self.tree.lock();
+                if state.frozen.is_empty() || self.status.is_stopping() {
                     state.flushing = false;
                     state.work.flushes.succeeded();
-                    self.changed.notify_all();
+                    self.tree.notify();
                     return;
                 }
                 state.work.flushes.start()
             };
             let flushed = self.flush_oldest();
-            let mut state = self.lock_state();
+            let mut state = self.tree.lock();
             match flushed {
                 Ok(()) => {
                     state.work.flushes.succeeded();
                     state.work.retry_now();
-                    self.changed.notify_all();
+                    self.tree.notify();
                 }
                 Err(error) if self.may_retry(&error) => {
                     state.work.flushes.failed(attempt, error);
-                    self.changed.notify_all();
+                    self.tree.notify();
                     drop(state);
                     self.wait_for_space(|work| &mut work.flushes);
                 }
@@ -72,7 +72,7 @@ impl Inner {
     /// Writes the oldest frozen memtable to tables of level 0.
     fn flush_oldest(&self) -> Result<()> {
         let (memtable, next_wal, version) = {
-            let state = self.lock_state();
+            let state = self.tree.lock();
             let Some(frozen) = state.frozen.front() else { return Ok(()) };
             (Arc::clone(&frozen.memtable), frozen.next_wal, Arc::clone(&state.version))
         };
@@ -82,8 +82,8 @@ impl Inner {
             // Until the flush is installed the tree gets only tables that hold the same entries,
             // and ingested ones, which are newer.
             older: Some(&version),
-            snapshots: self.snapshots.sequences(),
-            filter: self.policy.spec_for(&context),
+            snapshots: self.reading.snapshots().sequences(),
+            filter: self.settings.policy.spec_for(&context),
         };
         let files = flush.run(&memtable)?;
         drop(version);
@@ -94,13 +94,13 @@ impl Inner {
         };
         for file in &files {
             edit.added.push((0, file.meta.clone()));
-            self.counters.add(Ticker::FlushWriteBytes, file.meta.file_bytes);
+            self.reading.counters().add(Ticker::FlushWriteBytes, file.meta.file_bytes);
         }
-        self.counters.add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
+        self.reading.counters().add(Ticker::FlushCount, u64::from(!memtable.is_empty()));
         self.install_outputs(0, edit, files, |state| {
             state.frozen.pop_front();
         })?;
-        self.drop_sealed_wals(next_wal);
+        self.writing.drop_sealed_wals(next_wal);
         self.remove_wals_before(next_wal)
     }
 

@@ -20,101 +20,17 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::attempts::{Attempts, Work};
 use super::pool::Pool;
-use super::timer;
-use crate::db::stats::DamagedTable;
+use crate::db::inner::Inner;
+use crate::db::inner::status::Status;
+use crate::db::inner::tree::StateGuard;
+use crate::db::inner::tree_state::TreeState;
 use crate::db::write::write_stall::WriteStallCause;
-use crate::db::{Inner, TreeState};
 use crate::error::{Error, Result};
-
-/// How long a job without space waits before its next attempt. Each wait is twice the one before.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const MAX_WAIT: Duration = Duration::from_secs(1);
-
-/// What the jobs of a database are doing.
-#[derive(Default)]
-pub(crate) struct Work {
-    /// Started jobs that have not ended, and manual compactions.
-    jobs: usize,
-    /// A job has closed the database. The last job to end finishes that.
-    closed_by_job: bool,
-    pub flushes: Attempts,
-    pub compactions: Attempts,
-    /// A job waits to try a compaction again, or is trying it.
-    pub retrying_compaction: bool,
-    /// Files that are set aside. `state.unavailable` has them too.
-    pub damaged: Vec<DamagedTable>,
-}
-
-/// The attempts at one kind of work.
-#[derive(Default)]
-pub(crate) struct Attempts {
-    /// How many were started.
-    started: u64,
-    /// The newest attempt that found no space or no thread, and its error. `None` after a later
-    /// attempt has succeeded.
-    failed: Option<(u64, Error)>,
-    /// The last wait.
-    waited: Duration,
-    /// A caller waits for the outcome, so the next attempt starts at once.
-    retry_now: bool,
-}
-
-impl Work {
-    #[cfg(all(test, not(loom)))]
-    pub fn has_jobs(&self) -> bool {
-        self.jobs > 0
-    }
-
-    /// There may be space now.
-    pub fn retry_now(&mut self) {
-        self.flushes.retry_now = true;
-        self.compactions.retry_now = true;
-    }
-}
-
-impl Attempts {
-    /// Starts an attempt, and returns its number.
-    pub fn start(&mut self) -> u64 {
-        self.retry_now = false;
-        self.started += 1;
-        self.started
-    }
-
-    /// There is space again, or nothing needs it.
-    pub fn succeeded(&mut self) {
-        *self = Attempts { started: self.started, ..Attempts::default() };
-    }
-
-    pub fn failed(&mut self, attempt: u64, error: Error) {
-        if self.failed.as_ref().is_none_or(|&(newest, _)| newest < attempt) {
-            self.failed = Some((attempt, error));
-        }
-    }
-
-    /// The attempt could not even start.
-    pub fn refused(&mut self, error: Error) {
-        let attempt = self.start();
-        self.failed(attempt, error);
-    }
-
-    /// The error of the last attempt, if it failed.
-    pub fn last_error(&self) -> Option<&Error> {
-        self.failed.as_ref().map(|(_, error)| error)
-    }
-
-    fn failure_after(&self, attempt: u64) -> Option<&Error> {
-        self.failed.as_ref().filter(|&&(failed, _)| failed > attempt).map(|(_, error)| error)
-    }
-
-    fn next_wait(&mut self) -> Duration {
-        self.waited = (self.waited * 2).clamp(FIRST_WAIT, MAX_WAIT);
-        self.waited
-    }
-}
 
 /// Which work a caller waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -139,7 +55,7 @@ impl Working {
     /// For a job that [`Inner::start_job`] has counted.
     fn counted(inner: Arc<Inner>) -> Working {
         WORKS_FOR.with_borrow_mut(|works_for| works_for.push(Arc::as_ptr(&inner)));
-        Working { _holds: Arc::clone(&inner.holds), inner }
+        Working { _holds: inner.background.hold(), inner }
     }
 
     pub fn inner(&self) -> &Inner {
@@ -151,9 +67,9 @@ impl Drop for Working {
     fn drop(&mut self) {
         WORKS_FOR.with_borrow_mut(Vec::pop);
         let closes = {
-            let mut state = self.inner.lock_state();
+            let mut state = self.inner.tree.lock();
             state.work.jobs -= 1;
-            self.inner.changed.notify_all();
+            self.inner.tree.notify();
             state.work.jobs == 0 && std::mem::take(&mut state.work.closed_by_job)
         };
         if closes {
@@ -171,9 +87,7 @@ impl Inner {
         pool: &'static Pool,
         work: impl FnOnce(&Inner) + Send + 'static,
     ) -> Result<()> {
-        let Some(inner) = self.this.get().and_then(Weak::upgrade) else {
-            return Err(Error::Closed);
-        };
+        let Some(inner) = self.this() else { return Err(Error::Closed) };
         let job = move || {
             let working = Working::counted(inner);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&working.inner))) {
@@ -189,61 +103,51 @@ impl Inner {
 
     /// Counts the calling thread as a job until the returned value is dropped.
     pub(crate) fn work_in_this_thread(&self) -> Result<Working> {
-        self.work_if(Inner::check_writable)
+        self.work_if(Status::check_writable)
     }
 
     /// As [`Inner::work_in_this_thread`], also where a failure has made the database read-only.
     pub(crate) fn work_until_closed(&self) -> Result<Working> {
-        self.work_if(Inner::check_open)
+        self.work_if(Status::check_open)
     }
 
-    fn work_if(&self, check: fn(&Inner) -> Result<()>) -> Result<Working> {
-        let inner = self.this.get().and_then(Weak::upgrade).ok_or(Error::Closed)?;
-        let mut state = self.lock_state();
-        check(self)?;
+    fn work_if(&self, check: fn(&Status) -> Result<()>) -> Result<Working> {
+        let inner = self.this().ok_or(Error::Closed)?;
+        let mut state = self.tree.lock();
+        check(&self.status)?;
         state.work.jobs += 1;
         drop(state);
         Ok(Working::counted(inner))
     }
 
-    pub(crate) fn close(&self) -> Result<()> {
-        timer::cancel(self);
-        let mut state = self.lock_state();
-        self.changed.notify_all();
+    /// Waits until no job is left. `false`: this thread is one of the jobs, so the last job to end
+    /// finishes the closing.
+    pub(crate) fn wait_for_jobs(&self) -> bool {
+        let mut state = self.tree.lock();
+        self.tree.notify();
         if WORKS_FOR.with_borrow(|works_for| works_for.contains(&(self as *const Inner))) {
             state.work.closed_by_job = true;
-            return Ok(());
+            return false;
         }
         while state.work.jobs > 0 {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.tree.wait(state);
         }
         drop(state);
         // A job drops its reference to the database shortly after it has ended. Without this wait,
         // files could still be open when `close` returns.
-        while Arc::strong_count(&self.holds) > 1 {
+        while self.background.is_held() {
             std::thread::sleep(Duration::from_micros(50));
         }
-        self.finish_closing()
-    }
-
-    /// Whether a job that failed with this error may try again: it has changed nothing.
-    pub(crate) fn may_retry(&self, error: &Error) -> bool {
-        error.is_out_of_space() && self.latched.get().is_none()
-    }
-
-    /// As [`Inner::latch`], but for an error after which the caller may try again.
-    pub(crate) fn latch_unless_retried(&self, error: Error) -> Error {
-        if self.may_retry(&error) { error } else { self.latch(error) }
+        true
     }
 
     /// Waits until the next attempt is due.
     pub(crate) fn wait_for_space(&self, attempts: fn(&mut Work) -> &mut Attempts) {
-        let mut state = self.lock_state();
+        let mut state = self.tree.lock();
         let end = Instant::now() + attempts(&mut state.work).next_wait();
-        while !self.is_stopping() && !attempts(&mut state.work).retry_now {
+        while !self.status.is_stopping() && !attempts(&mut state.work).retry_now {
             let Some(left) = end.checked_duration_since(Instant::now()) else { return };
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.tree.wait_at_most(state, left);
         }
     }
 
@@ -273,18 +177,18 @@ impl Inner {
         &self,
         awaited: Awaited,
         done: impl Fn(&TreeState) -> bool,
-    ) -> Result<MutexGuard<'_, TreeState>> {
-        let mut state = self.lock_state();
+    ) -> Result<StateGuard<'_>> {
+        let mut state = self.tree.lock();
         let flushes = state.work.flushes.started;
         let compactions = state.work.compactions.started;
         if !done(&state) {
             state.work.flushes.retry_now = true;
             state.work.compactions.retry_now |= awaited == Awaited::FlushesAndCompactions;
-            self.changed.notify_all();
+            self.tree.notify();
             self.schedule(&mut state);
         }
         while !done(&state) {
-            self.check_writable()?;
+            self.status.check_writable()?;
             let failure = state.work.flushes.failure_after(flushes);
             let failure = failure.or_else(|| match awaited {
                 Awaited::Flushes => None,
@@ -293,7 +197,7 @@ impl Inner {
             if let Some(error) = failure {
                 return Err(error.clone());
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.tree.wait(state);
         }
         Ok(state)
     }

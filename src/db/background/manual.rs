@@ -26,14 +26,14 @@
 //! deadlock.
 
 use std::collections::HashSet;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::compactions::{Caller, Compaction};
 use super::jobs::Awaited;
 use crate::compaction::{self, LAST_LEVEL, Plan, PlanKind, Unavailable};
+use crate::db::inner::Inner;
+use crate::db::inner::tree_state::TreeState;
 use crate::db::iter::bounds::Bounds;
-use crate::db::{Inner, TreeState};
 use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::Result;
 use crate::version::{FileMeta, LEVELS};
@@ -62,10 +62,10 @@ impl Manual {
 impl Inner {
     /// Waits until nothing runs and nothing is due.
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
-        self.check_open()?;
-        self.ensure_taken_over(&mut self.writer.lock())?;
+        self.status.check_open()?;
+        self.ensure_taken_over(&mut self.writing.lead())?;
         // While a caller waits, a smaller dead share is worth a merge.
-        self.lock_state().settlers += 1;
+        self.tree.lock().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
                 && !state.flushing
@@ -74,27 +74,27 @@ impl Inner {
                 && self.next_plan(state).is_none()
         });
         let settled = settled.map(drop);
-        self.lock_state().settlers -= 1;
+        self.tree.lock().settlers -= 1;
         settled
     }
 
     /// Compacts all files that meet `range`, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
         // Before the flush, which writes everything up to this number to tables.
-        let last_old = self.visible.load(Ordering::Acquire);
+        let last_old = self.reading.visible();
         self.flush()?;
         let _working = self.work_in_this_thread()?;
         self.wait_until(Awaited::Flushes, |state| !state.manual)?.manual = true;
         let mut manual = Manual { range, last_old, first_new: 0, written: HashSet::new() };
         let compacted = (0..LEVELS).try_for_each(|level| self.compact_level(level, &mut manual));
-        let mut state = self.lock_state();
+        let mut state = self.tree.lock();
         state.manual = false;
         state.claimed = None;
         self.schedule(&mut state);
-        self.changed.notify_all();
+        self.tree.notify();
         drop(state);
         compacted.map_err(|error| self.latch_unless_retried(error))?;
-        let (state, range) = (self.lock_state(), &manual.range);
+        let (state, range) = (self.tree.lock(), &manual.range);
         let met = state.work.damaged.iter().find(|damaged| {
             let mut files = state.version.overlapping(damaged.level, range.lower(), range.upper());
             files.any(|file| file.meta.number == damaged.number)
@@ -109,7 +109,7 @@ impl Inner {
             match self.compact(step) {
                 Ok(written) => manual.written.extend(written),
                 // The next round leaves the damaged file out.
-                Err(error) if self.is_set_aside(&self.lock_state(), &error) => {}
+                Err(error) if self.is_set_aside(&self.tree.lock(), &error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -118,22 +118,22 @@ impl Inner {
 
     /// Starts the next step in `level`, once nothing blocks it. `None`: the level is done.
     fn next_step(&self, level: usize, manual: &Manual) -> Result<Option<Compaction>> {
-        let mut state = self.lock_state();
+        let mut state = self.tree.lock();
         // The automatic compactions that are due may start first.
         self.schedule(&mut state);
         loop {
-            self.check_writable()?;
+            self.status.check_writable()?;
             if let Some(plan) = self.plan_of_level(&state, level, manual, &state.unavailable) {
                 state.claimed = None;
                 let (plan, most) = (Plan { kind: PlanKind::Merge, ..plan }, state.idle_threads);
-                return Ok(Some(state.start(plan, &self.shape, most, Caller::User)));
+                return Ok(Some(state.start(plan, &self.settings.shape, most, Caller::User)));
             }
             let unblocked = state.unavailable.at_rest();
             state.claimed = self.plan_of_level(&state, level, manual, &unblocked);
             if state.claimed.is_none() {
                 return Ok(None);
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.tree.wait(state);
         }
     }
 
@@ -147,7 +147,8 @@ impl Inner {
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-        let (base, _) = compaction::level_targets(&compaction::level_bytes(&metas), &self.shape);
+        let (base, _) =
+            compaction::level_targets(&compaction::level_bytes(&metas), &self.settings.shape);
         let output_level = match level {
             // The deepest data is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
@@ -164,7 +165,7 @@ impl Inner {
                 &metas,
                 &metas[0][newer..],
                 output_level,
-                &self.shape,
+                &self.settings.shape,
                 unavailable,
             );
         }
@@ -184,7 +185,7 @@ impl Inner {
                     level,
                     output_level,
                     files,
-                    &self.shape,
+                    &self.settings.shape,
                     unavailable,
                 )
             },
@@ -192,7 +193,7 @@ impl Inner {
     }
 
     fn step_bytes(&self) -> u64 {
-        self.shape.table_bytes.saturating_mul(STEP_TABLES)
+        self.settings.shape.table_bytes.saturating_mul(STEP_TABLES)
     }
 }
 

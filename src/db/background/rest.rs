@@ -11,13 +11,11 @@
 //!
 //! A database without deletions and overwrites has no turn of the timer.
 
-use std::sync::Weak;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::timer;
 use crate::compaction::dead;
-use crate::db::{Inner, TreeState};
+use crate::db::inner::Inner;
 
 /// The tree counts as idle after one to two of these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -29,27 +27,26 @@ impl Inner {
     /// Makes the timer look at the changed tree, if it may hold dead entries. To be called without
     /// locks.
     pub(super) fn await_rest(&self) {
-        if self.awaits_rest.load(Ordering::Relaxed) || !self.may_hold_dead() {
+        if self.background.awaits_rest() || !self.may_hold_dead() {
             return;
         }
-        let Some(inner) = self.this.get().and_then(Weak::upgrade) else { return };
-        if !self.awaits_rest.swap(true, Ordering::Relaxed) {
+        let Some(inner) = self.this() else { return };
+        if !self.background.set_awaits_rest(true) {
             timer::add(&inner, LOOK_EVERY, Inner::look_for_rest);
         }
     }
 
     fn may_hold_dead(&self) -> bool {
-        let version = self.lock_state().version.clone();
+        let version = self.tree.lock().version.clone();
         version.files().any(|(_, file)| dead::may_hold_dead(&file.meta))
     }
 
     /// A turn of the timer.
     fn look_for_rest(&self) -> Option<Duration> {
-        let visible = self.visible.load(Ordering::Acquire);
-        let is_idle = self.visible_at_look.swap(visible, Ordering::Relaxed) == visible;
-        let mut state = self.lock_state();
+        let is_idle = self.background.look(self.reading.visible());
+        let mut state = self.tree.lock();
         state.is_idle = is_idle;
-        if self.is_stopping() {
+        if self.status.is_stopping() {
             return None;
         }
         self.schedule(&mut state);
@@ -63,30 +60,17 @@ impl Inner {
         // An overdue compaction that was not picked waits for a damaged table or for space.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
         if wait.is_none() {
-            self.awaits_rest.store(false, Ordering::Relaxed);
+            self.background.set_awaits_rest(false);
         }
         wait
     }
 
-    /// Notes which snapshots keep something in tables from being freed.
-    pub(in crate::db) fn note_needed_snapshot(&self, state: &TreeState) {
-        let snapshots = self.snapshots.sequences();
-        let needed = match snapshots.is_empty() {
-            true => 0,
-            false => {
-                let files = state.version.files().map(|(_, file)| &file.meta);
-                dead::newest_needed_snapshot(files, &snapshots)
-            }
-        };
-        self.snapshots.set_needed(needed);
-    }
-
     /// A snapshot for which tables kept something was released.
     pub(in crate::db) fn needed_snapshot_released(&self) {
-        let mut state = self.lock_state();
-        self.note_needed_snapshot(&state);
+        let mut state = self.tree.lock();
+        self.reading.note_needed_snapshot(&state.version);
         self.schedule(&mut state);
-        self.changed.notify_all();
+        self.tree.notify();
         drop(state);
         self.await_rest();
     }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::db::Inner;
+use crate::db::inner::Inner;
 use crate::sync::{PerProcess, lock};
 
 /// A forked child has neither the thread nor the databases.
@@ -94,7 +94,7 @@ fn work_by_turns() {
         state = lock(&timer.state);
         // While the work counts as a job of the database, its closing cannot have cancelled this.
         if let Ok(Some(wait)) = next
-            && working.inner().check_open().is_ok()
+            && working.inner().status.check_open().is_ok()
         {
             state.turns.push(Turn { at: now + wait, inner, work });
         }

@@ -1,24 +1,23 @@
 //! `explain`: the lookup of `get`, watched.
 //!
 //! ```text
-//! get.rs      lookup(key, snapshot, observer, visit)
+//! get/        lookup(key, snapshot, observer, visit)
 //!                 get      observer: (), which hears nothing
 //!                 explain  observer: Watch, which writes a LookupTrace
-//! observer    what is told          trace    what is written          text    the same to read
+//! get/steps   what is told          trace    what is written          text    the same to read
 //! ```
 
-pub(super) mod observer;
 mod text;
-mod trace;
+pub(in crate::db) mod trace;
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use observer::TreeObserver;
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 
-use super::Inner;
-use super::get::{Miss, ToSlice, find_and_read, find_in_memtables};
+use super::get::steps::{Miss, TreeObserver, find_and_read, find_in_memtables};
+use super::get::{ToSlice, lookup};
+use super::inner::reading::Reading;
 use super::read_state::ReadState;
 use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
 use crate::error::Result;
@@ -28,28 +27,27 @@ use crate::sync::Guard;
 use crate::table::{Found, LookupKey, Recorder};
 use crate::version::{FileMeta, Run, TableFile, Version};
 
-impl Inner {
-    /// As `get`, and tells how.
-    pub(super) fn explain(
-        &self,
-        key: &[u8],
-        snapshot: Option<SequenceNumber>,
-    ) -> Result<LookupTrace> {
-        let watch = Watch {
-            in_table: Recorder::new(&self.counters),
-            trace: RefCell::new(LookupTrace::new(key)),
-            range_check_nanos: Cell::new(0),
-        };
-        let value = self.lookup(key, snapshot, &watch, ToSlice)?;
-        let mut trace = watch.trace.into_inner();
-        trace.levels_spared -= trace.levels.len();
-        trace.outcome = match value {
-            Some(_) => LookupOutcome::Value,
-            None => trace.why_without_value(),
-        };
-        trace.value = value;
-        Ok(trace)
-    }
+/// As `get`, and tells how.
+pub(super) fn explain(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+) -> Result<LookupTrace> {
+    let watch = Watch {
+        in_table: Recorder::new(reading.counters()),
+        trace: RefCell::new(LookupTrace::new(key)),
+        range_check_nanos: Cell::new(0),
+    };
+    let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
+    let mut trace = watch.trace.into_inner();
+    // Of a run of a mixed version several files may have been searched.
+    trace.levels_spared = trace.levels_spared.saturating_sub(trace.levels.len());
+    trace.outcome = match value {
+        Some(_) => LookupOutcome::Value,
+        None => trace.why_without_value(),
+    };
+    trace.value = value;
+    Ok(trace)
 }
 
 /// Writes a [`LookupTrace`].
@@ -107,7 +105,7 @@ impl<'w> TreeObserver for &'w Watch<'_> {
     fn started(self, key: &LookupKey<'_>, read_state: &ReadState) {
         let mut trace = self.trace.borrow_mut();
         (trace.hash, trace.sequence) = (key.hash, key.sequence);
-        trace.levels_spared = read_state.version.runs().len();
+        trace.levels_spared = read_state.version.all_runs().len();
         self.in_table.restart();
     }
 
@@ -129,7 +127,7 @@ impl<'w> TreeObserver for &'w Watch<'_> {
     }
 
     fn all_runs_passed(self, version: &Version) {
-        for run in version.runs() {
+        for run in version.all_runs() {
             self.run_passed(run);
         }
     }
@@ -175,10 +173,13 @@ impl LookupTrace {
     /// Why a lookup that ended where this trace ends found no value. The last source decides: the
     /// lookup went no further.
     fn why_without_value(&self) -> LookupOutcome {
-        let in_table = self.levels.last().map(|level| {
-            let table = level.file.as_ref().map(|file| &file.table);
-            let found = table.and_then(|table| table.found).map(|found| found.kind);
-            (found, table.and_then(|table| table.range_deletion))
+        let in_table = self.levels.last().map(|last| {
+            // Those of a mixed version are searched level by level, and the newest entry counts.
+            let files = self.levels.iter().filter(|level| level.level == last.level);
+            let tables = files.filter_map(|level| Some(&level.file.as_ref()?.table));
+            let found = tables.clone().filter_map(|table| table.found);
+            let newest = found.max_by_key(|found| found.sequence).map(|found| found.kind);
+            (newest, tables.filter_map(|table| table.range_deletion).max())
         });
         let in_memtable =
             || self.memtables.last().map(|memtable| (memtable.found, memtable.range_deletion));

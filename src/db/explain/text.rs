@@ -7,7 +7,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
+use super::trace::{LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 use crate::encoding::text::{count, counted, size};
 use crate::table::lookup_text::{Page, Paint, kind_name, short, time};
 

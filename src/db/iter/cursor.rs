@@ -19,18 +19,14 @@
 //! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next
 //! seek and at the end.
 
-use std::sync::Arc;
-
 use super::bounds::Bounds;
 use super::range_del::RangeDelAggregator;
 use super::sources::{Source, sources};
-use super::visible::WalkEnd;
 use crate::cursor::merging::MergingCursor;
 use crate::cursor::{Cursor, next_by_copy};
-use crate::db::Inner;
 use crate::db::read_state::ReadPoint;
 use crate::encoding::key;
-use crate::encoding::key::{EntryKind, SequenceNumber, seek_key, user_key};
+use crate::encoding::key::{EntryKind, seek_key, user_key};
 use crate::error::{Error, Result};
 use crate::slice::Slice;
 use crate::stats::Ticker;
@@ -107,11 +103,16 @@ pub(super) enum Position {
     Backward,
 }
 
-impl DbCursor {
-    pub(crate) fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>) -> DbCursor {
-        DbCursor::at(ReadPoint::new(inner, sequence), Bounds::default())
-    }
+/// Where a walk backward started.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum WalkEnd<'a> {
+    /// Before this key; `None`: after the last one.
+    Known(Option<&'a [u8]>),
+    /// At the first entry that it passes.
+    FirstPassed,
+}
 
+impl DbCursor {
     pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbCursor {
         // In a forked child it gets no sources, because the search for them may read a filter.
         let of_this_process = point.is_of_this_process();

@@ -11,13 +11,9 @@ pub(crate) mod range_del;
 pub(crate) mod sources;
 pub(crate) mod visible;
 
-use std::sync::Arc;
-
 use self::bounds::{Bounds, KeyBounds};
 use self::cursor::DbCursor;
-use super::Inner;
 use super::read_state::ReadPoint;
-use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::slice::{Slice, SlicePacker};
 
@@ -60,24 +56,15 @@ impl std::fmt::Debug for DbIterator {
 }
 
 impl DbIterator {
-    pub(crate) fn over_range(
-        inner: &Arc<Inner>,
-        sequence: Option<SequenceNumber>,
-        range: impl KeyBounds,
-    ) -> DbIterator {
-        DbIterator::new(inner, sequence, Bounds::of(range))
+    pub(crate) fn over_range(point: ReadPoint, range: impl KeyBounds) -> DbIterator {
+        DbIterator::new(point, Bounds::of(range))
     }
 
-    pub(crate) fn over_prefix(
-        inner: &Arc<Inner>,
-        sequence: Option<SequenceNumber>,
-        prefix: &[u8],
-    ) -> DbIterator {
-        DbIterator::new(inner, sequence, Bounds::of_prefix(prefix))
+    pub(crate) fn over_prefix(point: ReadPoint, prefix: &[u8]) -> DbIterator {
+        DbIterator::new(point, Bounds::of_prefix(prefix))
     }
 
-    fn new(inner: &Arc<Inner>, sequence: Option<SequenceNumber>, bounds: Bounds) -> DbIterator {
-        let point = ReadPoint::new(inner, sequence);
+    fn new(point: ReadPoint, bounds: Bounds) -> DbIterator {
         let keys = SlicePacker::default();
         let (fill_cache, finished) = (true, false);
         DbIterator { point, bounds, front: None, back: None, keys, fill_cache, finished }

@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use super::cursor::{DbCursor, Position};
+use super::cursor::{DbCursor, Position, WalkEnd};
 use super::marks::Proposal;
 use super::range_del::RangeDelAggregator;
 use crate::cursor::{Cursor, next_by_copy};
@@ -45,15 +45,6 @@ struct Passed {
     entries: u64,
     /// The count may include versions of the entry that is shown.
     in_first: u64,
-}
-
-/// Where a walk backward started.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum WalkEnd<'a> {
-    /// Before this key; `None`: after the last one.
-    Known(Option<&'a [u8]>),
-    /// At the first entry that it passes.
-    FirstPassed,
 }
 
 impl DbCursor {

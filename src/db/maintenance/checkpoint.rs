@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::ingest::copy_open_file;
-use crate::db::background::install::whole_tree;
+use crate::db::inner::Inner;
+use crate::db::inner::progress::{Progress, whole_tree};
 use crate::db::options::lasting;
 use crate::db::read_state::ReadState;
-use crate::db::{Inner, Progress};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
@@ -29,14 +29,13 @@ use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs::{self, Fs};
 use crate::known_files;
 use crate::rocksdb::is_rocksdbs_own;
-use crate::sync::{lock, pin};
 use crate::table::TableSummary;
 use crate::version::names::FileKind;
 use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
 
 impl Inner {
     pub(in crate::db) fn checkpoint(&self, dir: &Path) -> Result<()> {
-        self.check_open()?;
+        self.status.check_open()?;
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
         let mut shared = SharedTables::default();
@@ -48,7 +47,7 @@ impl Inner {
 
     /// As a checkpoint, with the filters that `policy` gives to each table where it stands.
     pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
-        self.check_open()?;
+        self.status.check_open()?;
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
         self.copy_tree(&absolute, |version, level, file, target| {
@@ -100,7 +99,7 @@ impl Inner {
         let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
         let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
         let tree = VersionEdit { added, ..tree };
-        Manifest::create(fs, dir, number, &tree, self.manifest_roll_bytes)?;
+        Manifest::create(fs, dir, number, &tree, self.settings.manifest_roll_bytes)?;
         Ok(())
     }
 
@@ -109,15 +108,14 @@ impl Inner {
     pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
         self.flush()?;
         let current = || {
-            // Nobody changes the tree between the two.
-            let _manifest = lock(&self.manifest);
-            let progress = lock(&self.progress);
-            let is_whole = progress.skipped.is_empty();
-            (is_whole, (self.read_state.load_arc(&pin()), progress.flushed_sequence))
+            self.tree.between_changes(|progress| {
+                let is_whole = progress.skipped.is_empty();
+                (is_whole, (self.reading.current(), progress.flushed_sequence))
+            })
         };
         let (true, tree) = current() else {
             // A table was ingested while there were writes before it in a new memtable.
-            let _ingesting = lock(&self.ingesting);
+            let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);
         };

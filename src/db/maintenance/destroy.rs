@@ -7,9 +7,8 @@
 //! `CURRENT` is removed after the tables. So what an interrupted removal leaves does not open as a
 //! smaller database, and the removal can be started again.
 
-use crate::db::Builder;
-use crate::db::open::directory::Directory;
-use crate::db::open::writable::no_database;
+use crate::db::open::directory::{Directory, no_database};
+use crate::db::options::Builder;
 use crate::error::Result;
 use crate::version::names::FileKind;
 use crate::version::{Recovered, names};

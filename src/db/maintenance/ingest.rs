@@ -41,23 +41,23 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use crate::compaction::Span;
 use crate::cursor::Cursor;
 use crate::db::background::install::READERS_PATIENCE;
 use crate::db::background::jobs::Awaited;
+use crate::db::inner::Inner;
+use crate::db::inner::tree_state::TreeState;
+use crate::db::inner::writing::{LeadingWriter, Writer, sequence_after};
 use crate::db::options::lasting;
-use crate::db::write::{LeadingWriter, Writer};
-use crate::db::{Inner, TreeState, sequence_after};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::fs::{Fs, RandomAccessFile};
 use crate::known_files;
 use crate::memtable::Memtable;
-use crate::sync::{drain, lock};
+use crate::sync::drain;
 use crate::table::{ScanOptions, Table, TableCursor, unsupported_entry};
 use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 
@@ -74,7 +74,7 @@ const MAX_ATTEMPTS: u32 = 4;
 impl Inner {
     /// Copies `files` in and makes their entries one write.
     pub(in crate::db) fn ingest(&self, files: &[&Path]) -> Result<()> {
-        self.check_writable()?;
+        self.status.check_writable()?;
         if files.is_empty() {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl Inner {
             ));
         }
         // Before writers wait.
-        self.sync_names()?;
+        self.writing.sync_names(&self.store)?;
         let (ingesting, mut writer) = self.keep_writers_out(copied)?;
         let sequence = sequence_after(writer.last_sequence, 1)?;
         let opened = copied
@@ -125,12 +125,13 @@ impl Inner {
             .collect::<Result<Vec<_>>>()?;
         // Before the files are listed, because a power loss must not leave them without the earlier
         // writes.
-        let synced = self.sync_logs(&mut writer).map_err(|error| self.latch(error))?;
+        let synced =
+            self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;
         // The files hold puts, so no mark may hide what they bring.
         for FileMeta { smallest, largest, .. } in copied.iter() {
             writer.marks.wrote(user_key(smallest), user_key(largest));
         }
-        writer.marks.publish(&self.marks);
+        writer.marks.publish(self.reading.marks());
         self.list(&writer, synced, opened, sequence, copied)?;
         writer.last_sequence = sequence;
         drop((writer, ingesting));
@@ -146,9 +147,9 @@ impl Inner {
         files: &[FileMeta],
     ) -> Result<(MutexGuard<'_, ()>, LeadingWriter<'_>)> {
         for attempt in 1.. {
-            let ingesting = lock(&self.ingesting);
-            let mut writer = self.writer.lock();
-            self.check_writable()?;
+            let ingesting = self.writing.lock_ingestions();
+            let mut writer = self.writing.lead();
+            self.status.check_writable()?;
             self.ensure_taken_over(&mut writer)?;
             let Some(overlapping) = self.freeze_overlapping(&mut writer, files)? else {
                 return Ok((ingesting, writer));
@@ -176,7 +177,7 @@ impl Inner {
             files.iter().try_fold(false, |any, file| Ok(any || overlaps(memtable, file)?))
         };
         let (memtable, frozen) = {
-            let state = self.lock_state();
+            let state = self.tree.lock();
             let frozen = state.frozen.iter().rev().map(|frozen| Arc::clone(&frozen.memtable));
             (Arc::clone(&state.memtable), frozen.collect::<Vec<_>>())
         };
@@ -223,16 +224,16 @@ impl Inner {
         let unlisted = std::mem::take(copied);
         // Before any compaction may drop what the files hide, because readers must see the files by
         // then.
-        let shown = || self.visible.store(sequence, Ordering::Release);
+        let shown = || self.reading.set_visible(sequence);
         let listed = self.change_tree(opened.clone(), edit, |_| {}, shown);
-        let mut state = self.lock_state();
+        let mut state = self.tree.lock();
         reserved.iter().for_each(|span| state.unavailable.release_output(span));
         self.schedule(&mut state);
-        self.changed.notify_all();
+        self.tree.notify();
         drop(state);
         listed.map_err(|error| {
             // The writes are durable nevertheless.
-            self.enter_durable_wals_later(durable_wals);
+            self.tree.enter_durable_wals_later(durable_wals);
             if error.is_out_of_space() {
                 *copied = unlisted;
             }

@@ -1,11 +1,11 @@
 //! What is done to a whole database, or to many entries at once: it is copied, checked, brought
 //! into memory or removed, or takes in tables that were made elsewhere.
 
-pub(super) mod checkpoint;
-pub(super) mod destroy;
-pub(super) mod ingest;
-mod verify;
-mod warm_up;
+pub(in crate::db) mod checkpoint;
+pub(in crate::db) mod destroy;
+pub(in crate::db) mod ingest;
+pub(in crate::db) mod verify;
+pub(in crate::db) mod warm_up;
 
 pub use destroy::DestroyReport;
 pub use verify::VerifyReport;

@@ -2,9 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::db::Inner;
+use crate::db::inner::Inner;
 use crate::error::Result;
-use crate::sync::pin;
 use crate::version::names;
 
 /// What [`Db::verify`](crate::Db::verify) has read, all of it sound.
@@ -42,29 +41,27 @@ pub struct VerifyReport {
     pub strays: Vec<String>,
 }
 
-impl Inner {
-    pub(in crate::db) fn verify(&self) -> Result<VerifyReport> {
-        self.check_open()?;
-        let read_state = self.read_state.load_arc(&pin());
-        let mut report = VerifyReport::default();
-        for (level, file) in read_state.version.files() {
-            // Opened again, because another file may have the name by now. Not if the database was
-            // opened read-only, because a writer may lawfully have removed the name.
-            let survey = match self.store.keeps_tables_open {
-                true => file.table.survey()?,
-                false => self.store.open(file.meta.clone(), level)?.table.survey()?,
-            };
-            report.not_understood.extend(survey.not_understood(file.path()));
-            let checked = survey.check;
-            report.tables += 1;
-            report.entries += checked.entries;
-            report.range_deletions += checked.range_deletions;
-            report.file_bytes += file.meta.file_bytes;
-            report.filter_misses += checked.filter_misses;
-        }
-        report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
-        let most = self.store.next_file.load(Ordering::Relaxed);
-        report.strays = names::strays(&self.store.fs.list(&self.store.dir)?, most);
-        Ok(report)
+pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
+    inner.status.check_open()?;
+    let read_state = inner.reading.current();
+    let mut report = VerifyReport::default();
+    for (level, file) in read_state.version.files() {
+        // Opened again, because another file may have the name by now. Not if the database was
+        // opened read-only, because a writer may lawfully have removed the name.
+        let survey = match inner.store.keeps_tables_open {
+            true => file.table.survey()?,
+            false => inner.store.open(file.meta.clone(), level)?.table.survey()?,
+        };
+        report.not_understood.extend(survey.not_understood(file.path()));
+        let checked = survey.check;
+        report.tables += 1;
+        report.entries += checked.entries;
+        report.range_deletions += checked.range_deletions;
+        report.file_bytes += file.meta.file_bytes;
+        report.filter_misses += checked.filter_misses;
     }
+    report.log_entries = read_state.memtables().map(|memtable| memtable.len()).sum();
+    let most = inner.store.next_file.load(Ordering::Relaxed);
+    report.strays = names::strays(&inner.store.fs.list(&inner.store.dir)?, most);
+    Ok(report)
 }

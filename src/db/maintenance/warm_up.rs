@@ -9,9 +9,8 @@
 //! level serves as many lookups as a large one of the deepest.
 
 use crate::cache::BlockKind;
-use crate::db::Inner;
+use crate::db::inner::Inner;
 use crate::error::Result;
-use crate::sync::pin;
 
 /// What [`Db::warm_up`](crate::Db::warm_up) has brought into memory.
 ///
@@ -40,33 +39,31 @@ pub struct WarmUpReport {
 /// not displace what was just loaded.
 const FREE_SHARE: u64 = 16;
 
-impl Inner {
-    pub(in crate::db) fn warm_up(&self) -> Result<WarmUpReport> {
-        self.check_open()?;
-        let read_state = self.read_state.load_arc(&pin());
-        let cache = &self.store.context.cache;
-        let capacity_bytes = cache.capacity() as u64;
-        let most_bytes = capacity_bytes - capacity_bytes / FREE_SHARE;
-        let mut report = WarmUpReport::default();
-        for (_, file) in read_state.version.files() {
-            // Checked for each table, so that closing the database waits for one table at most.
-            self.check_open()?;
-            // Data blocks are evicted for this, and metadata is not.
-            let taken_bytes =
-                cache.usage().saturating_sub(cache.usage_of(BlockKind::Data).bytes) as u64;
-            let needed_bytes = file.table.missing_metadata_bytes();
-            if taken_bytes.saturating_add(needed_bytes) > most_bytes && needed_bytes > 0 {
-                report.left_out += 1;
-                continue;
-            }
-            match file.table.load_metadata()? {
-                Some(bytes) => {
-                    report.tables += 1;
-                    report.loaded_bytes += bytes;
-                }
-                None => report.left_out += 1,
-            }
+pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {
+    inner.status.check_open()?;
+    let read_state = inner.reading.current();
+    let cache = &inner.store.context.cache;
+    let capacity_bytes = cache.capacity() as u64;
+    let most_bytes = capacity_bytes - capacity_bytes / FREE_SHARE;
+    let mut report = WarmUpReport::default();
+    for (_, file) in read_state.version.files() {
+        // Checked for each table, so that closing the database waits for one table at most.
+        inner.status.check_open()?;
+        // Data blocks are evicted for this, and metadata is not.
+        let taken_bytes =
+            cache.usage().saturating_sub(cache.usage_of(BlockKind::Data).bytes) as u64;
+        let needed_bytes = file.table.missing_metadata_bytes();
+        if taken_bytes.saturating_add(needed_bytes) > most_bytes && needed_bytes > 0 {
+            report.left_out += 1;
+            continue;
         }
-        Ok(report)
+        match file.table.load_metadata()? {
+            Some(bytes) => {
+                report.tables += 1;
+                report.loaded_bytes += bytes;
+            }
+            None => report.left_out += 1,
+        }
     }
+    Ok(report)
 }

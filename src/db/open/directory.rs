@@ -113,6 +113,11 @@ pub(in crate::db) fn refuse_lost_current(fs: &dyn Fs, dir: &Path) -> Result<()> 
     }
 }
 
+/// The error for a directory without a database.
+pub(crate) fn no_database(dir: &Path) -> Error {
+    Error::NoDatabase { path: dir.to_owned() }
+}
+
 /// Whether a WAL has a record, or bytes that are none: no crash of a creation leaves that.
 fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     let log = LogReader::open(fs, &names::wal_path(dir, number), LogKind::Wal, number);
@@ -150,6 +155,7 @@ pub(crate) fn table_store(
             sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
+            takes_leveldbs: false,
         },
         pin_metadata: options.pin_metadata,
         options: TableOptions {

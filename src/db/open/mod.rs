@@ -2,12 +2,14 @@
 //! memtables.
 //!
 //! ```text
+//!   builder.rs      the calls of the `Builder`
 //!   directory.rs    CURRENT, MANIFEST, tables
 //!   recover.rs      WALs
 //!   writable.rs    the directory becomes ours: new WAL, new MANIFEST
 //!   read_only.rs    instead of that: nothing is written
 //! ```
 
+mod builder;
 pub(crate) mod directory;
 pub(crate) mod read_only;
 pub(crate) mod recover;

@@ -19,10 +19,10 @@
 use std::thread;
 use std::time::Duration;
 
-use super::directory::{Directory, OpenTables, table_store};
+use super::directory::{Directory, OpenTables, no_database, table_store};
 use super::recover::Replay;
-use super::writable::{no_database, only_read};
-use crate::db::Inner;
+use super::writable::only_read;
+use crate::db::inner::Inner;
 use crate::db::options::Builder;
 use crate::error::{Error, Result};
 use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};

@@ -60,6 +60,12 @@ pub(crate) struct Replayed {
     pub origin: Origin,
 }
 
+/// The take-over of a directory that waits for space.
+pub(crate) struct PendingWritable {
+    pub replayed: Replayed,
+    pub error: Error,
+}
+
 /// Where the entries of a memtable come from.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {

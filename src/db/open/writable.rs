@@ -18,43 +18,32 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::directory::{Directory, OpenTables, table_store};
-use super::recover::{Origin, Replay, Replayed};
+use super::directory::{Directory, OpenTables, no_database, table_store};
+use super::recover::{Origin, PendingWritable, Replay, Replayed};
 use crate::compaction::Unavailable;
-use crate::db::background::install::whole_tree;
-use crate::db::iter::marks::{Keeper, Marks};
+use crate::db::inner::background::Background;
+use crate::db::inner::progress::{Progress, whole_tree};
+use crate::db::inner::reading::Reading;
+use crate::db::inner::status::Status;
+use crate::db::inner::tree::Tree;
+use crate::db::inner::tree_state::{Frozen, TreeState};
+use crate::db::inner::writing::{Writer, Writing};
+use crate::db::inner::{Inner, Settings};
+use crate::db::iter::marks::Keeper;
 use crate::db::options::Builder;
-use crate::db::snapshot::SnapshotList;
 use crate::db::stats::published::Publishing;
-use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
-use crate::db::write::{SealedWals, Writer};
-use crate::db::{Frozen, Inner, Progress, TreeState};
+use crate::db::write::write_stall::Pressure;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
-use crate::filter_policy::FilterPolicy;
 use crate::fs;
-use crate::fs::{FileLock, Fs, OverlappedReader};
+use crate::fs::{FileLock, Fs};
 use crate::memtable::Memtable;
-use crate::sync::{ArcCell, CombiningLock, OpenIn, Process, lock};
 use crate::version::{Manifest, TableStore, Version, names};
 use crate::wal::{LogKind, LogWriter};
-
-/// The take-over of a directory that waits for space.
-pub(crate) struct PendingWritable {
-    replayed: Replayed,
-    pub error: Error,
-}
-
-/// What a take-over must know.
-struct Options<'a> {
-    policy: &'a FilterPolicy,
-    memtable_bytes: usize,
-    manifest_roll_bytes: u64,
-}
 
 /// What a take-over makes.
 struct TakenOver {
@@ -75,28 +64,26 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     let store = table_store(&options, &directory, false);
     let (mut replayed, _) =
         Replay::run(&store, &options, &directory, &mut OpenTables::new(), true)?;
-    let taking = Options {
-        policy: &options.filter,
-        memtable_bytes: options.memtable_bytes,
-        manifest_roll_bytes: options.manifest_roll_bytes,
-    };
-    let taken = match open_writable(&store, &taking, &[], &mut replayed) {
+    let settings = settings_of(&options);
+    let taken = match open_writable(&store, &settings, &[], &mut replayed) {
         Ok(taken) => Ok(taken),
         Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
         Err(error) => return Err(error),
     };
-    Ok(assemble(options, store, replayed, taken.map_err(Some), Some(file_lock)))
+    Ok(assemble(&options, settings, store, replayed, taken.map_err(Some), Some(file_lock)))
 }
 
 /// A database opened read-only: nothing is written, no lock is taken.
 pub(crate) fn only_read(options: Builder, store: TableStore, replayed: Replayed) -> Inner {
-    assemble(options, store, replayed, Err(None), None)
+    let settings = settings_of(&options);
+    assemble(&options, settings, store, replayed, Err(None), None)
 }
 
 /// Puts the parts together. `taken` is `Err(Some(error))` where the take-over must wait, and
 /// `Err(None)` where the database is opened read-only.
 fn assemble(
-    options: Builder,
+    options: &Builder,
+    settings: Settings,
     store: TableStore,
     replayed: Replayed,
     taken: Result<TakenOver, Option<Error>>,
@@ -110,18 +97,15 @@ fn assemble(
         .map(|memtable| Frozen { memtable: Arc::clone(memtable), next_wal: 0 })
         .collect();
     let (memtable, waits) = (Arc::clone(&replayed.memtable), taken.is_err());
-    let latched = OnceLock::new();
+    let is_read_only = matches!(taken, Err(None));
     let (taken, writing, pending) = match taken {
         Ok(taken) => (Some(taken), replayed.writer, None),
         Err(reason) => {
             // The real writer of the memtable stays in `replayed` until the take-over.
-            let (_, nowhere) = Memtable::new(options.memtable_bytes);
+            let (_, nowhere) = Memtable::new(settings.memtable_bytes);
             match reason {
                 Some(error) => (None, nowhere, Some(PendingWritable { replayed, error })),
-                None => {
-                    let _ = latched.set(Error::OpenedReadOnly);
-                    (None, nowhere, None)
-                }
+                None => (None, nowhere, None),
             }
         }
     };
@@ -134,7 +118,7 @@ fn assemble(
     let state = TreeState {
         memtable,
         frozen,
-        pressure: Pressure::of_tree(&version, &options.shape, &Unavailable::default()),
+        pressure: Pressure::of_tree(&version, &settings.shape, &Unavailable::default()),
         version,
         unavailable: Unavailable::default(),
         flushing: false,
@@ -148,51 +132,35 @@ fn assemble(
         waits_for_space: waits,
         work: Default::default(),
     };
-    let marks = Arc::new(Marks::new());
-    let read_state = Arc::new(state.read_state(&store.context.counters, &marks));
-    let process = Process::current();
-    Inner {
-        this: OnceLock::new(),
-        holds: Arc::default(),
-        overlapped: OverlappedReader::new(&store.descriptors),
-        policy: options.filter,
-        shape: options.shape,
+    // Only the holder of the lock may write.
+    let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
+    let reading = Reading::new(&store, state.sources(), last_sequence);
+    let writer = Writer {
+        wal,
+        wal_number,
+        memtable: writing,
+        last_sequence,
+        owed_wait: Duration::ZERO,
+        marks: Keeper::default(),
+    };
+    Inner::new(
+        Status::new(is_read_only),
+        settings,
+        store,
+        reading,
+        Writing::new(writer, pending),
+        Tree::new(state, manifest, progress),
+        Background::new(publishing, lock),
+    )
+}
+
+fn settings_of(options: &Builder) -> Settings {
+    Settings {
+        policy: options.filter.clone(),
+        shape: options.shape.clone(),
         memtable_bytes: options.memtable_bytes,
         manifest_roll_bytes: options.manifest_roll_bytes,
         max_deletion_age: options.max_deletion_age,
-        awaits_rest: AtomicBool::new(false),
-        visible_at_look: AtomicU64::new(0),
-        counters: Arc::clone(&store.context.counters),
-        // Only the holder of the lock may write.
-        publishing: lock.as_ref().and(options.publish_interval).map(Publishing::new),
-        read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
-        read_state: ArcCell::new(read_state),
-        visible: AtomicU64::new(last_sequence),
-        snapshots: SnapshotList::default(),
-        marks,
-        cleanups: Mutex::default(),
-        writer: CombiningLock::new(Writer {
-            wal,
-            wal_number,
-            memtable: writing,
-            last_sequence,
-            owed_wait: Duration::ZERO,
-            marks: Keeper::default(),
-        }),
-        sealed_wals: Mutex::new(SealedWals::named(wal_number)),
-        manifest: Mutex::new(manifest),
-        progress: Mutex::new(progress),
-        pending: Mutex::new(pending),
-        tree_stalls_writers: AtomicBool::new(write_stall_for(state.pressure) != WriteStall::None),
-        ingesting: Mutex::default(),
-        state: Mutex::new(state),
-        changed: Condvar::new(),
-        latched,
-        closing: AtomicBool::new(false),
-        process,
-        open: OpenIn::new(process),
-        lock: Mutex::new(lock),
-        store,
     }
 }
 
@@ -200,19 +168,19 @@ fn assemble(
 /// MANIFEST. May be tried again after a lack of space.
 fn open_writable(
     store: &TableStore,
-    options: &Options,
+    settings: &Settings,
     snapshots: &[SequenceNumber],
     replayed: &mut Replayed,
 ) -> Result<TakenOver> {
     if replayed.origin.is_too_much() {
-        let (memtable, writer) = Memtable::new(options.memtable_bytes);
+        let (memtable, writer) = Memtable::new(settings.memtable_bytes);
         replayed.full.push(std::mem::replace(&mut replayed.memtable, memtable));
         replayed.writer = writer;
         replayed.origin = Origin::default();
     }
-    replayed.flush_full(store, options.policy, snapshots)?;
+    replayed.flush_full(store, &settings.policy, snapshots)?;
     let mut new = Vec::new();
-    let taken = start_logs(store, options, replayed, &mut new);
+    let taken = start_logs(store, settings, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
         // No MANIFEST lists them. A file that cannot be removed is deleted at the next opening.
         new.iter().for_each(|path| drop(store.fs.remove(path)));
@@ -223,7 +191,7 @@ fn open_writable(
 /// Creates the logs of [`open_writable`]. `new` gets the paths of new WALs.
 fn start_logs(
     store: &TableStore,
-    options: &Options,
+    settings: &Settings,
     replayed: &Replayed,
     new: &mut Vec<PathBuf>,
 ) -> Result<TakenOver> {
@@ -241,7 +209,7 @@ fn start_logs(
     .settled();
     let number = store.new_number();
     let tree = whole_tree(store, &replayed.version, &progress, number + 1);
-    let roll_after = options.manifest_roll_bytes;
+    let roll_after = settings.manifest_roll_bytes;
     let manifest = Manifest::create(&store.fs, &store.dir, number, &tree, roll_after)?;
     remove_unlisted(store, &replayed.version, progress.oldest_wal, number);
     Ok(TakenOver { wal, wal_number, manifest, progress })
@@ -297,10 +265,6 @@ fn prepare_directory(fs: &dyn Fs, dir: &Path, create: bool) -> Result<()> {
     }
 }
 
-pub(crate) fn no_database(dir: &Path) -> Error {
-    Error::NoDatabase { path: dir.to_owned() }
-}
-
 impl Inner {
     /// Takes the directory over if the opening could not. Every writer calls this first.
     #[inline]
@@ -313,41 +277,28 @@ impl Inner {
 
     #[cold]
     fn open_writable_now(&self, writer: &mut Writer) -> Result<()> {
-        self.check_writable()?;
-        let mut pending = lock(&self.pending);
+        self.status.check_writable()?;
+        let mut pending = self.writing.pending();
         let Some(PendingWritable { replayed, error }) = &mut *pending else { return Ok(()) };
-        let options = Options {
-            policy: &self.policy,
-            memtable_bytes: self.memtable_bytes,
-            manifest_roll_bytes: self.manifest_roll_bytes,
+        let snapshots = self.reading.snapshots().sequences();
+        let taken = match open_writable(&self.store, &self.settings, &snapshots, replayed) {
+            Ok(taken) => taken,
+            Err(again) if again.is_out_of_space() => {
+                *error = again.clone();
+                return Err(again);
+            }
+            Err(error) => return Err(self.latch(error)),
         };
-        let taken =
-            match open_writable(&self.store, &options, &self.snapshots.sequences(), replayed) {
-                Ok(taken) => taken,
-                Err(again) if again.is_out_of_space() => {
-                    *error = again.clone();
-                    return Err(again);
-                }
-                Err(error) => return Err(self.latch(error)),
-            };
         let Some(PendingWritable { replayed, .. }) = pending.take() else { return Ok(()) };
-        writer.wal = Some(taken.wal);
-        writer.wal_number = taken.wal_number;
-        writer.memtable = replayed.writer;
-        *lock(&self.sealed_wals) = SealedWals::named(taken.wal_number);
-        *lock(&self.manifest) = Some(taken.manifest);
-        *lock(&self.progress) = taken.progress;
-        let mut state = self.lock_state();
+        let wal = (taken.wal_number, taken.wal);
+        self.writing.take_over(writer, wal, replayed.writer);
+        self.tree.take_over(taken.manifest, taken.progress);
+        let mut state = self.tree.lock();
         state.version = replayed.version;
         state.memtable = replayed.memtable;
         state.frozen.clear();
         state.waits_for_space = false;
         self.publish(&mut state);
         Ok(())
-    }
-
-    /// The error of a take-over that waits for space.
-    pub(crate) fn missing_space(&self) -> Option<Error> {
-        lock(&self.pending).as_ref().map(|pending| pending.error.clone())
     }
 }

@@ -13,7 +13,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use super::{FileLocation, LOST, Repair, RepairReport};
+use super::report::RepairReport;
+use super::work::{FileLocation, LOST, Repair};
 use crate::error::{Error, Result};
 use crate::version::names::FileKind;
 use crate::version::{Manifest, VersionEdit, names};

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Loss, Repair, is_damage};
+use super::report::Loss;
+use super::work::{Repair, is_damage};
 use crate::db::flush::Flush;
 use crate::db::write::batch::parse_record;
 use crate::encoding::key::SequenceNumber;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::is_damage;
+use super::work::is_damage;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::fs::Fs;

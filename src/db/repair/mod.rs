@@ -24,67 +24,28 @@
 mod install;
 mod logs;
 mod manifests;
-mod report;
+pub(in crate::db) mod report;
 mod tables;
+mod work;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use report::{Loss, RepairReport};
 
-use super::Builder;
-use super::open::directory::{Directory, OpenTables, table_store};
+use super::open::directory::{Directory, OpenTables, no_database, table_store};
 use super::open::recover::Replay;
-use super::open::writable::no_database;
-use crate::encoding::key::SequenceNumber;
+use super::options::Builder;
 use crate::error::{Error, Result};
-use crate::filter::FilterSpec;
-use crate::filter_policy::FilterContext;
 use crate::fs;
-use crate::fs::Fs;
-use crate::table::Table;
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Recovered, TableFile, TableStore, Version, VersionEdit, names};
+use crate::version::{Recovered, TableStore, names};
 use manifests::Tree;
-
-/// The directory of files that are no longer part of the database.
-const LOST: &str = "lost";
+use work::{LOST, Repair, is_table_damage};
 
 /// Where no MANIFEST tells the next file number: files with higher numbers are not this database's.
 const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
-
-/// A repair under way.
-struct Repair<'a> {
-    options: &'a Builder,
-    fs: Arc<dyn Fs>,
-    dir: PathBuf,
-    /// Opens the old tables.
-    whole: TableStore,
-    /// Creates new tables, in `lost/`, where no opening looks for them.
-    store: TableStore,
-    /// Numbers of the tables in the directory.
-    tables: Vec<u64>,
-    /// The tables with sequence numbers of their own: file number and largest sequence number.
-    newest: Vec<(u64, SequenceNumber)>,
-    last_sequence: SequenceNumber,
-    /// The new tree: level, table, and where the file is.
-    tree: Vec<(usize, Arc<TableFile>, FileLocation)>,
-    is_done: bool,
-    /// Whether a table may have entries that this build does not understand.
-    may_hold_unknown: bool,
-    report: RepairReport,
-}
-
-/// Where the file of a table is.
-enum FileLocation {
-    /// In the directory, under its name.
-    InPlace,
-    /// In `lost/`, written by this repair.
-    New,
-    /// In the directory, under the name of another.
-    NamedAs(PathBuf),
-}
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     let (fs, dir) = (&options.fs, &options.path);
@@ -163,22 +124,6 @@ fn lost_current(dir: &Path) -> Error {
         expected: "the name of a MANIFEST".into(),
         found: "no such file".into(),
     }
-}
-
-/// Whether the error is about a damaged or missing file, which a repair can mend.
-fn is_damage(error: &Error) -> bool {
-    match error {
-        Error::Corruption { .. } => true,
-        Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-/// As [`is_damage`], for a table. Its footer has no checksum, so an unsupported feature may be
-/// damage. The header of a log has one, so an unsupported feature there was written by a newer
-/// version.
-fn is_table_damage(error: &Error) -> bool {
-    is_damage(error) || matches!(error, Error::Unsupported { .. })
 }
 
 impl<'a> Repair<'a> {
@@ -315,51 +260,14 @@ impl<'a> Repair<'a> {
         wals.sort_unstable();
         Ok(wals)
     }
-
-    fn version(&self) -> Version {
-        let edit = VersionEdit { added: self.added(), ..VersionEdit::default() };
-        let opened = self.tree.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file)));
-        Version::default().apply(&edit, &opened.collect())
-    }
-
-    fn added(&self) -> Vec<(usize, FileMeta)> {
-        self.tree.iter().map(|(level, file, _)| (*level, file.meta.clone())).collect()
-    }
-
-    fn filter_of(&self, level: usize, entries: u64) -> FilterSpec {
-        let mut metas: [Vec<&FileMeta>; crate::version::LEVELS] = Default::default();
-        self.tree.iter().for_each(|(level, file, _)| metas[*level].push(&file.meta));
-        self.options.filter.spec_for(&FilterContext::new(&metas, level, entries))
-    }
-
-    fn table_file(&self, meta: FileMeta, table: Arc<Table>) -> Arc<TableFile> {
-        let path = names::table_path(&self.dir, meta.number);
-        let obsolete = Arc::clone(&self.whole.obsolete);
-        Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete))
-    }
-
-    fn add_new(&mut self, level: usize, file: Arc<TableFile>) {
-        self.tree.push((level, file, FileLocation::New));
-    }
-}
-
-impl Drop for Repair<'_> {
-    fn drop(&mut self) {
-        if !self.is_done {
-            // No MANIFEST lists the new tables, and they only repeat the old ones.
-            let new =
-                self.tree.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
-            new.for_each(|(level, file, _)| file.mark_obsolete(*level));
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Db;
-    use crate::fs::MemFs;
-    use crate::version::{Manifest, ROLL_AFTER_BYTES, read_current};
+    use crate::fs::{Fs, MemFs};
+    use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit, read_current};
 
     /// Regression: a repair that took 0 for the last write left such a MANIFEST. Later writes got
     /// smaller sequence numbers than the entries of the tables, so a compaction took them for the

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::manifests::Parts;
-use super::{FileLocation, Loss, Repair, is_table_damage};
+use super::report::Loss;
+use super::work::{FileLocation, Repair, is_table_damage};
 use crate::compaction::run::Job;
 use crate::compaction::{self, run};
 use crate::compaction::{LAST_LEVEL, Plan, PlanKind};

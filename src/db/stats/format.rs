@@ -24,7 +24,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{LevelStats, PublishedStats};
+use super::published::PublishedStats;
+use super::report::LevelStats;
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::{Error, Result};
 use crate::stats::{Ticker, Tickers};

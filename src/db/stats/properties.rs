@@ -6,16 +6,15 @@
 use std::fmt::Write;
 
 use crate::cache::BlockKind;
-use crate::db::Inner;
+use crate::db::inner::Inner;
 use crate::db::write::write_stall::{WriteStall, write_stall_for};
-use crate::sync::pin;
 use crate::version::LEVELS;
 
 impl Inner {
     pub(in crate::db) fn property(&self, name: &str) -> Option<String> {
-        self.process.check().ok()?;
+        self.status.process().check().ok()?;
         let name = name.strip_prefix("rocksdb.")?;
-        let read_state = || self.read_state.load_arc(&pin());
+        let read_state = || self.reading.current();
         if let Some(level) = name.strip_prefix("num-files-at-level") {
             let level: usize = level.parse().ok().filter(|&level| level < LEVELS)?;
             return Some(read_state().version.levels[level].len().to_string());
@@ -35,14 +34,14 @@ impl Inner {
             "num-entries-imm-mem-tables" => {
                 read_state().frozen.iter().map(|memtable| memtable.len() as u64).sum()
             }
-            "estimate-pending-compaction-bytes" => self.lock_state().pressure.debt_bytes,
-            "num-running-flushes" => self.lock_state().flushing.into(),
-            "num-running-compactions" => self.lock_state().compactions as u64,
+            "estimate-pending-compaction-bytes" => self.tree.lock().pressure.debt_bytes,
+            "num-running-flushes" => self.tree.lock().flushing.into(),
+            "num-running-compactions" => self.tree.lock().compactions as u64,
             "is-write-stopped" => {
-                let stall = write_stall_for(self.lock_state().pressure);
+                let stall = write_stall_for(self.tree.lock().pressure);
                 matches!(stall, WriteStall::Stop(_)).into()
             }
-            "num-snapshots" => self.snapshots.len() as u64,
+            "num-snapshots" => self.reading.snapshots().len() as u64,
             "block-cache-capacity" => self.store.context.cache.capacity() as u64,
             "block-cache-usage" => {
                 let kinds = [BlockKind::Data, BlockKind::Index, BlockKind::Filter];
@@ -56,7 +55,7 @@ impl Inner {
 
     /// Files and bytes of each level, also of empty ones.
     fn level_stats_text(&self) -> String {
-        let read_state = self.read_state.load_arc(&pin());
+        let read_state = self.reading.current();
         let mut text = String::from("level files bytes\n");
         for (level, files) in read_state.version.levels.iter().enumerate() {
             let bytes: u64 = files.iter().map(|file| file.meta.file_bytes).sum();

@@ -17,24 +17,13 @@
 //! What is absent: single tables. A file with all tables would grow with the database and be
 //! rewritten every second. There are at most seven levels.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::{LevelStats, Stats, format};
+use super::report::{LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
-use crate::db::Inner;
-use crate::db::open::writable::no_database;
-use crate::db::options::Builder;
 use crate::db::read_state::ReadState;
-use crate::error::{Error, Result};
-use crate::fs::Fs;
 use crate::stats::{FileCounts, Tickers};
-use crate::sync::{lock, pin};
-use crate::version::names;
-
-/// The most bytes of a file that is read. A file with all counters has a tenth of it.
-const MAX_BYTES: u64 = 64 << 10;
 
 /// What a process that has a database open publishes of it, and leaves when it closes the database;
 /// see [`Builder::publish_stats`](crate::Builder::publish_stats).
@@ -101,7 +90,7 @@ impl PublishedStats {
         self.levels.iter().map(|level| level.filter_bytes).sum()
     }
 
-    fn new(stats: Stats, publishing: &Publishing, is_open: bool) -> PublishedStats {
+    pub(super) fn new(stats: Stats, publishing: &Publishing, is_open: bool) -> PublishedStats {
         PublishedStats {
             is_open,
             process_id: std::process::id(),
@@ -133,20 +122,20 @@ fn now() -> SystemTime {
 
 /// What a database that publishes remembers.
 pub(crate) struct Publishing {
-    interval: Duration,
+    pub(super) interval: Duration,
     opened: SystemTime,
     /// What the last write showed; `None`: none succeeded yet.
-    written: Mutex<Option<Shown>>,
+    pub(super) written: Mutex<Option<Shown>>,
 }
 
 /// What is published again when it changes.
-struct Shown {
-    tickers: Tickers,
+pub(super) struct Shown {
+    pub(super) tickers: Tickers,
     /// When the oldest snapshot was made.
-    oldest_snapshot: Option<Instant>,
+    pub(super) oldest_snapshot: Option<Instant>,
     /// A flush counts before its table is in the tree, so the counters alone do not tell. Weak: it
     /// keeps no table.
-    tree: Weak<ReadState>,
+    pub(super) tree: Weak<ReadState>,
 }
 
 impl PartialEq for Shown {
@@ -161,71 +150,4 @@ impl Publishing {
     pub fn new(interval: Duration) -> Publishing {
         Publishing { interval, opened: now(), written: Mutex::new(None) }
     }
-}
-
-impl Inner {
-    /// Writes `STATS` when something was counted since the last write, when the tree or the oldest
-    /// snapshot has changed, and when the database closes. Failures are ignored, because the next
-    /// attempt may succeed and nothing depends on it.
-    pub(crate) fn publish_stats(&self, is_open: bool) {
-        let Some(publishing) = &self.publishing else { return };
-        // Held while the file is written: one write at a time.
-        let mut written = lock(&publishing.written);
-        // Read first, so that what changes from here on is published at the next turn.
-        let shown = Shown {
-            tickers: self.counters.sums(),
-            oldest_snapshot: self.snapshots.oldest(),
-            tree: Arc::downgrade(&self.read_state.load_arc(&pin())),
-        };
-        if is_open && written.as_ref() == Some(&shown) {
-            return;
-        }
-        let stats = PublishedStats::new(self.stats(), publishing, is_open);
-        let bytes = format::write(&stats);
-        if replace(&*self.store.fs, &self.store.dir, bytes.as_bytes()).is_ok() {
-            *written = Some(shown);
-        }
-    }
-
-    /// A turn of the timer.
-    pub(crate) fn publish_turn(&self) -> Option<Duration> {
-        self.publish_stats(true);
-        self.publishing.as_ref().map(|publishing| publishing.interval)
-    }
-}
-
-fn replace(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> Result<()> {
-    let (path, temporary) = (names::stats_path(dir), names::stats_temporary_path(dir));
-    let write = || {
-        let mut file = fs.create(&temporary)?;
-        file.append(bytes)?;
-        file.flush()?;
-        drop(file);
-        fs.rename(&temporary, &path)
-    };
-    write().inspect_err(|_| drop(fs.remove(&temporary)))
-}
-
-/// See [`Builder::published_stats`].
-pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
-    let (fs, dir) = (&options.fs, &options.path);
-    let path = names::stats_path(dir);
-    if !fs.exists(&path)? {
-        return match fs.exists(&names::current_path(dir))? {
-            true => Ok(None),
-            false => Err(no_database(dir)),
-        };
-    }
-    let file = fs.open(&path)?;
-    if file.len() > MAX_BYTES {
-        return Err(Error::Corruption {
-            file: path,
-            offset: MAX_BYTES,
-            expected: format!("at most {MAX_BYTES} bytes of published counters"),
-            found: format!("{} bytes", file.len()),
-        });
-    }
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_exact_at(0, &mut bytes)?;
-    format::read(&path, &bytes).map(Some)
 }

@@ -26,45 +26,24 @@
 //! has a gap. Recovery checks that sequence numbers follow each other.
 
 pub(crate) mod batch;
+pub(crate) mod durability;
 pub(crate) mod write_stall;
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::batch::{MAX_BATCH_BYTES, WriteBatch, record_header};
+use self::durability::Durability;
 use self::write_stall::{Pressure, WriteStall, WriteStallCause, wait_for, write_stall_for};
-use super::iter::marks::Keeper;
-use super::{Frozen, Inner, sequence_after};
-use crate::encoding::key::{EntryKind, SequenceNumber};
+use super::inner::Inner;
+use super::inner::tree_state::Frozen;
+use super::inner::writing::{LeadingWriter, Write, Writer, sequence_after};
+use crate::encoding::key::EntryKind;
 use crate::error::{Error, Result};
-use crate::memtable::{Memtable, MemtableWriter};
+use crate::memtable::Memtable;
 use crate::stats::Ticker;
-use crate::sync::{CombiningLock, Leading, Waiting, lock};
-use crate::version::names;
-use crate::wal::{LogKind, LogWriter};
-
-/// What a write must survive before it is acknowledged.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// # let db = maypole::Db::open(dir.path())?;
-/// use maypole::{Durability, WriteBatch};
-///
-/// let mut batch = WriteBatch::new();
-/// batch.put("key", "value");
-/// db.write_opt(batch, Durability::Sync)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Durability {
-    /// A killed process: the operating system has the bytes.
-    #[default]
-    Buffered,
-    /// A power loss: the device has the bytes, and those of all writes before.
-    Sync,
-}
+use crate::sync::Waiting;
+use crate::wal::LogWriter;
 
 /// A group is full at this size, so that the first of many writers does not wait for all of them.
 const GROUP_BYTES: usize = 1 << 20;
@@ -77,42 +56,6 @@ const MAX_WAIT: Duration = Duration::from_millis(10);
 /// How long a stopped writer sleeps when nothing wakes it.
 const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What only the leader uses.
-pub(crate) struct Writer {
-    /// `None`: the directory is not taken over; see [`super::open::writable`].
-    pub wal: Option<LogWriter>,
-    pub wal_number: u64,
-    pub memtable: MemtableWriter,
-    pub last_sequence: SequenceNumber,
-    /// How long delayed writers must still wait for what they wrote.
-    pub owed_wait: Duration,
-    pub marks: Keeper,
-}
-
-/// WALs of frozen memtables, neither synced nor obsolete yet, oldest first.
-#[derive(Default)]
-pub(crate) struct SealedWals {
-    logs: Vec<(u64, LogWriter)>,
-    /// The newest WAL whose name is durable.
-    named: u64,
-}
-
-impl SealedWals {
-    /// None yet. The names of the WALs up to `named` are durable.
-    pub fn named(named: u64) -> SealedWals {
-        SealedWals { logs: Vec::new(), named }
-    }
-}
-
-/// What one caller asked for.
-pub(crate) struct Write {
-    batch: WriteBatch,
-    durability: Durability,
-}
-
-/// Guards what only the leader uses, and queues the writes that wait for one.
-pub(crate) type WriterLock = CombiningLock<Writer, Write, Result<()>>;
-pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
 /// A leader at work. It is dropped only by a panic. Then WAL and memtable may hold a part of the
@@ -146,7 +89,7 @@ impl Drop for Unfinished<'_, '_> {
 impl Inner {
     pub(crate) fn commit(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         batch.check()?;
-        self.check_writable()?;
+        self.status.check_writable()?;
         if batch.is_empty() {
             return match durability {
                 Durability::Buffered => Ok(()),
@@ -154,15 +97,15 @@ impl Inner {
             };
         }
         let write = Write { batch, durability };
-        if let Some(mut writer) = self.writer.try_lead() {
-            self.counters.add(Ticker::WriteDoneBySelf, 1);
+        if let Some(mut writer) = self.writing.try_lead() {
+            self.reading.counters().add(Ticker::WriteDoneBySelf, 1);
             let work = Unfinished { inner: self, writer: &mut writer, group: Vec::new() };
             let room = self.make_room(work.writer);
             let outcome = room.and_then(|stall| self.write_group(work.writer, stall, &[&write]));
             work.finish();
             return outcome;
         }
-        self.writer.submit(write, |writer| self.lead(writer))
+        self.writing.submit(write, |writer| self.lead(writer))
     }
 
     /// Writes the front of the queue as one group.
@@ -176,8 +119,8 @@ impl Inner {
             bytes += write.batch.size_bytes();
             before < GROUP_BYTES && bytes <= MAX_BATCH_BYTES
         });
-        self.counters.add(Ticker::WriteDoneBySelf, 1);
-        self.counters.add(Ticker::WriteDoneByOther, work.group.len() as u64 - 1);
+        self.reading.counters().add(Ticker::WriteDoneBySelf, 1);
+        self.reading.counters().add(Ticker::WriteDoneByOther, work.group.len() as u64 - 1);
         let outcome = room.and_then(|stall| {
             let writes: Vec<&Write> = work.group.iter().map(|waiting| &waiting.work).collect();
             self.write_group(work.writer, stall, &writes)
@@ -191,16 +134,18 @@ impl Inner {
     fn make_room(&self, writer: &mut Writer) -> Result<WriteStall> {
         self.ensure_taken_over(writer)?;
         loop {
-            self.check_writable()?;
+            self.status.check_writable()?;
             if writer.wal.as_ref().is_some_and(LogWriter::has_ended) {
-                self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
+                self.writing
+                    .next_wal(writer, &self.store)
+                    .map_err(|error| self.latch_unless_retried(error))?;
             }
-            let memtable_is_full = writer.memtable.bytes() >= self.memtable_bytes;
-            if !memtable_is_full && !self.tree_stalls_writers.load(Ordering::Acquire) {
+            let memtable_is_full = writer.memtable.bytes() >= self.settings.memtable_bytes;
+            if !memtable_is_full && !self.tree.stalls_writers() {
                 writer.owed_wait = Duration::ZERO;
                 return Ok(WriteStall::None);
             }
-            let mut state = self.lock_state();
+            let mut state = self.tree.lock();
             let frozen_memtables = state.frozen.len();
             let stall =
                 write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
@@ -218,8 +163,7 @@ impl Inner {
                     self.stalled(ticker, || {
                         // Every change of the state wakes it. The timeout only guards against a
                         // missed change.
-                        let wait = self.changed.wait_timeout(state, STOP_PATIENCE);
-                        drop(wait.unwrap_or_else(PoisonError::into_inner));
+                        drop(self.tree.wait_at_most(state, STOP_PATIENCE));
                     });
                 }
                 WriteStall::Delay { cause, .. } if writer.owed_wait >= MIN_WAIT => {
@@ -245,18 +189,20 @@ impl Inner {
     fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
         let start = Instant::now();
         wait();
-        self.counters.add(cause, 1);
-        self.counters.add(Ticker::StallCount, 1);
-        self.counters.add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
+        self.reading.counters().add(cause, 1);
+        self.reading.counters().add(Ticker::StallCount, 1);
+        self.reading.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
 
     /// Freezes the memtable and seals its WAL. The next write goes to new ones.
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
-        self.next_wal(writer).map_err(|error| self.latch_unless_retried(error))?;
-        let (memtable, writing) = Memtable::new(self.memtable_bytes);
+        self.writing
+            .next_wal(writer, &self.store)
+            .map_err(|error| self.latch_unless_retried(error))?;
+        let (memtable, writing) = Memtable::new(self.settings.memtable_bytes);
         writer.memtable = writing;
 
-        let mut state = self.lock_state();
+        let mut state = self.tree.lock();
         let full = std::mem::replace(&mut state.memtable, memtable);
         state.is_idle = false;
         state.frozen.push_back(Frozen { memtable: full, next_wal: writer.wal_number });
@@ -264,22 +210,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Seals the WAL. The next write goes to a new one, and to the same memtable.
-    fn next_wal(&self, writer: &mut Writer) -> Result<()> {
-        let number = self.store.new_number();
-        let path = names::wal_path(&self.store.dir, number);
-        let wal = LogWriter::create(&*self.store.fs, &path, LogKind::Wal, number)?;
-        if let Some(old) = writer.wal.replace(wal) {
-            lock(&self.sealed_wals).logs.push((writer.wal_number, old));
-        }
-        writer.wal_number = number;
-        Ok(())
-    }
-
     /// Writes a group that has room: WAL, sync, memtable, visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
-        if self.marks.has_proposals() {
+        if self.reading.marks().has_proposals() {
             self.hear_cursors(writer)?;
         }
         let first = writer.last_sequence + 1;
@@ -316,16 +250,15 @@ impl Inner {
             self.cut_marks(writer, group);
         }
         writer.last_sequence = last;
-        self.counters.add(Ticker::WalFileBytes, logged_bytes);
-        self.counters.add(Ticker::NumberKeysWritten, count);
+        self.reading.counters().add(Ticker::WalFileBytes, logged_bytes);
+        self.reading.counters().add(Ticker::NumberKeysWritten, count);
         let bytes: usize = group.iter().map(|write| write.batch.size_bytes()).sum();
-        self.counters.add(Ticker::BytesWritten, bytes as u64);
+        self.reading.counters().add(Ticker::BytesWritten, bytes as u64);
         if let WriteStall::Delay { bytes_per_second, .. } = stall {
             writer.owed_wait += wait_for(logged_bytes, bytes_per_second);
         }
 
-        // Release: a reader that sees the number sees the entries.
-        self.visible.store(last, Ordering::Release);
+        self.reading.set_visible(last);
         Ok(())
     }
 
@@ -337,14 +270,7 @@ impl Inner {
                 writer.marks.wrote(operation.key, operation.key);
             }
         }
-        writer.marks.publish(&self.marks);
-    }
-
-    /// Takes in what cursors proposed. Called between two groups.
-    #[cold]
-    fn take_in_marks(&self, writer: &mut Writer) {
-        let last = writer.last_sequence;
-        writer.marks.take_in(&self.marks, last);
+        writer.marks.publish(self.reading.marks());
     }
 
     /// Does what cursors request of a writer: takes their marks in, and freezes a memtable of which
@@ -352,9 +278,10 @@ impl Inner {
     /// have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
-        let wanted = self.marks.take_flush_wanted();
-        self.take_in_marks(writer);
-        if wanted == writer.memtable.smallest_sequence() && self.lock_state().frozen.is_empty() {
+        let wanted = self.reading.marks().take_flush_wanted();
+        let last = writer.last_sequence;
+        writer.marks.take_in(self.reading.marks(), last);
+        if wanted == writer.memtable.smallest_sequence() && self.tree.lock().frozen.is_empty() {
             // The write needs no new memtable, so it can continue when the disk is full.
             return self.rotate(writer).or_else(|error| match error.is_out_of_space() {
                 true => Ok(()),
@@ -364,70 +291,21 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes marks in, unless another thread leads: then that one or the next does it.
-    pub(crate) fn try_take_in_marks(&self) {
-        if let Some(mut writer) = self.writer.try_lead() {
-            self.take_in_marks(&mut writer);
-        }
-    }
-
     /// Makes all WALs durable, oldest first. A WAL that is synced for the first time enters the
     /// MANIFEST, so that its loss is noticed.
     fn sync_with(&self, writer: &mut Writer) -> Result<()> {
-        match self.sync_logs(writer)? {
+        match self.writing.sync_logs(writer, &self.store)? {
             first if first.is_empty() => Ok(()),
-            first => self.enter_durable_wals(first),
+            first => self.tree.enter_durable_wals(&self.store, first),
         }
-    }
-
-    /// Makes all WALs durable, oldest first. Returns those that were synced for the first time,
-    /// which the MANIFEST is to list, each as its number and its durable bytes.
-    pub(crate) fn sync_logs(&self, writer: &mut Writer) -> Result<Vec<(u64, u64)>> {
-        let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
-        let mut sealed = lock(&self.sealed_wals);
-        let mut first = Vec::new();
-        if sealed.logs.is_empty() && wal.is_empty() {
-            return Ok(first);
-        }
-        for (number, log) in &mut sealed.logs {
-            log.sync()?;
-            first.push((*number, log.synced_to()));
-        }
-        sealed.logs.clear();
-        if sealed.named < writer.wal_number {
-            self.store.fs.sync_dir(&self.store.dir)?;
-            sealed.named = writer.wal_number;
-        }
-        drop(sealed);
-        self.counters.add(Ticker::WalFileSynced, 1);
-        let is_first = wal.synced_to() == 0;
-        wal.sync()?;
-        if is_first {
-            first.push((writer.wal_number, wal.synced_to()));
-        }
-        Ok(first)
-    }
-
-    /// Makes the names in the directory durable, those of the WALs included.
-    pub(crate) fn sync_names(&self) -> Result<()> {
-        let wal_number = self.writer.lock().wal_number;
-        self.store.fs.sync_dir(&self.store.dir)?;
-        let mut sealed = lock(&self.sealed_wals);
-        sealed.named = sealed.named.max(wal_number);
-        Ok(())
     }
 
     pub(crate) fn sync_wals(&self) -> Result<()> {
-        let mut writer = self.writer.lock();
-        if let Some(error) = self.latched.get() {
+        let mut writer = self.writing.lead();
+        if let Some(error) = self.status.failure() {
             return Err(Error::ReadOnly(Arc::new(error.clone())));
         }
         self.ensure_taken_over(&mut writer)?;
         self.sync_with(&mut writer).map_err(|error| self.latch(error))
-    }
-
-    /// Closes the sealed WALs whose memtables are in tables now.
-    pub(crate) fn drop_sealed_wals(&self, oldest_needed: u64) {
-        lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 }

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use crate::compaction;
 use crate::compaction::{TreeShape, Unavailable};
-use crate::db::stats::bytes;
+use crate::db::stats::size::bytes;
 use crate::version::Version;
 
 /// How many full memtables may wait for their flush.

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::{Extent, Interval, MAX_KEY_BYTES, MAX_MARKS, Mark, Marks, Proposal};
+use super::shared::{Extent, Interval, MAX_KEY_BYTES, MAX_MARKS, Mark, Marks, Proposal};
 use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::collect;
@@ -38,7 +38,7 @@ struct Kept {
     idle_cuts: u32,
 }
 
-/// See the module.
+/// The leader's own: takes proposals in, and cuts marks.
 #[derive(Default)]
 pub(crate) struct Keeper {
     kept: Vec<Kept>,

@@ -1,9 +1,11 @@
 //! The hand-over between the leader and readers, under every interleaving.
 
+use std::sync::Arc;
+
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::*;
+use super::{Keeper, Marks, Proposal};
 use crate::sync::{check_model, collect};
 
 /// The leader cuts a mark, then publishes a put into it. A reader that sees the put's number finds

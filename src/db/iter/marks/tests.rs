@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::*;
+use super::keeper::Keeper;
+use super::shared::{Extent, MAX_KEY_BYTES, MAX_MARKS, MAX_PROPOSALS, Marks, Proposal};
+use crate::encoding::key::SequenceNumber;
+use crate::sync::{lock, pin};
 
 /// One byte a key: few keys, so that bounds meet.
 type Key = u8;

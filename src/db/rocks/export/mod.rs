@@ -21,7 +21,7 @@ mod tests;
 
 use std::path::Path;
 
-use crate::db::Inner;
+use crate::db::inner::Inner;
 use crate::db::maintenance::checkpoint::{SharedTables, make_database, spec_at};
 use crate::db::options::lasting;
 use crate::error::{Error, Result};
@@ -63,7 +63,7 @@ impl Inner {
         dir: &Path,
         filter: Option<&FilterPolicy>,
     ) -> Result<ExportReport> {
-        self.check_open()?;
+        self.status.check_open()?;
         if let Some(family) = filter.and_then(FilterPolicy::family_unknown_to_rocksdb) {
             let known = Family::written().filter(|it| it.encoding() == FilterEncoding::RocksDb);
             let known: Vec<&str> = known.map(Family::name).collect();
@@ -223,6 +223,7 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
         largest: meta.largest.clone(),
         smallest_sequence: meta.smallest_sequence,
         largest_sequence: meta.largest_sequence,
+        has_sequences: true,
         // RocksDB compares it with what the properties say.
         identity: file.table.properties().identity(),
         ..ListedTable::default()

@@ -1,7 +1,5 @@
 //! How the numbers at the ticks of an axis are written. Tables write bytes in KiB, so axes do, too.
 
-use crate::show::sheet::short_count;
-
 /// As many digits as it has.
 pub fn decimal(figure: f64) -> String {
     // Ticks are sums of steps: 0.30000000000000004.
@@ -10,18 +8,9 @@ pub fn decimal(figure: f64) -> String {
 
 /// A count, large ones short: `20k`.
 pub fn plain(figure: f64) -> String {
-    match figure {
-        f if f >= 1000.0 => {
-            let text = short_count(f.round() as u64);
-            match text.split_at(text.len() - 1) {
-                (digits, unit) if digits.contains('.') => {
-                    digits.trim_end_matches('0').trim_end_matches('.').to_string() + unit
-                }
-                _ => text,
-            }
-        }
-        f => decimal(f),
-    }
+    const UNITS: [(&str, f64); 3] = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
+    let (unit, size) = UNITS.into_iter().find(|&(_, size)| figure >= size).unwrap_or(("", 1.0));
+    decimal(figure / size) + unit
 }
 
 pub fn bytes(bytes: f64) -> String {

@@ -1,0 +1,93 @@
+//! [`Work`]: what the jobs of a database are doing, and their attempts without space. Plain data in
+//! the state of the tree.
+
+use std::time::Duration;
+
+use crate::db::stats::report::DamagedTable;
+use crate::error::Error;
+
+/// How long a job without space waits before its next attempt. Each wait is twice the one before.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// What the jobs of a database are doing.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// Started jobs that have not ended, and manual compactions.
+    pub(super) jobs: usize,
+    /// A job has closed the database. The last job to end finishes that.
+    pub(super) closed_by_job: bool,
+    pub flushes: Attempts,
+    pub compactions: Attempts,
+    /// A job waits to try a compaction again, or is trying it.
+    pub retrying_compaction: bool,
+    /// Files that are set aside. `state.unavailable` has them too.
+    pub damaged: Vec<DamagedTable>,
+}
+
+/// The attempts at one kind of work.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    /// How many were started.
+    pub(super) started: u64,
+    /// The newest attempt that found no space or no thread, and its error. `None` after a later
+    /// attempt has succeeded.
+    failed: Option<(u64, Error)>,
+    /// The last wait.
+    waited: Duration,
+    /// A caller waits for the outcome, so the next attempt starts at once.
+    pub(super) retry_now: bool,
+}
+
+impl Work {
+    #[cfg(all(test, not(loom)))]
+    pub fn has_jobs(&self) -> bool {
+        self.jobs > 0
+    }
+
+    /// There may be space now.
+    pub fn retry_now(&mut self) {
+        self.flushes.retry_now = true;
+        self.compactions.retry_now = true;
+    }
+}
+
+impl Attempts {
+    /// Starts an attempt, and returns its number.
+    pub fn start(&mut self) -> u64 {
+        self.retry_now = false;
+        self.started += 1;
+        self.started
+    }
+
+    /// There is space again, or nothing needs it.
+    pub fn succeeded(&mut self) {
+        *self = Attempts { started: self.started, ..Attempts::default() };
+    }
+
+    pub fn failed(&mut self, attempt: u64, error: Error) {
+        if self.failed.as_ref().is_none_or(|&(newest, _)| newest < attempt) {
+            self.failed = Some((attempt, error));
+        }
+    }
+
+    /// The attempt could not even start.
+    pub fn refused(&mut self, error: Error) {
+        let attempt = self.start();
+        self.failed(attempt, error);
+    }
+
+    /// The error of the last attempt, if it failed.
+    pub fn last_error(&self) -> Option<&Error> {
+        self.failed.as_ref().map(|(_, error)| error)
+    }
+
+    pub(super) fn failure_after(&self, attempt: u64) -> Option<&Error> {
+        self.failed.as_ref().filter(|&&(failed, _)| failed > attempt).map(|(_, error)| error)
+    }
+
+    pub(super) fn next_wait(&mut self) -> Duration {
+        self.waited = (self.waited * 2).clamp(FIRST_WAIT, MAX_WAIT);
+        self.waited
+    }
+}

@@ -1,0 +1,25 @@
+//! What cursors request of the database: that marks are taken in, and that a range is cleaned up.
+
+use std::sync::atomic::Ordering;
+
+use super::cleanups::Cleanup;
+use crate::db::inner::Inner;
+use crate::db::iter::marks::Owner;
+
+impl Owner for Inner {
+    /// Unless another thread leads: then that one or the next does it.
+    fn take_in_marks(&self) {
+        if let Some(mut writer) = self.writing.try_lead() {
+            let last = writer.last_sequence;
+            writer.marks.take_in(self.reading.marks(), last);
+        }
+    }
+
+    fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
+        let next_file = self.store.next_file.load(Ordering::Relaxed);
+        let (from, end) = (from.to_vec(), end.map(<[u8]>::to_vec));
+        if self.background.request_cleanup(Cleanup { from, end, next_file }) {
+            self.schedule(&mut self.tree.lock());
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A point lookup, top to bottom in the order of its steps.
+//!
+//! ```text
+//!   read state ─► memtables, newest first ─► found (value or tombstone): done
+//!              ─► candidates: files of level 0 newest first, then at most one file a level
+//!                   the deepest: prefetch its filter         the largest, so from far away
+//!                   for each: range deletion covers the key ─► the last file to ask
+//!                             filter says no ─► next         counted: useful
+//!                             index ─► block ─► entry        found: done; else a false positive
+//! ```
+//!
+//! **Why the first answer is right.** Memtables are newer than tables, level 0 is newer than level
+//! 1 and so on, and level 0 is ordered by age. So the first entry that the lookup may see is the
+//! newest. A tombstone ends the search as a value does.
+//!
+//! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
+//! the trees of other engines they may, and level 0 may have no order (`Version::mixed`). Such a
+//! version has no runs, so that the lookup passes it by and comes to [`steps::find_in_mixed`].
+//!
+//! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a
+//! smaller sequence number, in deeper sources all. So the search stops at the first source with a
+//! visible range deletion that covers the key. The range of a file includes its range deletions, so
+//! the file is a candidate. A filter knows nothing of range deletions, so they are checked first.
+//!
+//! **Misses.** A read of the device may take any time, during which the guard would keep all memory
+//! that the process retires. So a lookup that needs what is not in memory drops its guard, keeps
+//! the version by a count, and continues from there (`find_and_read`). It has already searched the
+//! memtables, so they are not kept.
+//!
+//! **User code** may take any time too. [`get_with`] lends it the value
+//! ([`Guard::lend`]), and with it one block or one memtable.
+//!
+//! **Observers.** Each step tells an observer what it did. The observer of `get` does nothing and
+//! costs nothing; that of `explain` records the steps. So both run the same lookup.
+
+pub(in crate::db) mod steps;
+
+use std::sync::Arc;
+
+use self::steps::{Miss, TreeObserver, find_in_mixed, hit_ticker, range_deletion, shows_value};
+use super::inner::reading::Reading;
+use crate::encoding::key::SequenceNumber;
+use crate::error::Result;
+use crate::slice::Slice;
+use crate::stats::{ThreadTickers, Ticker};
+use crate::sync::{Guard, pin};
+use crate::table::{Absent, Found, LookupKey, Stop, TableObserver};
+
+/// `snapshot`: the sequence number of a snapshot, `None` for the last visible write.
+#[inline]
+pub(super) fn get(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+) -> Result<Option<Slice>> {
+    lookup(reading, key, snapshot, (), ToSlice)
+}
+
+#[inline]
+pub(super) fn get_with<R>(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+    read: impl FnOnce(&[u8]) -> R,
+) -> Result<Option<R>> {
+    lookup(reading, key, snapshot, (), Lend(read))
+}
+
+#[inline]
+pub(super) fn contains_key(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+) -> Result<bool> {
+    Ok(lookup(reading, key, snapshot, (), Ignore)?.is_some())
+}
+
+/// The lookup that all calls share. Every step is reported to `observer`: `()` ignores it,
+/// [`explain`](super::explain) records it. `visit` is the last to use the guard, and is not
+/// user code.
+#[inline]
+pub(super) fn lookup<V: Visit>(
+    reading: &Reading,
+    key: &[u8],
+    snapshot: Option<SequenceNumber>,
+    observer: impl TreeObserver,
+    visit: V,
+) -> Result<Option<V::Out>> {
+    let guard = pin();
+    let (held, sequence) = reading.load_read_point(snapshot, &guard);
+    let read_state = held.get();
+    let tickers = reading.counters().on_thread(&guard);
+    let key = LookupKey::new(key, sequence);
+    observer.started(&key, read_state);
+    // A memtable counts an entry before the sequence number is published: `false` is certain.
+    if read_state.has_entries_in_memory()
+        && let Some(entry) =
+            observer.call_find_in_memtables(read_state, &key.for_call(), &guard, tickers)?
+    {
+        tickers.add(Ticker::NumberKeysRead, 1);
+        return Ok(entry.map(|value| visit.visit(ValueRef::Memtable(value, &guard))));
+    }
+    tickers.count([Ticker::NumberKeysRead, Ticker::MemtableMiss]);
+    let version = &*read_state.version;
+    let Some(head) = version.head(key.user_key) else {
+        observer.all_runs_passed(version);
+        return Ok(None);
+    };
+    if let [_, .., deepest] = version.runs()
+        && let Some(file) = deepest.file_of(head, key.user_key)
+    {
+        // The largest filter, whose cache line is the least likely to be in the CPU's caches.
+        file.table.prefetch_filter([&key], &guard);
+    }
+    for run in version.runs() {
+        let Some(file) = run.file_of(head, key.user_key) else {
+            observer.run_passed(run);
+            continue;
+        };
+        let deleted_at = match version.has_range_deletions {
+            true => range_deletion(file, &key.for_call()),
+            false => 0,
+        };
+        observer.file_reached(file, deleted_at);
+        let in_table = observer.in_table();
+        let absent = match file.table.filter_says_maybe(&key, &guard, tickers, in_table) {
+            Some(false) => None,
+            Some(true) => {
+                let key = key.for_call();
+                match in_table.call_get_after_filter(&file.table, &key, &guard, tickers) {
+                    Ok(Some(found)) => {
+                        observer.file_left(run, file, Some(&found));
+                        tickers.add(hit_ticker(run.level), 1);
+                        return Ok(match shows_value(&file.table, &key, &found, deleted_at)? {
+                            true => Some(visit.visit(ValueRef::Block(&found, &guard))),
+                            false => None,
+                        });
+                    }
+                    Ok(None) => None,
+                    Err(Stop::Failed(error)) => return Err(error),
+                    Err(Stop::Absent(absent)) => Some(absent),
+                }
+            }
+            None => Some(Absent::Filter),
+        };
+        if let Some(absent) = absent {
+            let miss = Miss::new(&held, run, file, absent, &guard);
+            drop(guard);
+            return visit_once_read(miss, &key.for_call(), tickers, observer, visit);
+        }
+        observer.file_left(run, file, None);
+        if deleted_at > 0 {
+            // Every version in a deeper file is older, so it is deleted too.
+            return Ok(None);
+        }
+    }
+    if version.is_mixed() {
+        let version = Arc::clone(&read_state.version);
+        drop(guard);
+        let found = find_in_mixed(&version, &key.for_call(), tickers, observer)?;
+        return Ok(found.map(|found| visit.visit(ValueRef::Read(&found))));
+    }
+    Ok(None)
+}
+
+/// A value where it was found. A guard, or the block that was read, keeps it alive.
+pub(super) enum ValueRef<'a> {
+    Memtable(&'a [u8], &'a Guard),
+    Block(&'a Found<'a>, &'a Guard),
+    Read(&'a Found<'static>),
+}
+
+/// What a lookup does with the value. A trait rather than a closure, so that it is inlined whatever
+/// its length, because a value that is passed by address is in memory from the start.
+pub(super) trait Visit {
+    type Out;
+
+    fn visit(self, value: ValueRef<'_>) -> Self::Out;
+}
+
+/// The visitor of a lookup that only needs to know whether the key exists.
+struct Ignore;
+
+impl Visit for Ignore {
+    type Out = ();
+
+    #[inline(always)]
+    fn visit(self, _value: ValueRef<'_>) {}
+}
+
+/// Shares the block. Copies out of a memtable: a shared one would live as long as the value.
+pub(super) struct ToSlice;
+
+impl Visit for ToSlice {
+    type Out = Slice;
+
+    #[inline(always)]
+    fn visit(self, value: ValueRef<'_>) -> Slice {
+        match value {
+            ValueRef::Memtable(value, _) => Slice::copy_from(value),
+            ValueRef::Block(found, _) => found.value_slice(),
+            ValueRef::Read(found) => found.value_slice(),
+        }
+    }
+}
+
+/// Calls user code with the value, under no guard.
+struct Lend<F>(F);
+
+impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
+    type Out = R;
+
+    #[inline(always)]
+    fn visit(self, value: ValueRef<'_>) -> R {
+        let Lend(read) = self;
+        let (value, guard) = match value {
+            ValueRef::Memtable(value, guard) => (value, guard),
+            ValueRef::Block(found, guard) => (found.value(), guard),
+            ValueRef::Read(found) => return read(found.value()),
+        };
+        // SAFETY: a lookup takes one guard and is called under none. It uses nothing after `visit`.
+        // Memtables are freed with the last read state or flush: the read state of this lookup is
+        // retired, and finds its memtable. Blocks are freed after an eviction, which retires them,
+        // or with their slots, at once; both find the block.
+        unsafe { guard.lend(value, read) }
+    }
+}
+
+/// Out of line, so that the code of lookups in memory stays small.
+#[cold]
+#[inline(never)]
+fn visit_once_read<V: Visit>(
+    miss: Miss,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+    visit: V,
+) -> Result<Option<V::Out>> {
+    let found = observer.call_find_and_read(miss, key, tickers)?;
+    Ok(found.map(|found| visit.visit(ValueRef::Read(&found))))
+}

@@ -1,0 +1,281 @@
+//! The steps of a lookup that are functions of their own, and [`TreeObserver`], which is told of
+//! all steps.
+//!
+//! Inside a table, a [`TableObserver`] takes over. Its file says why calls go through the observer,
+//! and why the observer of `get` costs nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::db::read_state::ReadState;
+use crate::encoding::key::{EntryKind, SequenceNumber};
+use crate::error::{Error, Result};
+use crate::memtable::Memtable;
+use crate::stats::{ThreadTickers, Ticker};
+use crate::sync::{Guard, Held};
+use crate::table::{Absent, Found, LookupKey, Missing, Table, TableObserver, unsupported_entry};
+use crate::version::{Run, TableFile, Version};
+
+/// Is told what a lookup does, in order, each step after it has ended.
+pub(in crate::db) trait TreeObserver: Copy {
+    type InTable: TableObserver;
+
+    /// The observer for the table that was reached.
+    fn in_table(self) -> Self::InTable;
+
+    /// Calls [`find_in_memtables`].
+    fn call_find_in_memtables<'g>(
+        self,
+        read_state: &'g ReadState,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Option<&'g [u8]>>>;
+
+    /// Calls [`find_and_read`].
+    fn call_find_and_read(
+        self,
+        miss: Miss,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'static>>>;
+
+    /// Read state and sequence number are chosen.
+    #[inline(always)]
+    fn started(self, _key: &LookupKey<'_>, _read_state: &ReadState) {}
+
+    /// A memtable was searched. `newest`: sequence number, kind and value. `deleted_at`: the newest
+    /// range deletion that covers the key; 0: none.
+    #[inline(always)]
+    fn memtable_searched(
+        self,
+        _memtable: &Memtable,
+        _newest: Option<(SequenceNumber, u8, &[u8])>,
+        _deleted_at: SequenceNumber,
+    ) {
+    }
+
+    /// The key lies outside of all files.
+    #[inline(always)]
+    fn all_runs_passed(self, _version: &Version) {}
+
+    /// No file of the run has a range that holds the key.
+    #[inline(always)]
+    fn run_passed(self, _run: &Run<Arc<TableFile>>) {}
+
+    /// The range of `file` holds the key. `deleted_at` as above.
+    #[inline(always)]
+    fn file_reached(self, _file: &TableFile, _deleted_at: SequenceNumber) {}
+
+    /// The lookup has left a file of `run`, with an entry or without.
+    #[inline(always)]
+    fn file_left(self, _run: &Run<Arc<TableFile>>, _file: &TableFile, _found: Option<&Found<'_>>) {}
+}
+
+impl TreeObserver for () {
+    type InTable = ();
+
+    #[inline(always)]
+    fn in_table(self) {}
+
+    #[inline(never)]
+    fn call_find_in_memtables<'g>(
+        self,
+        read_state: &'g ReadState,
+        key: &LookupKey<'_>,
+        guard: &Guard,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Option<&'g [u8]>>> {
+        find_in_memtables(read_state, key, guard, tickers, self)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_find_and_read(
+        self,
+        miss: Miss,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Result<Option<Found<'static>>> {
+        find_and_read(miss, key, tickers, self)
+    }
+}
+
+/// `None`: no memtable knows the key. `Some(None)`: it was deleted. Lookups call it through
+/// [`TreeObserver::call_find_in_memtables`].
+#[inline(always)]
+pub(in crate::db) fn find_in_memtables<'g>(
+    read_state: &'g ReadState,
+    key: &LookupKey<'_>,
+    guard: &Guard,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+) -> Result<Option<Option<&'g [u8]>>> {
+    for memtable in read_state.memtables() {
+        let deleted_at = memtable.covering(key.user_key, key.sequence, guard);
+        let newest = memtable.get(key.user_key, key.sequence);
+        observer.memtable_searched(memtable, newest, deleted_at);
+        if let Some((sequence, kind, value)) = newest {
+            tickers.add(Ticker::MemtableHit, 1);
+            let is_value = kind == EntryKind::Value as u8;
+            // Only a log of RocksDB's has such entries.
+            if !is_value && EntryKind::of_point(kind).is_none() && sequence >= deleted_at {
+                return Err(unsupported_entry(Path::new("the log"), key.user_key, kind));
+            }
+            return Ok(Some((is_value && sequence >= deleted_at).then_some(value)));
+        }
+        if deleted_at > 0 {
+            tickers.add(Ticker::MemtableHit, 1);
+            return Ok(Some(None));
+        }
+    }
+    Ok(None)
+}
+
+/// Where a lookup continues that has met something that is not in memory.
+pub(in crate::db) struct Miss {
+    version: Arc<Version>,
+    /// Index of the run.
+    run: usize,
+    missing: Missing,
+}
+
+impl Miss {
+    /// `run` is one of the version's, and `file` one of the run's. The read state is passed by
+    /// address, because it is in memory anyway and the loop keeps its registers.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn new(
+        held: &Held<'_, ReadState>,
+        run: &Run<Arc<TableFile>>,
+        file: &TableFile,
+        absent: Absent,
+        guard: &Guard,
+    ) -> Miss {
+        let version = &held.get().version;
+        let number = version.runs().iter().position(|other| std::ptr::eq(other, run));
+        let run = number.expect("a run of the version");
+        Miss { version: Arc::clone(version), run, missing: absent.keep(&file.table, guard) }
+    }
+}
+
+/// Continues a lookup from a miss on: the newest entry of the key, if it is a value. Holds no guard
+/// while it reads. Lookups call it through [`TreeObserver::call_find_and_read`].
+#[cold]
+pub(in crate::db) fn find_and_read(
+    miss: Miss,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+) -> Result<Option<Found<'static>>> {
+    let Miss { version, run, missing } = miss;
+    let Some(head) = version.head(key.user_key) else { return Ok(None) };
+    let mut missing = Some(missing);
+    for run in &version.runs()[run..] {
+        let Some(file) = run.file_of(head, key.user_key) else {
+            observer.run_passed(run);
+            continue;
+        };
+        let deleted_at = match version.has_range_deletions {
+            true => range_deletion(file, key),
+            false => 0,
+        };
+        if missing.is_none() {
+            observer.file_reached(file, deleted_at);
+        }
+        let table = &file.table;
+        let found = table.get_and_read(missing.take(), key, tickers, observer.in_table())?;
+        observer.file_left(run, file, found.as_ref());
+        if let Some(found) = found {
+            tickers.add(hit_ticker(run.level), 1);
+            return Ok(shows_value(table, key, &found, deleted_at)?.then_some(found));
+        }
+        if deleted_at > 0 {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// A lookup in the tables of a mixed version: the newest entry of the key, if it is a value. Of the
+/// tables of a level all are searched that may hold the key. Hold no guard.
+#[cold]
+#[inline(never)]
+pub(super) fn find_in_mixed(
+    version: &Version,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+) -> Result<Option<Found<'static>>> {
+    for level in version.all_runs().chunk_by(|one, other| one.level == other.level) {
+        let (mut newest, mut deleted_at) = (None::<(Found<'static>, &Table)>, 0);
+        for run in level {
+            let candidates = version.candidates(run, key.user_key);
+            if candidates.is_empty() {
+                observer.run_passed(run);
+            }
+            for file in candidates.map(|position| run.file(position)) {
+                let deleted_here = range_deletion(file, key);
+                deleted_at = deleted_at.max(deleted_here);
+                observer.file_reached(file, deleted_here);
+                let found = file.table.get_and_read(None, key, tickers, observer.in_table())?;
+                observer.file_left(run, file, found.as_ref());
+                if let Some(found) = found
+                    && newest.as_ref().is_none_or(|(newest, _)| newest.sequence < found.sequence)
+                {
+                    newest = Some((found, &file.table));
+                }
+            }
+        }
+        if let Some((found, table)) = newest {
+            tickers.add(hit_ticker(level[0].level), 1);
+            return Ok(shows_value(table, key, &found, deleted_at)?.then_some(found));
+        }
+        if deleted_at > 0 {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// The sequence number of the newest range deletion of a file that covers the key and that the
+/// lookup may see; 0: none.
+#[inline(never)]
+pub(in crate::db) fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
+    file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
+}
+
+/// Whether the newest entry of a key shows a value. `false`: it is a tombstone, or older than the
+/// range deletion at `deleted_at` (0: none).
+#[inline(always)]
+pub(in crate::db) fn shows_value(
+    table: &Table,
+    key: &LookupKey<'_>,
+    found: &Found<'_>,
+    deleted_at: SequenceNumber,
+) -> Result<bool> {
+    if found.kind == EntryKind::Value as u8 {
+        return Ok(found.sequence >= deleted_at);
+    }
+    // By value, because an argument that is passed by address is in memory from the start, in every
+    // lookup.
+    match EntryKind::of_point(found.kind) {
+        None if found.sequence >= deleted_at => {
+            Err(unknown_entry(table, key.for_call().user_key, found.kind))
+        }
+        _ => Ok(false),
+    }
+}
+
+#[cold]
+fn unknown_entry(table: &Table, user_key: &[u8], kind: u8) -> Error {
+    unsupported_entry(table.block_file().path(), user_key, kind)
+}
+
+pub(in crate::db) fn hit_ticker(level: usize) -> Ticker {
+    match level {
+        0 => Ticker::GetHitL0,
+        1 => Ticker::GetHitL1,
+        _ => Ticker::GetHitL2AndUp,
+    }
+}

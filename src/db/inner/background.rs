@@ -1,0 +1,95 @@
+//! [`Background`]: what jobs, the timer and closing share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::compaction::{Conditions, Plan, TreeShape, Unavailable};
+use crate::db::background::cleanups::{Cleanup, Cleanups};
+use crate::db::stats::published::Publishing;
+use crate::encoding::key::SequenceNumber;
+use crate::fs::FileLock;
+use crate::sync::lock;
+use crate::version::{FileMeta, LEVELS};
+
+/// See the module.
+pub(crate) struct Background {
+    /// Each job holds a clone of this, and closing waits until all clones are dropped.
+    holds: Arc<()>,
+    /// Where cursors found much that is hidden. Locked within the tree's state.
+    cleanups: Mutex<Cleanups>,
+    /// The timer will check whether the tree has come to rest.
+    awaits_rest: AtomicBool,
+    /// The last visible write when the timer looked.
+    visible_at_look: AtomicU64,
+    /// `None`: the counters are not published.
+    publishing: Option<Publishing>,
+    /// The lock of the directory. The last field, so that it is the last to be dropped.
+    directory: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+impl Background {
+    pub fn new(publishing: Option<Publishing>, directory: Option<Box<dyn FileLock>>) -> Background {
+        Background {
+            holds: Arc::default(),
+            cleanups: Mutex::default(),
+            awaits_rest: AtomicBool::new(false),
+            visible_at_look: AtomicU64::new(0),
+            publishing,
+            directory: Mutex::new(directory),
+        }
+    }
+
+    /// What a job holds until it has dropped the database.
+    pub fn hold(&self) -> Arc<()> {
+        Arc::clone(&self.holds)
+    }
+
+    /// Whether a job still holds the database.
+    pub fn is_held(&self) -> bool {
+        Arc::strong_count(&self.holds) > 1
+    }
+
+    /// Notes a range of which tables hold many hidden entries. Returns whether it was added.
+    pub fn request_cleanup(&self, cleanup: Cleanup) -> bool {
+        lock(&self.cleanups).request(cleanup)
+    }
+
+    /// The next compaction that a cursor has requested.
+    pub fn plan_cleanup(
+        &self,
+        levels: &[Vec<&FileMeta>; LEVELS],
+        shape: &TreeShape,
+        conditions: &Conditions,
+        unavailable: &Unavailable,
+    ) -> Option<Plan> {
+        lock(&self.cleanups).plan(levels, shape, conditions, unavailable)
+    }
+
+    #[cfg(test)]
+    pub fn has_cleanups(&self) -> bool {
+        !lock(&self.cleanups).is_empty()
+    }
+
+    /// Whether the timer will look at the tree.
+    pub fn awaits_rest(&self) -> bool {
+        self.awaits_rest.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the timer will look at the tree. Returns what was noted before.
+    pub fn set_awaits_rest(&self, awaits_rest: bool) -> bool {
+        self.awaits_rest.swap(awaits_rest, Ordering::Relaxed)
+    }
+
+    /// A look of the timer. Returns whether nothing was written since the look before.
+    pub fn look(&self, visible: SequenceNumber) -> bool {
+        self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
+    }
+
+    pub fn publishing(&self) -> Option<&Publishing> {
+        self.publishing.as_ref()
+    }
+
+    pub fn release_directory(&self) {
+        lock(&self.directory).take();
+    }
+}

@@ -1,0 +1,157 @@
+//! [`Inner`]: what all handles and jobs of one database share, in parts.
+//!
+//! ```text
+//!   part         what it holds                                              file
+//!   status       whether the database may be used                           status.rs
+//!   settings     the options that count after the opening                   below
+//!   store        opens and creates tables                                   version/store.rs
+//!   reading      the current read state, the last visible write             reading.rs
+//!   writing      WALs and the memtable that they are for                    writing.rs
+//!   tree         memtables, tables, the MANIFEST, and their changes         tree.rs
+//!   background   what jobs, the timer and closing share                     background.rs
+//! ```
+//!
+//! The fields of a part are private. A function takes the part that it needs. One that needs
+//! several, because it leads a write, a flush or a compaction from its start to its end, takes the
+//! `Inner`. The parts lie in it by value, so a lookup follows one pointer.
+//!
+//! **Order of locks.**
+//!
+//! ```text
+//!   ingesting ─► writer ─► pending ─► sealed WALs ─► manifest ─► progress ─► state
+//!   published stats ─► state ─► snapshots, read states, cleanups
+//! ```
+//!
+//! A thread takes locks from left to right only, and may leave some out. A thread that waits for a
+//! device may not hold `state` or one behind it, because lookups and writers wait for these.
+//!
+//! **Order of drops.** Fields are dropped in the order of their declaration: the tables' store and
+//! what readers see, then the WALs, the MANIFEST and the memtables, and the lock of the directory
+//! last.
+
+pub(in crate::db) mod background;
+pub(in crate::db) mod progress;
+pub(in crate::db) mod reading;
+pub(in crate::db) mod status;
+pub(in crate::db) mod tree;
+pub(in crate::db) mod tree_state;
+pub(in crate::db) mod writing;
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use self::background::Background;
+use self::reading::Reading;
+use self::status::Status;
+use self::tree::Tree;
+use self::tree_state::TreeState;
+use self::writing::Writing;
+use super::read_state::ReadPoint;
+use crate::compaction::TreeShape;
+use crate::encoding::key::SequenceNumber;
+use crate::error::{Error, Result};
+use crate::filter_policy::FilterPolicy;
+use crate::sync::pin;
+use crate::version::TableStore;
+
+/// What the handles ([`Db`](crate::Db), [`Snapshot`](crate::Snapshot)) and the jobs of one database
+/// share.
+pub(crate) struct Inner {
+    /// Itself, for the jobs it starts.
+    this: OnceLock<Weak<Inner>>,
+    pub(in crate::db) status: Status,
+    pub(in crate::db) settings: Settings,
+    pub(in crate::db) store: TableStore,
+    pub(in crate::db) reading: Reading,
+    pub(in crate::db) writing: Writing,
+    pub(in crate::db) tree: Tree,
+    pub(in crate::db) background: Background,
+}
+
+/// The options that count after the opening.
+pub(crate) struct Settings {
+    pub policy: FilterPolicy,
+    pub shape: TreeShape,
+    pub memtable_bytes: usize,
+    pub manifest_roll_bytes: u64,
+    /// A deletion reaches the last level within about this time.
+    pub max_deletion_age: Duration,
+}
+
+impl Inner {
+    pub fn new(
+        status: Status,
+        settings: Settings,
+        store: TableStore,
+        reading: Reading,
+        writing: Writing,
+        tree: Tree,
+        background: Background,
+    ) -> Inner {
+        let this = OnceLock::new();
+        Inner { this, status, settings, store, reading, writing, tree, background }
+    }
+
+    /// Lets the database start jobs.
+    pub fn knows_itself(self: &Arc<Inner>) {
+        let _ = self.this.set(Arc::downgrade(self));
+    }
+
+    /// Itself, for a job. `None`: it is being dropped, or starts no jobs.
+    pub fn this(&self) -> Option<Arc<Inner>> {
+        self.this.get().and_then(Weak::upgrade)
+    }
+
+    /// What a read uses.
+    ///
+    /// # Errors
+    ///
+    /// The database is closed, or the parent of this process opened it.
+    #[inline]
+    pub fn to_read(&self) -> Result<&Reading> {
+        self.status.check_open()?;
+        Ok(&self.reading)
+    }
+
+    /// What a cursor sees. `snapshot`: the sequence number of a snapshot, `None` for the last
+    /// visible write.
+    pub fn read_point(&self, snapshot: Option<SequenceNumber>) -> ReadPoint {
+        let guard = pin();
+        let (state, sequence) = self.reading.load_read_point(snapshot, &guard);
+        ReadPoint::new(state.to_arc(), sequence, snapshot.is_some(), &self.status)
+    }
+
+    /// Shows readers and writers what `state` holds now.
+    pub fn show(&self, state: &mut TreeState) {
+        self.tree.show(state, &self.reading, &self.settings.shape);
+    }
+
+    /// Makes the database read-only: after a failed write or sync nothing is known about what
+    /// reached the disk, so nothing more may be built on it. Returns the error.
+    pub fn latch(&self, error: Error) -> Error {
+        if !matches!(error, Error::Closed | Error::Forked) {
+            self.status.latch(&error);
+            // Under the lock, so that a thread that has just checked and is about to sleep does not
+            // miss it.
+            let _state = self.tree.lock();
+            self.tree.notify();
+        }
+        error
+    }
+
+    /// Whether a job that failed with this error may try again: it has changed nothing.
+    pub fn may_retry(&self, error: &Error) -> bool {
+        error.is_out_of_space() && self.status.failure().is_none()
+    }
+
+    /// As [`Inner::latch`], but for an error after which the caller may try again.
+    pub fn latch_unless_retried(&self, error: Error) -> Error {
+        if self.may_retry(&error) { error } else { self.latch(error) }
+    }
+
+    /// For a forked child: nothing that a handle shares may ever be dropped there, because a drop
+    /// would truncate the log, delete tables and release the lock while the parent continues.
+    pub fn leak(self: &Arc<Inner>) {
+        std::mem::forget(Arc::clone(self));
+    }
+}

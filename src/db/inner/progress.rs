@@ -1,0 +1,61 @@
+//! [`Progress`]: which writes are in tables, and which WALs hold the others.
+
+use std::collections::BTreeMap;
+
+use crate::encoding::key::SequenceNumber;
+use crate::version::{Skipped, TableStore, Version, VersionEdit};
+
+/// Which writes are in tables, and which WALs hold the others. A new MANIFEST starts with it.
+#[derive(Default, Clone)]
+pub(crate) struct Progress {
+    pub flushed_sequence: SequenceNumber,
+    pub oldest_wal: u64,
+    /// The WALs that are synced up to some length, and that length in bytes.
+    pub durable_wals: BTreeMap<u64, u64>,
+    /// Sequence numbers above the flushed one that no WAL holds.
+    pub skipped: Skipped,
+}
+
+impl Progress {
+    pub fn after(&self, edit: &VersionEdit) -> Progress {
+        let mut after = self.clone();
+        after.oldest_wal = edit.oldest_wal.unwrap_or(self.oldest_wal);
+        after.durable_wals.extend(edit.durable_wals.iter().copied());
+        let flushed = edit.flushed_sequence.unwrap_or(0);
+        after.flushed_sequence = self.flushed_sequence.max(flushed);
+        edit.skipped.iter().for_each(|&(first, last)| after.skipped.add(first, last));
+        after.settled()
+    }
+
+    /// The progress without its obsolete parts. A skipped number that follows the flushed one is in
+    /// a table too, so it counts as flushed.
+    pub fn settled(mut self) -> Progress {
+        self.durable_wals.retain(|&number, _| number >= self.oldest_wal);
+        self.flushed_sequence = self.skipped.after(self.flushed_sequence);
+        self.skipped.forget(self.flushed_sequence);
+        self
+    }
+}
+
+/// The edit that makes `version` out of an empty tree: the first record of a MANIFEST.
+pub(crate) fn whole_tree(
+    store: &TableStore,
+    version: &Version,
+    progress: &Progress,
+    next_file: u64,
+) -> VersionEdit {
+    VersionEdit {
+        next_file: Some(next_file),
+        flushed_sequence: Some(progress.flushed_sequence),
+        oldest_wal: Some(progress.oldest_wal),
+        removed: Vec::new(),
+        added: version.files().map(|(level, file)| (level, file.meta.clone())).collect(),
+        db_identity: Some(store.creator.db.clone()),
+        durable_wals: progress
+            .durable_wals
+            .iter()
+            .map(|(&number, &bytes)| (number, bytes))
+            .collect(),
+        skipped: progress.skipped.ranges().collect(),
+    }
+}

@@ -1,0 +1,216 @@
+//! [`Reading`]: what readers use: the current read state, the last visible write, the snapshots.
+//!
+//! ```text
+//!   field         lock             who changes it
+//!   read_state    none: ArcCell    the thread that has changed the tree, under the tree's lock
+//!   visible       none: an atomic  the leader of the writers, an ingestion
+//!   snapshots     its own          snapshots that are made and dropped
+//!   read_states   mutex            as `read_state`
+//! ```
+//!
+//! Invariant: a write is in a memtable or table of the read state before its number is visible.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::compaction::dead;
+use crate::db::iter::marks::Marks;
+use crate::db::read_state::{ReadState, Sources};
+use crate::db::snapshots::SnapshotList;
+use crate::encoding::key::SequenceNumber;
+use crate::fs::OverlappedReader;
+use crate::stats::Counters;
+use crate::sync::{ArcCell, Guard, Held, lock, pin};
+use crate::version::{TableStore, Version};
+
+/// See the module.
+pub(crate) struct Reading {
+    /// What readers see.
+    read_state: ArcCell<ReadState>,
+    /// Every read state that a reader may still hold. Closing needs them.
+    read_states: Mutex<Vec<Weak<ReadState>>>,
+    /// The last sequence number that readers may see.
+    visible: AtomicU64,
+    snapshots: SnapshotList,
+    /// Where cursors need not look.
+    marks: Arc<Marks>,
+    counters: Arc<Counters>,
+    /// Reads the blocks that many lookups miss.
+    overlapped: OverlappedReader,
+}
+
+impl Reading {
+    pub fn new(store: &TableStore, sources: Sources, visible: SequenceNumber) -> Reading {
+        let (marks, counters) = (Arc::new(Marks::new()), Arc::clone(&store.context.counters));
+        let read_state = Arc::new(ReadState::new(sources, &counters, &marks));
+        Reading {
+            read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
+            read_state: ArcCell::new(read_state),
+            visible: AtomicU64::new(visible),
+            snapshots: SnapshotList::default(),
+            marks,
+            counters,
+            overlapped: OverlappedReader::new(&store.descriptors),
+        }
+    }
+
+    /// The read state, and the sequence number up to which it counts: `snapshot`, or else the last
+    /// visible write.
+    #[inline(always)]
+    pub fn load_read_point<'g>(
+        &'g self,
+        snapshot: Option<SequenceNumber>,
+        guard: &'g Guard,
+    ) -> (Held<'g, ReadState>, SequenceNumber) {
+        loop {
+            let state = self.read_state.load_held(guard);
+            #[cfg(test)]
+            tests::between_the_loads();
+            // A snapshot is older than the state: every ingestion that it counts is in it.
+            let Some(sequence) = snapshot else {
+                let sequence = self.visible.load(Ordering::Acquire);
+                match self.read_state.holds(&state) {
+                    true => return (state, sequence),
+                    false => continue,
+                }
+            };
+            return (state, sequence);
+        }
+    }
+
+    /// The current read state.
+    pub fn current(&self) -> Arc<ReadState> {
+        self.read_state.load_arc(&pin())
+    }
+
+    /// Makes `sources` what readers see from now on.
+    pub fn show(&self, sources: Sources) {
+        let read_state = Arc::new(ReadState::new(sources, &self.counters, &self.marks));
+        let mut read_states = lock(&self.read_states);
+        read_states.retain(|read_state| read_state.strong_count() > 0);
+        read_states.push(Arc::downgrade(&read_state));
+        drop(read_states);
+        self.read_state.replace(read_state);
+    }
+
+    /// The last sequence number that readers may see.
+    pub fn visible(&self) -> SequenceNumber {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// Lets readers see the writes up to `sequence`.
+    pub fn set_visible(&self, sequence: SequenceNumber) {
+        // Release: a reader that sees the number sees the entries.
+        self.visible.store(sequence, Ordering::Release);
+    }
+
+    pub fn snapshots(&self) -> &SnapshotList {
+        &self.snapshots
+    }
+
+    /// Notes which snapshots keep something in the tables of `version` from being freed.
+    pub fn note_needed_snapshot(&self, version: &Version) {
+        let snapshots = self.snapshots.sequences();
+        let needed = match snapshots.is_empty() {
+            true => 0,
+            false => {
+                let files = version.files().map(|(_, file)| &file.meta);
+                dead::newest_needed_snapshot(files, &snapshots)
+            }
+        };
+        self.snapshots.set_needed(needed);
+    }
+
+    #[inline]
+    pub fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    #[inline]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub fn overlapped(&self) -> &OverlappedReader {
+        &self.overlapped
+    }
+
+    /// Makes tables that a reader still holds keep their descriptors from now on, because the next
+    /// owner of the directory may delete their names.
+    pub fn keep_tables_of_readers_open(&self) {
+        let current = self.current();
+        for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
+            // The cell holds the current one too; `current` and `read_state` are two more counts.
+            let has_reader =
+                !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
+            if has_reader {
+                for (_, file) in read_state.version.files() {
+                    // A table that cannot be kept open is opened when it is read, and fails then.
+                    let _ = file.table.block_file().file().keep_open();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::thread;
+
+    use crate::Db;
+    use crate::fs::{Fs, MemFs};
+    use crate::table::{SstWriter, TableOptions};
+
+    type Interruption = Box<dyn FnOnce()>;
+
+    thread_local! {
+        /// What happens the next time that this thread has loaded a read state.
+        static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn between_the_loads() {
+        let interruption = INTERRUPTION.with_borrow_mut(Option::take);
+        interruption.into_iter().for_each(|interrupt| interrupt());
+    }
+
+    /// Regression: a reader had loaded the read state when a file was ingested and a later write
+    /// followed. It continued with the sequence number of that write and the tables from before, so
+    /// it saw the later write, which is in the memtable of both read states, but not the file
+    /// before it. Now it checks whether its read state is still the current one.
+    #[test]
+    fn a_reader_that_an_ingestion_interrupts_sees_the_file_before_the_later_write() {
+        type Read = fn(&Db) -> [bool; 2];
+        let by_cursor: Read = |db| {
+            let keys: Vec<_> = db.iter().map(|item| item.unwrap().0).collect();
+            ["file", "later"].map(|key| keys.iter().any(|found| found == key.as_bytes()))
+        };
+        let by_multi_get: Read = |db| {
+            let found = db.multi_get(&["file", "later"]).unwrap();
+            [found[0].is_some(), found[1].is_some()]
+        };
+        // A lookup of one key sees the file, because the write after it is visible.
+        let by_get: Read = |db| [db.get("file").unwrap().is_some(), true];
+        for read in [by_cursor, by_multi_get, by_get] {
+            let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+            let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
+            db.put("before", "").unwrap();
+            let mut writer =
+                SstWriter::create_in(Arc::clone(&fs), "/table", TableOptions::default()).unwrap();
+            writer.put(b"file", b"").unwrap();
+            writer.finish().unwrap();
+            let other = db.clone();
+            let interrupt = move || {
+                let write = || {
+                    other.ingest(&["/table"])?;
+                    other.put("later", "")
+                };
+                thread::scope(|scope| scope.spawn(write).join()).unwrap().unwrap();
+            };
+            INTERRUPTION.set(Some(Box::new(interrupt)));
+            assert_eq!(read(&db), [true, true]);
+            assert!(INTERRUPTION.take().is_none(), "nothing interrupted the read");
+        }
+    }
+}

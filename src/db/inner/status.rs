@@ -1,0 +1,85 @@
+//! [`Status`]: whether the database may be used, and by whom.
+//!
+//! It has no lock. A thread that waits for the tree must notice a change of the status, so those
+//! that close or latch wake it ([`Tree::notify`](super::tree::Tree::notify)).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::error::{Error, Result};
+use crate::sync::{OpenIn, Process};
+
+/// See the module.
+pub(crate) struct Status {
+    /// The failure that made the database read-only.
+    latched: OnceLock<Error>,
+    closing: AtomicBool,
+    /// Where it was opened. In any other process not even a lock may be taken.
+    process: Process,
+    /// Both in one word: not `closing`, and in `process`.
+    open: OpenIn,
+}
+
+impl Status {
+    /// `is_read_only`: the database was opened to read it only.
+    pub fn new(is_read_only: bool) -> Status {
+        let process = Process::current();
+        let latched = OnceLock::new();
+        if is_read_only {
+            let _ = latched.set(Error::OpenedReadOnly);
+        }
+        Status { latched, closing: AtomicBool::new(false), process, open: OpenIn::new(process) }
+    }
+
+    #[inline]
+    pub fn check_open(&self) -> Result<()> {
+        if self.open.is_open() { Ok(()) } else { Err(self.why_not_open()) }
+    }
+
+    #[cold]
+    fn why_not_open(&self) -> Error {
+        self.process.check().err().unwrap_or(Error::Closed)
+    }
+
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match self.latched.get() {
+            None => Ok(()),
+            Some(Error::OpenedReadOnly) => Err(Error::OpenedReadOnly),
+            Some(error) => Err(Error::ReadOnly(Arc::new(error.clone()))),
+        }
+    }
+
+    /// The failure that made the database read-only; [`Error::OpenedReadOnly`] if it was opened so.
+    pub fn failure(&self) -> Option<&Error> {
+        self.latched.get()
+    }
+
+    /// Makes the database read-only. The first failure stays the reason.
+    pub fn latch(&self, error: &Error) {
+        let _ = self.latched.set(error.clone());
+    }
+
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Begins to close the database. Returns whether this call is the first one.
+    pub fn begin_closing(&self) -> bool {
+        let is_first = !self.closing.swap(true, Ordering::AcqRel);
+        if is_first {
+            self.open.close();
+        }
+        is_first
+    }
+
+    /// Set when closing begins.
+    pub fn closing(&self) -> &AtomicBool {
+        &self.closing
+    }
+
+    /// Whether no job may start.
+    pub fn is_stopping(&self) -> bool {
+        self.closing.load(Ordering::Acquire) || self.latched.get().is_some()
+    }
+}

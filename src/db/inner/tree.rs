@@ -1,0 +1,190 @@
+//! [`Tree`]: the memtables and tables, the MANIFEST that lists the tables, and their changes.
+//!
+//! ```text
+//!   field        lock                           who changes it
+//!   manifest     mutex                          a change of the tree             change, below
+//!   progress     mutex, within the manifest's   the same
+//!   state        mutex                          a change of the tree, and jobs
+//! ```
+//!
+//! A change is first durable, then visible:
+//!
+//! ```text
+//!   MANIFEST locked ─► its record is synced ─► `state` has the new version ─► readers see it
+//! ```
+//!
+//! Only the holder of the MANIFEST changes the version, so a change starts from the version before
+//! it. The record is synced outside the lock of `state`, because a thread that waits for a device
+//! may not hold that lock.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::progress::{Progress, whole_tree};
+use super::reading::Reading;
+use super::tree_state::TreeState;
+use crate::compaction::TreeShape;
+use crate::db::write::write_stall::{Pressure, WriteStall, write_stall_for};
+use crate::error::{Error, Result};
+use crate::sync::lock;
+use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit};
+
+/// See the module.
+pub(crate) struct Tree {
+    /// `None`: the directory is not taken over.
+    manifest: Mutex<Option<Manifest>>,
+    /// Locked only while the manifest is.
+    progress: Mutex<Progress>,
+    state: Mutex<TreeState>,
+    /// Signalled whenever `state` or the status changes.
+    changed: Condvar,
+    /// Whether the tree alone stalls writers. If not, a writer need not lock `state`.
+    stalls_writers: AtomicBool,
+}
+
+pub(crate) type StateGuard<'a> = MutexGuard<'a, TreeState>;
+type ManifestGuard<'a> = MutexGuard<'a, Option<Manifest>>;
+
+impl Tree {
+    pub fn new(state: TreeState, manifest: Option<Manifest>, progress: Progress) -> Tree {
+        Tree {
+            manifest: Mutex::new(manifest),
+            progress: Mutex::new(progress),
+            stalls_writers: AtomicBool::new(write_stall_for(state.pressure) != WriteStall::None),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub fn lock(&self) -> StateGuard<'_> {
+        lock(&self.state)
+    }
+
+    /// Waits for the next change.
+    pub fn wait<'a>(&self, state: StateGuard<'a>) -> StateGuard<'a> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Tree::wait`], no longer than `most`.
+    pub fn wait_at_most<'a>(&self, state: StateGuard<'a>, most: Duration) -> StateGuard<'a> {
+        let waited = self.changed.wait_timeout(state, most);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Wakes the threads that wait for a change. One that has checked the state or the status and
+    /// is about to sleep misses this, unless the caller holds the lock of the state or held it
+    /// after the change.
+    pub fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Whether the tree alone stalls writers.
+    pub fn stalls_writers(&self) -> bool {
+        self.stalls_writers.load(Ordering::Acquire)
+    }
+
+    /// Shows readers and writers what `state` holds now.
+    pub fn show(&self, state: &mut TreeState, reading: &Reading, shape: &TreeShape) {
+        reading.show(state.sources());
+        state.pressure = Pressure::of_tree(&state.version, shape, &state.unavailable);
+        let stalls_writers = write_stall_for(state.pressure) != WriteStall::None;
+        self.stalls_writers.store(stalls_writers, Ordering::Release);
+        reading.note_needed_snapshot(&state.version);
+        self.notify();
+    }
+
+    /// Makes a change of the tree durable, and calls `changed` with the new version in the state.
+    /// `opened` holds the tables that the edit adds; their names are durable. `edit` is called when
+    /// no other change of the tree can come between.
+    pub fn change(
+        &self,
+        store: &TableStore,
+        opened: Vec<Arc<TableFile>>,
+        edit: impl FnOnce(&mut TreeState) -> VersionEdit,
+        changed: impl FnOnce(&mut TreeState),
+    ) -> Result<()> {
+        let opened: HashMap<u64, Arc<TableFile>> =
+            opened.into_iter().map(|file| (file.meta.number, file)).collect();
+        let manifest = lock(&self.manifest);
+        let (old, edit) = {
+            let mut state = self.lock();
+            (Arc::clone(&state.version), edit(&mut state))
+        };
+        let new = Arc::new(old.apply(&edit, &opened));
+        let manifest = self.record(store, manifest, edit, &new)?;
+        {
+            let mut state = self.lock();
+            state.version = Arc::clone(&new);
+            changed(&mut state);
+        }
+        let kept: HashSet<u64> = new.files().map(|(_, file)| file.meta.number).collect();
+        for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
+            file.mark_obsolete(level);
+        }
+        // The lock first: a table that nothing else holds is deleted when `old` is dropped.
+        drop((manifest, old));
+        Ok(())
+    }
+
+    /// Enters WALs into the MANIFEST, each as its number and its durable bytes, so that a missing
+    /// or shorter WAL is detected from now on.
+    pub fn enter_durable_wals(&self, store: &TableStore, wals: Vec<(u64, u64)>) -> Result<()> {
+        let manifest = lock(&self.manifest);
+        let version = Arc::clone(&self.lock().version);
+        let edit = VersionEdit { durable_wals: wals.clone(), ..VersionEdit::default() };
+        match self.record(store, manifest, edit, &version) {
+            // The writes are durable all the same.
+            Err(error) if error.is_out_of_space() => {
+                self.enter_durable_wals_later(wals);
+                Ok(())
+            }
+            recorded => recorded.map(drop),
+        }
+    }
+
+    /// The next MANIFEST lists the WALs.
+    pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
+        // The holder of the MANIFEST may replace the progress.
+        let _manifest = lock(&self.manifest);
+        lock(&self.progress).durable_wals.extend(wals);
+    }
+
+    /// Appends `edit`, which makes the tree `version`, and syncs. Returns the MANIFEST, still
+    /// locked.
+    fn record<'a>(
+        &self,
+        store: &TableStore,
+        mut manifest: ManifestGuard<'a>,
+        mut edit: VersionEdit,
+        version: &Version,
+    ) -> Result<ManifestGuard<'a>> {
+        edit.next_file = Some(store.next_file.load(Ordering::Relaxed));
+        let before = lock(&self.progress).clone();
+        let progress = before.after(&edit);
+        edit.flushed_sequence = (progress.flushed_sequence > before.flushed_sequence)
+            .then_some(progress.flushed_sequence);
+        edit.skipped.retain(|&(_, last)| last > progress.flushed_sequence);
+        let Some(open) = &mut *manifest else { return Err(Error::OpenedReadOnly) };
+        open.append(
+            &edit,
+            || store.new_number(),
+            |number| whole_tree(store, version, &progress, number + 1),
+        )?;
+        *lock(&self.progress) = progress;
+        Ok(manifest)
+    }
+
+    /// The first MANIFEST of a directory that was taken over.
+    pub fn take_over(&self, manifest: Manifest, progress: Progress) {
+        *lock(&self.manifest) = Some(manifest);
+        *lock(&self.progress) = progress;
+    }
+
+    /// Calls `read` while no change of the tree is under way.
+    pub fn between_changes<T>(&self, read: impl FnOnce(&Progress) -> T) -> T {
+        let _manifest = lock(&self.manifest);
+        read(&lock(&self.progress))
+    }
+}

@@ -1,0 +1,61 @@
+//! [`TreeState`]: what changes when the tree does. Plain data: its lock is the tree's.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::compaction::{DeletionHits, Plan, Unavailable};
+use crate::db::background::attempts::Work;
+use crate::db::read_state::Sources;
+use crate::db::write::write_stall::Pressure;
+use crate::memtable::Memtable;
+use crate::version::Version;
+
+/// What changes when the tree does.
+pub(crate) struct TreeState {
+    pub memtable: Arc<Memtable>,
+    /// Oldest first.
+    pub frozen: VecDeque<Frozen>,
+    pub version: Arc<Version>,
+    /// What of `version` stalls writers.
+    pub pressure: Pressure,
+    /// What compactions must leave alone.
+    pub unavailable: Unavailable,
+    pub flushing: bool,
+    /// Compactions that run.
+    pub compactions: usize,
+    /// Threads of the database's share that no compaction uses.
+    pub idle_threads: usize,
+    /// Callers that wait for the tree to come to rest.
+    pub settlers: usize,
+    /// Nothing has been written for some time.
+    pub is_idle: bool,
+    /// What earlier deletions found to delete.
+    pub deletion_hits: DeletionHits,
+    /// A manual compaction is under way. Others wait for their turn.
+    pub manual: bool,
+    /// What the manual compaction waits for: no automatic compaction that it would wait for too may
+    /// start.
+    pub claimed: Option<Plan>,
+    /// The directory is not taken over yet: nothing may be flushed or compacted.
+    pub waits_for_space: bool,
+    pub work: Work,
+}
+
+/// A memtable that waits for its flush.
+pub(crate) struct Frozen {
+    pub memtable: Arc<Memtable>,
+    /// The WAL that took the writes after this memtable. Once the memtable is flushed, older WALs
+    /// can be deleted.
+    pub next_wal: u64,
+}
+
+impl TreeState {
+    /// What readers see from now on.
+    pub fn sources(&self) -> Sources {
+        Sources {
+            memtable: Arc::clone(&self.memtable),
+            frozen: self.frozen.iter().rev().map(|f| Arc::clone(&f.memtable)).collect(),
+            version: Arc::clone(&self.version),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! [`Writing`]: what writers use: the WALs and the memtable that they fill.
+//!
+//! ```text
+//!   field         lock             who changes it
+//!   ingesting     mutex            guards no data: an ingestion     maintenance/ingest.rs
+//!   writer        CombiningLock    the writer that leads a group    write/mod.rs
+//!   pending       mutex            the take-over of the directory   open/writable.rs
+//!   sealed_wals   mutex            the leader, and flushes
+//! ```
+//!
+//! Locks are taken in this order.
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::db::iter::marks::Keeper;
+use crate::db::open::recover::PendingWritable;
+use crate::db::write::batch::WriteBatch;
+use crate::db::write::durability::Durability;
+use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
+use crate::error::{Error, Result};
+use crate::memtable::MemtableWriter;
+use crate::stats::Ticker;
+use crate::sync::{CombiningLock, Leading, lock};
+use crate::version::{TableStore, names};
+use crate::wal::{LogKind, LogWriter};
+
+/// What only the leader uses.
+pub(crate) struct Writer {
+    /// `None`: the directory is not taken over; see [`crate::db::open::writable`].
+    pub wal: Option<LogWriter>,
+    pub wal_number: u64,
+    pub memtable: MemtableWriter,
+    pub last_sequence: SequenceNumber,
+    /// How long delayed writers must still wait for what they wrote.
+    pub owed_wait: Duration,
+    pub marks: Keeper,
+}
+
+/// What one caller asked for.
+pub(crate) struct Write {
+    pub batch: WriteBatch,
+    pub durability: Durability,
+}
+
+/// Guards what only the leader uses, and queues the writes that wait for one.
+type WriterLock = CombiningLock<Writer, Write, Result<()>>;
+pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
+
+/// WALs of frozen memtables, neither synced nor obsolete yet, oldest first.
+#[derive(Default)]
+struct SealedWals {
+    logs: Vec<(u64, LogWriter)>,
+    /// The newest WAL whose name is durable.
+    named: u64,
+}
+
+/// See the module.
+pub(crate) struct Writing {
+    writer: WriterLock,
+    sealed_wals: Mutex<SealedWals>,
+    /// The take-over of the directory that waits for space.
+    pending: Mutex<Option<PendingWritable>>,
+    /// Held by ingestions while they enter the tree, so that its holder can keep them out. Locked
+    /// before the writer.
+    ingesting: Mutex<()>,
+}
+
+impl Writing {
+    /// The name of the writer's WAL is durable.
+    pub fn new(writer: Writer, pending: Option<PendingWritable>) -> Writing {
+        let named = writer.wal_number;
+        Writing {
+            writer: CombiningLock::new(writer),
+            sealed_wals: Mutex::new(SealedWals { logs: Vec::new(), named }),
+            pending: Mutex::new(pending),
+            ingesting: Mutex::default(),
+        }
+    }
+
+    /// Waits until no other writer leads.
+    pub fn lead(&self) -> LeadingWriter<'_> {
+        self.writer.lock()
+    }
+
+    pub fn try_lead(&self) -> Option<LeadingWriter<'_>> {
+        self.writer.try_lead()
+    }
+
+    /// Queues a write. `lead` is called if this thread is to lead.
+    pub fn submit(&self, write: Write, lead: impl FnMut(&mut LeadingWriter<'_>)) -> Result<()> {
+        self.writer.submit(write, lead)
+    }
+
+    /// Keeps ingestions out of the tree.
+    pub fn lock_ingestions(&self) -> MutexGuard<'_, ()> {
+        lock(&self.ingesting)
+    }
+
+    /// Seals the WAL. The next write goes to a new one, and to the same memtable.
+    pub fn next_wal(&self, writer: &mut Writer, store: &TableStore) -> Result<()> {
+        let number = store.new_number();
+        let path = names::wal_path(&store.dir, number);
+        let wal = LogWriter::create(&*store.fs, &path, LogKind::Wal, number)?;
+        if let Some(old) = writer.wal.replace(wal) {
+            lock(&self.sealed_wals).logs.push((writer.wal_number, old));
+        }
+        writer.wal_number = number;
+        Ok(())
+    }
+
+    /// Makes all WALs durable, oldest first. Returns those that were synced for the first time,
+    /// which the MANIFEST is to list, each as its number and its durable bytes.
+    pub fn sync_logs(&self, writer: &mut Writer, store: &TableStore) -> Result<Vec<(u64, u64)>> {
+        let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
+        let mut sealed = lock(&self.sealed_wals);
+        let mut first = Vec::new();
+        if sealed.logs.is_empty() && wal.is_empty() {
+            return Ok(first);
+        }
+        for (number, log) in &mut sealed.logs {
+            log.sync()?;
+            first.push((*number, log.synced_to()));
+        }
+        sealed.logs.clear();
+        if sealed.named < writer.wal_number {
+            store.fs.sync_dir(&store.dir)?;
+            sealed.named = writer.wal_number;
+        }
+        drop(sealed);
+        store.context.counters.add(Ticker::WalFileSynced, 1);
+        let is_first = wal.synced_to() == 0;
+        wal.sync()?;
+        if is_first {
+            first.push((writer.wal_number, wal.synced_to()));
+        }
+        Ok(first)
+    }
+
+    /// Makes the names in the directory durable, those of the WALs included.
+    pub fn sync_names(&self, store: &TableStore) -> Result<()> {
+        let wal_number = self.lead().wal_number;
+        store.fs.sync_dir(&store.dir)?;
+        let mut sealed = lock(&self.sealed_wals);
+        sealed.named = sealed.named.max(wal_number);
+        Ok(())
+    }
+
+    /// Closes the sealed WALs whose memtables are in tables now.
+    pub fn drop_sealed_wals(&self, oldest_needed: u64) {
+        lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
+    }
+
+    /// The take-over of the directory that waits for space. Locked after the writer.
+    pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
+        lock(&self.pending)
+    }
+
+    /// The error of a take-over that waits for space.
+    pub fn missing_space(&self) -> Option<Error> {
+        self.pending().as_ref().map(|pending| pending.error.clone())
+    }
+
+    /// The first WAL of a directory that was taken over, and the memtable to go with it.
+    pub fn take_over(&self, writer: &mut Writer, wal: (u64, LogWriter), memtable: MemtableWriter) {
+        let (number, wal) = wal;
+        writer.wal = Some(wal);
+        writer.wal_number = number;
+        writer.memtable = memtable;
+        *lock(&self.sealed_wals) = SealedWals { logs: Vec::new(), named: number };
+    }
+
+    /// Drops the WALs. Dropping a log that is written through memory cuts its file to length. A
+    /// snapshot may live on and drop it later, when another opening already reads that file. So
+    /// closing calls this.
+    pub fn drop_wals(&self) {
+        self.lead().wal = None;
+        *lock(&self.sealed_wals) = SealedWals::default();
+    }
+}
+
+/// The sequence number of the last of `count` writes after `last`. They must not run out; 2^56
+/// writes are 2,000 years at a million a second.
+pub(crate) fn sequence_after(last: SequenceNumber, count: u64) -> Result<SequenceNumber> {
+    last.checked_add(count).filter(|&sequence| sequence < MAX_SEQUENCE).ok_or_else(|| {
+        Error::InvalidArgument("the sequence numbers of this database are used up".into())
+    })
+}

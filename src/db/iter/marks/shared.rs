@@ -1,0 +1,269 @@
+//! [`Marks`]: what cursors and the leader of the writers share of the marks.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use crate::encoding::key::SequenceNumber;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
+
+/// The most marks of a database. Each costs every put one or two comparisons.
+pub(super) const MAX_MARKS: usize = 16;
+
+/// Longer keys bound no mark, so that all marks together take little memory.
+pub(super) const MAX_KEY_BYTES: usize = 1 << 10;
+
+/// The most proposals that wait for a leader. Further ones are dropped, because the next walk
+/// proposes again.
+pub(super) const MAX_PROPOSALS: usize = 8;
+
+/// The user keys from `from` to before `end`; `None`: to the last key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(super) from: Arc<[u8]>,
+    pub(super) end: Option<Arc<[u8]>>,
+}
+
+impl Interval {
+    pub(super) fn everything() -> Interval {
+        Interval { from: Arc::default(), end: None }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.from)
+    }
+
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
+        *self.from <= *key && self.ends_after(key)
+    }
+
+    pub(super) fn ends_after(&self, key: &[u8]) -> bool {
+        self.end.as_ref().is_none_or(|end| *key < **end)
+    }
+
+    /// Whether two intervals overlap, or one ends where the other starts.
+    pub(super) fn touches(&self, other: &Interval) -> bool {
+        let starts_within =
+            |a: &Interval, b: &Interval| b.end.as_ref().is_none_or(|end| a.from <= *end);
+        starts_within(self, other) && starts_within(other, self)
+    }
+
+    pub(super) fn meet(&self, other: &Interval) -> Interval {
+        let end = match (&self.end, &other.end) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.as_ref().or(b.as_ref()),
+        };
+        Interval { from: Arc::clone((&self.from).max(&other.from)), end: end.cloned() }
+    }
+
+    /// The union of two intervals that touch.
+    pub(super) fn join(&self, other: &Interval) -> Interval {
+        let end = self.end.as_ref().zip(other.end.as_ref()).map(|(a, b)| Arc::clone(a.max(b)));
+        Interval { from: Arc::clone((&self.from).min(&other.from)), end }
+    }
+
+    /// The keys before `key`.
+    pub(super) fn before(key: &[u8]) -> Interval {
+        Interval { from: Arc::default(), end: Some(key.into()) }
+    }
+
+    /// The keys after `key`.
+    pub(super) fn after(key: &[u8]) -> Interval {
+        Interval { from: [key, &[0]].concat().into(), end: None }
+    }
+}
+
+/// "A read at `sequence` saw nothing in `interval`."
+#[derive(Debug, Clone)]
+pub(crate) struct Proposal {
+    pub(super) interval: Interval,
+    pub(super) sequence: SequenceNumber,
+}
+
+impl Proposal {
+    /// `None` where the interval is empty, or where its bounds are too long.
+    pub fn new(from: &[u8], end: Option<&[u8]>, sequence: SequenceNumber) -> Option<Proposal> {
+        let longest = from.len().max(end.map_or(0, <[u8]>::len));
+        if longest > MAX_KEY_BYTES || end.is_some_and(|end| end <= from) {
+            return None;
+        }
+        let interval = Interval { from: from.into(), end: end.map(Arc::from) };
+        Some(Proposal { interval, sequence })
+    }
+}
+
+/// An interval in which no read at `sequence` or later sees anything.
+#[derive(Debug, Clone)]
+pub(super) struct Extent {
+    pub(super) interval: Interval,
+    pub(super) sequence: SequenceNumber,
+}
+
+/// What readers see of a mark.
+#[derive(Debug, Clone)]
+pub(super) struct Mark {
+    /// The newest first. Each lies within the one before, and has a smaller number. Never empty.
+    pub(super) extents: Vec<Extent>,
+    /// Whether a reader has jumped over it recently.
+    pub(super) used: Arc<AtomicBool>,
+}
+
+impl Mark {
+    /// The largest interval that holds for a read at `sequence`.
+    pub(super) fn at(&self, sequence: SequenceNumber) -> Option<&Interval> {
+        self.extents.iter().find(|extent| extent.sequence <= sequence).map(|it| &it.interval)
+    }
+
+    pub(super) fn newest(&self) -> &Extent {
+        &self.extents[0]
+    }
+}
+
+impl Retired for Vec<Mark> {}
+
+/// What cursors request of the database.
+pub(crate) trait Owner: Send + Sync {
+    /// Takes in what was proposed, if no writer leads.
+    fn take_in_marks(&self);
+
+    /// Compacts the tables of a range, because most of it is hidden.
+    fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>);
+}
+
+/// The marks of a database, as cursors and the leader of the writers share them.
+pub(crate) struct Marks {
+    /// Whether there are any.
+    pub(super) is_active: AtomicBool,
+    pub(super) list: ArcCell<Vec<Mark>>,
+    /// Whether a leader should look at `proposals`.
+    has_proposals: AtomicBool,
+    pub(super) proposals: Mutex<Vec<Proposal>>,
+    /// The smallest sequence number of a memtable that should be flushed, since most of it is
+    /// hidden; 0: none.
+    flush_wanted: AtomicU64,
+    /// The database, through which a cursor reaches the lock of the writers.
+    owner: OnceLock<Weak<dyn Owner>>,
+}
+
+impl Marks {
+    pub fn new() -> Marks {
+        Marks {
+            is_active: AtomicBool::new(false),
+            list: ArcCell::new(Arc::default()),
+            has_proposals: AtomicBool::new(false),
+            proposals: Mutex::new(Vec::new()),
+            flush_wanted: AtomicU64::new(0),
+            owner: OnceLock::new(),
+        }
+    }
+
+    /// To be called once, before the first read.
+    pub fn belong_to(&self, owner: Weak<dyn Owner>) {
+        let _ = self.owner.set(owner);
+    }
+
+    /// Whether there are any marks. A read must know its sequence number before it calls this or
+    /// any of the following.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Relaxed)
+    }
+
+    /// The mark that `key` lies in, for a read at `sequence`.
+    pub fn around(&self, key: &[u8], sequence: SequenceNumber) -> Option<Interval> {
+        self.find(sequence, |interval| interval.contains(key))
+    }
+
+    /// The mark that the last keys before `bound` lie in (`None`: the last of all keys).
+    fn around_last(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Interval> {
+        self.find(sequence, |interval| match bound {
+            None => interval.end.is_none(),
+            Some(bound) => {
+                *interval.from < *bound && interval.end.as_ref().is_none_or(|end| *bound <= **end)
+            }
+        })
+    }
+
+    /// The key to which a seek to `key` may go instead. `None`: to `key` itself; `Some(None)`:
+    /// there is nothing at or after `key`.
+    pub fn forward(&self, key: &[u8], sequence: SequenceNumber) -> Option<Option<Arc<[u8]>>> {
+        let mut end = self.around(key, sequence)?.end;
+        while let Some(key) = &end
+            && let Some(next) = self.around(key, sequence)
+        {
+            end = next.end;
+        }
+        Some(end)
+    }
+
+    /// The key before which a seek to the last entry before `bound` may look instead.
+    pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
+        let mut from = self.around_last(bound, sequence)?.from;
+        while let Some(next) = self.around_last(Some(&from), sequence) {
+            from = next.from;
+        }
+        Some(from)
+    }
+
+    fn find(
+        &self,
+        sequence: SequenceNumber,
+        is_wanted: impl Fn(&Interval) -> bool,
+    ) -> Option<Interval> {
+        let guard = pin();
+        self.list.load(&guard).iter().find_map(|mark| {
+            let interval = mark.at(sequence).filter(|interval| is_wanted(interval))?;
+            // An unconditional store by each reader would take the cache line from the others.
+            if !mark.used.load(Ordering::Relaxed) {
+                mark.used.store(true, Ordering::Relaxed);
+            }
+            Some(interval.clone())
+        })
+    }
+
+    /// Submits a proposal, which is taken in at once if no writer leads, else by the next leader.
+    pub fn propose(&self, proposal: Proposal) {
+        let mut proposals = lock(&self.proposals);
+        if proposals.len() < MAX_PROPOSALS {
+            proposals.push(proposal);
+        }
+        self.has_proposals.store(true, Ordering::Relaxed);
+        drop(proposals);
+        if let Some(owner) = self.owner.get().and_then(Weak::upgrade) {
+            owner.take_in_marks();
+        }
+    }
+
+    /// Requests that the next writer freezes the memtable with this smallest sequence number.
+    pub fn ask_for_flush(&self, memtable: SequenceNumber) {
+        self.flush_wanted.store(memtable, Ordering::Relaxed);
+    }
+
+    /// Takes the memtable that should be flushed; 0: none.
+    pub fn take_flush_wanted(&self) -> SequenceNumber {
+        match self.flush_wanted.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.flush_wanted.swap(0, Ordering::Relaxed),
+        }
+    }
+
+    /// Requests a compaction of the tables of a range.
+    pub fn ask_for_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
+        if let Some(owner) = self.owner.get().and_then(Weak::upgrade) {
+            owner.request_cleanup(from, end);
+        }
+    }
+
+    /// Whether the leader should take proposals in, or flush. May be late.
+    #[inline]
+    pub fn has_proposals(&self) -> bool {
+        self.has_proposals.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take_proposals(&self) -> Vec<Proposal> {
+        let mut proposals = lock(&self.proposals);
+        // Only a writer flushes, so a cursor that takes proposals in leaves the flush to it.
+        let wants_flush = self.flush_wanted.load(Ordering::Relaxed) != 0;
+        self.has_proposals.store(wants_flush, Ordering::Relaxed);
+        std::mem::take(&mut proposals)
+    }
+}

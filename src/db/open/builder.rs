@@ -1,0 +1,206 @@
+//! The calls of a [`Builder`] that use its options: above them, and above all that they open.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::directory::refuse_lost_current;
+use super::{read_only, writable};
+use crate::db::background::schedule::start;
+use crate::db::db::Db;
+use crate::db::maintenance::destroy::{DestroyReport, destroy};
+use crate::db::options::{Builder, CacheChoice, lasting};
+use crate::db::repair::repair;
+use crate::db::repair::report::RepairReport;
+use crate::db::rocks;
+use crate::db::rocks::database::RocksDb;
+use crate::db::stats::publish::read;
+use crate::db::stats::published::PublishedStats;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::known_files;
+
+/// Opening.
+impl Builder {
+    /// Opens the database. Creates it where there is none, and recovers it after a crash.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::InvalidArgument`] for an empty path or an option out of its range, before
+    ///   anything is touched.
+    /// - [`Error::NoDatabase`] where there is none and [`Builder::create_if_missing`] is off.
+    /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
+    /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
+    /// - [`Error::Unsupported`] where a newer version wrote a file.
+    /// - [`Error::Io`] where the operating system refuses something. Its kind is
+    ///   [`ErrorKind::NotADirectory`] where the path is that of a file.
+    pub fn open(self) -> Result<Db> {
+        self.check()?;
+        self.at_its_path(|options| {
+            let inner = Arc::new(writable::open(options)?);
+            start(&inner);
+            Ok(Db::of(inner))
+        })
+    }
+
+    /// Opens the database to read it only. Nothing is written, not even a lock. So it works where
+    /// the directory cannot be written, on a full disk, and while another `Db` or process has the
+    /// database open.
+    ///
+    /// It shows every write up to a certain one, and none after. It does not follow a writer: open
+    /// it again to see more. The entries of the WALs are kept in memory. Every table keeps its file
+    /// open, whatever [`Builder::max_open_files`] says, since a writer may delete it at any time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] where there is
+    /// none, and [`Error::InvalidArgument`] where the process may not open all its tables.
+    pub fn open_read_only(self) -> Result<Db> {
+        self.check()?;
+        self.at_its_path(|options| Ok(Db::of(Arc::new(read_only::open(options)?))))
+    }
+
+    /// Opens a database of RocksDB's to read it only, as it stands. Nothing is written, and no lock
+    /// is taken, so that RocksDB may have it open. It shows every write up to a certain one, and
+    /// none after, as RocksDB's own recovery does.
+    ///
+    /// Of the options, those of the block cache and of the file system count.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoDatabase`] where there is none.
+    /// - [`Error::Unsupported`] where the directory is another program's, or needs as a whole what
+    ///   this build does not have: a two-phase transaction in a log, for one. What concerns one
+    ///   column family is reported by [`RocksDb::column_family`].
+    /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is
+    ///   damaged.
+    /// - [`Error::InvalidArgument`] where the process may not open all tables, or where a writer
+    ///   changed the directory during each of ten readings.
+    pub fn open_rocksdb(self) -> Result<RocksDb> {
+        self.check()?;
+        let options = Builder { path: lasting(&*self.fs, &self.path)?, ..self };
+        rocks::open::open(options)
+    }
+
+    /// Rebuilds a database that cannot be opened from the files that are left in its directory:
+    /// `CURRENT` or the MANIFEST are lost or damaged, tables or WALs are damaged or missing. Reads
+    /// every byte. Changes nothing where nothing is wrong.
+    ///
+    /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
+    ///   read of them.
+    /// - Else all tables and WALs are merged into new tables, except tables that a readable part of
+    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be back, from a
+    ///   table that a crash left over.
+    /// - The WALs are kept up to the first damage, so that no write comes back without those before
+    ///   it. See [`Builder::salvage_logs`].
+    ///
+    /// Nothing is deleted. Files that are no longer part of the database are in its subdirectory
+    /// `lost` afterwards: remove them when the result is good. An interrupted repair can be started
+    /// again.
+    ///
+    /// The report says what was wrong, which keys may be missing or have an older value, and what
+    /// was moved.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoDatabase`] where nothing of one is there.
+    /// - [`Error::Locked`] where it is open elsewhere.
+    /// - [`Error::Unsupported`] where a newer version wrote a file.
+    /// - [`Error::Io`] where the operating system refuses something.
+    pub fn repair(self) -> Result<RepairReport> {
+        self.check()?;
+        self.at_its_path(|options| repair(&options))
+    }
+
+    /// Removes the database: every file that is its own. The directory stays, with the files that
+    /// are not the database's; the report names them.
+    ///
+    /// Read-only handles hold no lock: they continue with what they have in memory, or return
+    /// errors. An interrupted removal can be started again.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoDatabase`] where nothing of one is there.
+    /// - [`Error::Locked`] where it is open elsewhere, also in this process.
+    /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
+    ///   read as Maypole's. Nothing is removed then: the files may be another program's.
+    /// - [`Error::Io`] where the operating system refuses something. A part may be removed.
+    pub fn destroy(self) -> Result<DestroyReport> {
+        self.at_its_path(|options| destroy(&options))
+    }
+
+    /// The counters that the database's owner has published, or its last owner; `None` where none
+    /// has. Reads one small file and opens nothing. See [`Builder::publish_stats`].
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::NoDatabase`] where there is none.
+    /// - [`Error::Corruption`] where the file is damaged or none of Maypole's. An owner that
+    ///   publishes replaces it.
+    /// - [`Error::Unsupported`] where a newer version wrote it.
+    /// - [`Error::Io`] where the operating system refuses something.
+    pub fn published_stats(self) -> Result<Option<PublishedStats>> {
+        self.at_its_path(|options| read(&options))
+    }
+
+    /// Does `call` at the absolute path. Each system has words of its own for the first thing that
+    /// fails where a file has the directory's name: the error is one.
+    fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
+        self.path = lasting(&*self.fs, &self.path)?;
+        let (fs, path) = (Arc::clone(&self.fs), self.path.clone());
+        // Before anything is written there, be it a lock.
+        known_files::refuse_foreign_database(&*fs, &path)?;
+        call(self).map_err(|error| match error {
+            Error::NoDatabase { .. } if !is_file(&*fs, &path) => {
+                let known = known_files::refuse_guest(&*fs, &path);
+                known.and_then(|()| refuse_lost_current(&*fs, &path)).err().unwrap_or(error)
+            }
+            Error::Io { .. } | Error::NoDatabase { .. } if is_file(&*fs, &path) => {
+                let mut what = "this is a file, and a database is a directory".to_string();
+                if let Some(known) = known_files::of_file(&*fs, &path) {
+                    what += &format!("; {known}");
+                }
+                let source = io::Error::new(ErrorKind::NotADirectory, what);
+                Error::io(&path, "open the database", source)
+            }
+            error => error,
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        if let Some(error) = &self.filter_error {
+            return Err(Error::InvalidArgument(error.clone()));
+        }
+        if let CacheChoice::Shared(cache) = &self.cache {
+            cache.process().check()?;
+        }
+        let publish_millis = self.publish_interval.map_or(1000, |interval| interval.as_millis());
+        let publish_millis = u64::try_from(publish_millis).unwrap_or(u64::MAX);
+        let ranges: [(&str, u64, u64, u64); 7] = [
+            ("block_bytes", self.block_bytes as u64, 64, 16 << 20),
+            ("memtable_bytes", self.memtable_bytes as u64, 4096, 2 << 30),
+            ("table_bytes", self.shape.table_bytes, 4096, 1 << 40),
+            ("level_base_bytes", self.shape.level_base_bytes, 4096, 1 << 50),
+            ("compaction_threads", self.compaction_threads as u64, 1, 64),
+            ("max_open_files", self.max_open_files.unwrap_or(1) as u64, 1, 1 << 20),
+            ("milliseconds of publish_stats", publish_millis, 10, 24 * 60 * 60 * 1000),
+        ];
+        for (name, value, least, most) in ranges {
+            if !(least..=most).contains(&value) {
+                return Err(Error::InvalidArgument(format!(
+                    "{name} must be between {least} and {most}, not {value}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file is in the place of the directory.
+fn is_file(fs: &dyn Fs, path: &Path) -> bool {
+    let no_directory = |error: Error| match error {
+        Error::Io { source, .. } => source.kind() == ErrorKind::NotADirectory,
+        _ => false,
+    };
+    fs.exists(path).unwrap_or(false) && fs.list(path).is_err_and(no_directory)
+}

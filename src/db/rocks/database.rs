@@ -1,0 +1,120 @@
+//! [`RocksDb`]: the handle of an open RocksDB directory.
+
+use std::path::{Path, PathBuf};
+
+use crate::db::db::Db;
+use crate::error::{Error, Result};
+use crate::rocksdb::OptionsText;
+
+/// A database of RocksDB's, opened read-only as it stands: see [`RocksDb::open_read_only`].
+///
+/// Read: RocksDB 5 and later; levelled, universal and FIFO compaction; keys in the order of their
+/// bytes; write-ahead logs, also compressed and recycled ones; RocksDB's own filters. Every table
+/// keeps its file open, and the entries of the logs are kept in memory.
+///
+/// Databases of LevelDB are read too: they have one column family, `default`, and their filters are
+/// not used.
+///
+/// Refused by name, each for its column family alone: other comparators, user-defined timestamps,
+/// tables in other directories, tables below level 6, and trees in which a lookup could meet an
+/// older entry first. Merge operands, wide columns and values in blob files are
+/// [`Error::Unsupported`] at the read of their key.
+///
+/// ```no_run
+/// use maypole::RocksDb;
+///
+/// let rocks = RocksDb::open_read_only("/var/lib/app/rocksdb")?;
+/// for family in rocks.column_families() {
+///     println!("{}: {} tables", family.name, family.tables);
+/// }
+/// let db = rocks.column_family("default")?;
+/// println!("{:?}", db.get("key")?);
+/// println!("{}", db.stats());
+/// # Ok::<(), maypole::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RocksDb {
+    pub(super) path: PathBuf,
+    pub(super) families: Vec<ColumnFamily>,
+    /// Of the same positions; `None` where a family is refused.
+    pub(super) databases: Vec<Option<Db>>,
+    /// Of the same positions: the number of a table that refers to blob files.
+    pub(super) with_blobs: Vec<Option<u64>>,
+    pub(super) options: Option<OptionsText>,
+}
+
+/// A column family of a [`RocksDb`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ColumnFamily {
+    /// Its name; `default` is always there.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
+    /// The name of its comparator.
+    pub comparator: String,
+    /// Its tables.
+    pub tables: usize,
+    /// Bytes of all its tables.
+    pub file_bytes: u64,
+    /// The filter that OPTIONS asks for, in RocksDB's words: `bloomfilter:10:false`. `None` where
+    /// OPTIONS names none or is missing. The tables may have others.
+    pub filter_policy: Option<String>,
+    /// Why this build does not read it, in words; `None`: it does.
+    pub not_supported: Option<String>,
+}
+
+impl RocksDb {
+    /// Opens the RocksDB database in the directory `path` with default options. See
+    /// [`Builder::open_rocksdb`](crate::Builder::open_rocksdb).
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::open_rocksdb`](crate::Builder::open_rocksdb).
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<RocksDb> {
+        Db::builder(path).open_rocksdb()
+    }
+
+    /// The number of a table of a column family that refers to blob files.
+    pub(super) fn with_blobs(&self, name: &str) -> Option<u64> {
+        let position = self.families.iter().position(|family| family.name == name)?;
+        self.with_blobs[position]
+    }
+
+    /// The column families, by their numbers. The first one is `default`.
+    pub fn column_families(&self) -> &[ColumnFamily] {
+        &self.families
+    }
+
+    /// An option of a column family or of its tables, as the newest OPTIONS file has it:
+    /// `option("default", "filter_policy")`. `None` where the file is missing or does not name it.
+    pub fn option(&self, column_family: &str, name: &str) -> Option<&str> {
+        let options = self.options.as_ref()?;
+        options.table(column_family, name).or_else(|| options.family(column_family, name))
+    }
+
+    /// A column family, as a database that is opened read-only: every call that reads serves, and
+    /// every call that writes answers [`Error::OpenedReadOnly`]. It stays open when the [`RocksDb`]
+    /// is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] where there is none of this name, [`Error::Unsupported`] where
+    /// this build does not read it.
+    pub fn column_family(&self, name: &str) -> Result<Db> {
+        let Some(position) = self.families.iter().position(|family| family.name == name) else {
+            let names: Vec<_> = self.families.iter().map(|family| &family.name[..]).collect();
+            return Err(Error::InvalidArgument(format!(
+                "{}: there is no column family \"{}\"; there are: {}",
+                self.path.display(),
+                name.escape_debug(),
+                names.join(", ").escape_debug()
+            )));
+        };
+        let reason = || self.families[position].not_supported.clone().unwrap_or_default();
+        self.databases[position].clone().ok_or_else(|| Error::Unsupported {
+            file: self.path.clone(),
+            what: format!("the column family \"{}\": {}", name.escape_debug(), reason()),
+        })
+    }
+}

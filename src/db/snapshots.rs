@@ -1,0 +1,97 @@
+//! [`SnapshotList`]: the sequence numbers of the live snapshots.
+//!
+//! Compaction keeps, for each of them, the newest version at or below it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::encoding::key::SequenceNumber;
+use crate::sync::{Process, lock};
+
+/// The sequence numbers of the live snapshots.
+#[derive(Default)]
+pub(crate) struct SnapshotList {
+    live: Mutex<BTreeMap<SequenceNumber, Live>>,
+    /// The largest number that keeps something in a table from being freed; 0: none does.
+    needed: AtomicU64,
+    /// A snapshot that a forked child makes is not listed: it returns errors only.
+    process: Process,
+}
+
+/// Snapshots of one sequence number.
+struct Live {
+    count: usize,
+    /// When the first of them was made.
+    since: Instant,
+}
+
+impl SnapshotList {
+    /// Registers the number that `current` returns. `current` is called under the lock, so a
+    /// compaction that read the list before drops only versions that were already hidden then.
+    pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
+        if !self.process.is_current() {
+            return current();
+        }
+        let mut live = lock(&self.live);
+        let sequence = current();
+        live.entry(sequence).or_insert_with(|| Live { count: 0, since: Instant::now() }).count += 1;
+        sequence
+    }
+
+    /// Releases a number. Returns whether tables hold something that may be freed now. Most
+    /// releases free nothing, and cost only one more comparison.
+    pub fn release(&self, sequence: SequenceNumber) -> bool {
+        let mut live = lock(&self.live);
+        let Entry::Occupied(mut entry) = live.entry(sequence) else { return false };
+        entry.get_mut().count -= 1;
+        if entry.get().count > 0 {
+            return false;
+        }
+        entry.remove();
+        sequence <= self.needed.load(Ordering::Relaxed)
+    }
+
+    /// Sets the largest number that keeps something from being freed. A snapshot that is made later
+    /// has a larger one, and keeps nothing of the tables that exist.
+    pub fn set_needed(&self, sequence: SequenceNumber) {
+        self.needed.store(sequence, Ordering::Relaxed);
+    }
+
+    /// The number of live snapshots.
+    pub fn len(&self) -> usize {
+        lock(&self.live).values().map(|live| live.count).sum()
+    }
+
+    /// When the oldest snapshot was made.
+    pub fn oldest(&self) -> Option<Instant> {
+        lock(&self.live).values().map(|live| live.since).min()
+    }
+
+    /// All registered sequence numbers, ascending.
+    pub fn sequences(&self) -> Vec<SequenceNumber> {
+        lock(&self.live).keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_stays_listed_until_its_last_holder_leaves() {
+        let list = SnapshotList::default();
+        for sequence in [7, 3, 7] {
+            list.register(|| sequence);
+        }
+        assert_eq!(list.sequences(), [3, 7]);
+        list.release(7);
+        assert_eq!(list.sequences(), [3, 7]);
+        list.set_needed(5);
+        assert!(!list.release(7), "nothing that 7 sees is needed by it alone");
+        assert!(list.release(3));
+        assert!(list.sequences().is_empty() && list.oldest().is_none());
+    }
+}

@@ -1,0 +1,101 @@
+//! Gathers a [`Stats`].
+
+use std::sync::Arc;
+
+use super::report::{FileStats, LevelStats, Stats, predicted_fpr};
+use crate::cache::BlockKind;
+use crate::compaction::dead;
+use crate::db::inner::Inner;
+use crate::db::write::write_stall::write_stall_for;
+use crate::encoding::key::user_key;
+use crate::stats::FileCounts;
+use crate::sync::held_by_readers;
+use crate::table::SstReader;
+use crate::version::LEVELS;
+
+impl Inner {
+    pub(in crate::db) fn table(&self, number: u64) -> Option<SstReader> {
+        if !self.status.process().is_current() {
+            return None;
+        }
+        let read_state = self.reading.current();
+        let mut files = read_state.version.files();
+        let (_, file) = files.find(|(_, file)| file.meta.number == number)?;
+        Some(SstReader::of_open(Arc::clone(&file.table)))
+    }
+
+    pub(in crate::db) fn stats(&self) -> Stats {
+        if !self.status.process().is_current() {
+            return Stats::default();
+        }
+        let (pressure, damaged, waiting, conditions) = {
+            let state = self.tree.lock();
+            let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
+            let waiting = flushes.last_error().or(compactions.last_error()).cloned();
+            (state.pressure, state.work.damaged.clone(), waiting, self.conditions(&state))
+        };
+        let read_state = self.reading.current();
+        let dead = dead::dead_of_all(&read_state.version.metas(), &conditions);
+        let files: Vec<FileStats> = read_state
+            .version
+            .files()
+            .zip(&dead)
+            .map(|((level, file), dead)| FileStats {
+                level,
+                number: file.meta.number,
+                path: file.path().to_owned(),
+                smallest: user_key(&file.meta.smallest).to_vec(),
+                largest: user_key(&file.meta.largest).to_vec(),
+                file_bytes: file.meta.file_bytes,
+                entries: file.meta.entries,
+                dead_entries: dead.entries,
+                dead_bytes: dead.bytes,
+                filter: file.table.filter_info(),
+                counts: file.table.file_counters().sums(),
+            })
+            .collect();
+        let obsolete = self.store.obsolete.counts();
+        let levels = (0..LEVELS).map(|level| level_stats(level, &files, obsolete[level]));
+        let levels =
+            levels.filter(|level| level.files > 0 || level.counts != FileCounts::default());
+        let cache = &self.store.context.cache;
+        Stats {
+            levels: levels.collect(),
+            tickers: self.reading.counters().sums(),
+            cache: [BlockKind::Data, BlockKind::Index, BlockKind::Filter]
+                .iter()
+                .map(|&kind| (kind, cache.usage_of(kind)))
+                .collect(),
+            cache_capacity_bytes: cache.capacity(),
+            metadata_bytes: cache.metadata_bytes(),
+            open_files: self.store.descriptors.open_files(),
+            max_open_files: self.store.descriptors.capacity(),
+            file_reopens: self.store.descriptors.reopened(),
+            memtable_bytes: read_state.memtables().map(|memtable| memtable.bytes()).sum(),
+            memtable_entries: read_state.memtables().map(|memtable| memtable.len()).sum(),
+            held_by_readers_bytes: held_by_readers(),
+            compaction_debt_bytes: pressure.debt_bytes,
+            oldest_snapshot: self.reading.snapshots().oldest().map(|made| made.elapsed()),
+            held_by_snapshots_bytes: dead.iter().map(|dead| dead.held_bytes).sum(),
+            write_stall: write_stall_for(pressure),
+            damaged,
+            out_of_space: self.writing.missing_space().or(waiting),
+            files,
+        }
+    }
+}
+
+fn level_stats(level: usize, files: &[FileStats], obsolete: FileCounts) -> LevelStats {
+    let here: Vec<&FileStats> = files.iter().filter(|file| file.level == level).collect();
+    LevelStats {
+        level,
+        files: here.len(),
+        file_bytes: here.iter().map(|file| file.file_bytes).sum(),
+        entries: here.iter().map(|file| file.entries).sum(),
+        dead_entries: here.iter().map(|file| file.dead_entries).sum(),
+        dead_bytes: here.iter().map(|file| file.dead_bytes).sum(),
+        filter_bytes: here.iter().filter_map(|file| file.filter.as_ref()).map(|f| f.bytes).sum(),
+        counts: here.iter().fold(obsolete, |sum, file| sum + file.counts),
+        predicted_fpr: predicted_fpr(here.iter().copied()),
+    }
+}

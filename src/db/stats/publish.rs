@@ -1,0 +1,85 @@
+//! Writes the file `STATS`, and reads it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::format;
+use super::published::{PublishedStats, Shown};
+use crate::db::inner::Inner;
+use crate::db::open::directory::no_database;
+use crate::db::options::Builder;
+use crate::error::{Error, Result};
+use crate::fs::Fs;
+use crate::sync::lock;
+use crate::version::names;
+
+/// The most bytes of a file that is read. A file with all counters has a tenth of it.
+const MAX_BYTES: u64 = 64 << 10;
+
+impl Inner {
+    /// Writes `STATS` when something was counted since the last write, when the tree or the oldest
+    /// snapshot has changed, and when the database closes. Failures are ignored, because the next
+    /// attempt may succeed and nothing depends on it.
+    pub(crate) fn publish_stats(&self, is_open: bool) {
+        let Some(publishing) = self.background.publishing() else { return };
+        // Held while the file is written: one write at a time.
+        let mut written = lock(&publishing.written);
+        // Read first, so that what changes from here on is published at the next turn.
+        let shown = Shown {
+            tickers: self.reading.counters().sums(),
+            oldest_snapshot: self.reading.snapshots().oldest(),
+            tree: Arc::downgrade(&self.reading.current()),
+        };
+        if is_open && written.as_ref() == Some(&shown) {
+            return;
+        }
+        let stats = PublishedStats::new(self.stats(), publishing, is_open);
+        let bytes = format::write(&stats);
+        if replace(&*self.store.fs, &self.store.dir, bytes.as_bytes()).is_ok() {
+            *written = Some(shown);
+        }
+    }
+
+    /// A turn of the timer.
+    pub(crate) fn publish_turn(&self) -> Option<Duration> {
+        self.publish_stats(true);
+        self.background.publishing().map(|publishing| publishing.interval)
+    }
+}
+
+fn replace(fs: &dyn Fs, dir: &Path, bytes: &[u8]) -> Result<()> {
+    let (path, temporary) = (names::stats_path(dir), names::stats_temporary_path(dir));
+    let write = || {
+        let mut file = fs.create(&temporary)?;
+        file.append(bytes)?;
+        file.flush()?;
+        drop(file);
+        fs.rename(&temporary, &path)
+    };
+    write().inspect_err(|_| drop(fs.remove(&temporary)))
+}
+
+/// See [`Builder::published_stats`].
+pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
+    let (fs, dir) = (&options.fs, &options.path);
+    let path = names::stats_path(dir);
+    if !fs.exists(&path)? {
+        return match fs.exists(&names::current_path(dir))? {
+            true => Ok(None),
+            false => Err(no_database(dir)),
+        };
+    }
+    let file = fs.open(&path)?;
+    if file.len() > MAX_BYTES {
+        return Err(Error::Corruption {
+            file: path,
+            offset: MAX_BYTES,
+            expected: format!("at most {MAX_BYTES} bytes of published counters"),
+            found: format!("{} bytes", file.len()),
+        });
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    format::read(&path, &bytes).map(Some)
+}

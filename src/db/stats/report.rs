@@ -1,0 +1,363 @@
+//! [`Stats`]: what the database holds and what its filters have done, as a value and as a report.
+//!
+//! Filters are counted per file, per level and for the whole database: how often they said no
+//! (*useful*), how often maybe (*full positive*), and how often that was true. The observed
+//! false-positive rate can be compared with the one predicted when the filter was built.
+//!
+//! The file is long since it holds types and report.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::size::bytes;
+use crate::cache::{BlockKind, KindUsage};
+use crate::db::write::write_stall::WriteStall;
+use crate::error::Error;
+use crate::stats::{FileCounts, Ticker, Tickers};
+use crate::table::FilterInfo;
+
+/// What a database holds and has done so far; see [`Db::stats`](crate::Db::stats). `Display` prints
+/// it as a report.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// # db.put("key", "value")?;
+/// # db.flush()?;
+/// use maypole::Ticker;
+///
+/// db.get("absent")?;
+/// let stats = db.stats();
+/// assert_eq!(stats.tickers.get(Ticker::NumberKeysRead), 1);
+/// println!("{} bytes of filters, {:?} wrong", stats.filter_bytes(), stats.predicted_fpr());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The levels that hold data or have counted anything, from level 0.
+    pub levels: Vec<LevelStats>,
+    /// Every table, level by level.
+    pub files: Vec<FileStats>,
+    /// Everything that is counted for the whole database.
+    pub tickers: Tickers,
+    /// What the block cache holds of each kind, for all databases that share it.
+    pub cache: Vec<(BlockKind, KindUsage)>,
+    /// The most bytes the block cache may hold.
+    pub cache_capacity_bytes: usize,
+    /// About the bytes that all filters and indexes need in memory, for all databases that share
+    /// the cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
+    /// [`Builder::metadata`](crate::Builder::metadata).
+    pub metadata_bytes: usize,
+    /// Tables that are open, for all databases that share the bound. Tables of iterators that
+    /// outlived their database do not count.
+    pub open_files: usize,
+    /// The most tables open at a time, see
+    /// [`Builder::max_open_files`](crate::Builder::max_open_files).
+    pub max_open_files: usize,
+    /// How often one of them had to be opened again.
+    pub file_reopens: u64,
+    /// Bytes of all memtables, frozen ones included.
+    pub memtable_bytes: usize,
+    /// Entries in all memtables.
+    pub memtable_entries: usize,
+    /// Bytes of blocks and memtables that callbacks of [`Db::get_with`](crate::Db::get_with) still
+    /// read, although nothing else needs them any more. Of all databases of the process: at most a
+    /// block or a memtable for each thread.
+    pub held_by_readers_bytes: usize,
+    /// An estimate of the bytes that compaction must still rewrite until every level is within its
+    /// target.
+    #[doc(alias = "estimate-pending-compaction-bytes")]
+    pub compaction_debt_bytes: u64,
+    /// How long the oldest snapshot has lived.
+    pub oldest_snapshot: Option<Duration>,
+    /// An estimate of the bytes in tables that would be dead without snapshots.
+    pub held_by_snapshots_bytes: u64,
+    /// Whether the tree holds writers back.
+    pub write_stall: WriteStall,
+    /// Damaged tables that compactions have met since the database was opened. They are set aside:
+    /// read as before, but not compacted. Newer entries that overlap them stay above them.
+    pub damaged: Vec<DamagedTable>,
+    /// The error of a flush, a compaction or a take-over of the directory that waits for space. It
+    /// is tried again. Reads go on.
+    pub out_of_space: Option<Error>,
+}
+
+/// A table that is set aside; see [`Stats::damaged`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// for table in db.stats().damaged {
+///     eprintln!("level {}, table {}: {}", table.level, table.number, table.error);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DamagedTable {
+    /// Its level.
+    pub level: usize,
+    /// Its file number: `000012.sst` is 12.
+    pub number: u64,
+    /// The damage, with file and offset.
+    pub error: Error,
+}
+
+/// One level of a [`Stats`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// for level in db.stats().levels {
+///     println!("level {}: {} tables, {} bytes", level.level, level.files, level.file_bytes);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LevelStats {
+    /// 0 to 6.
+    pub level: usize,
+    /// Tables.
+    pub files: usize,
+    /// Bytes of the tables.
+    pub file_bytes: u64,
+    /// Entries in the tables, tombstones and old versions included.
+    pub entries: u64,
+    /// See [`FileStats::dead_entries`].
+    pub dead_entries: u64,
+    /// See [`FileStats::dead_bytes`].
+    pub dead_bytes: u64,
+    /// Stored bytes of their filters.
+    pub filter_bytes: u64,
+    /// What lookups counted here, obsolete tables included.
+    pub counts: FileCounts,
+    /// The false-positive rate to expect, see [`Stats::predicted_fpr`].
+    pub predicted_fpr: Option<f64>,
+}
+
+/// One table of a [`Stats`].
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = maypole::Db::open(dir.path())?;
+/// # db.put("key", "value")?;
+/// # db.flush()?;
+/// for file in db.stats().files {
+///     println!("{:06}: observed {:?}", file.number, file.counts.filter.observed_fpr());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct FileStats {
+    /// Its level.
+    pub level: usize,
+    /// Its file number: `000012.sst` is 12.
+    pub number: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// Its smallest key, or the start of a range deletion in it.
+    pub smallest: Vec<u8>,
+    /// Its largest key, or the end of a range deletion in it.
+    pub largest: Vec<u8>,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Entries, tombstones and old versions included.
+    pub entries: u64,
+    /// An estimate of the dead entries that a compaction would remove with this table: those in it
+    /// that no reader can see, its tombstones, and what these hide in older tables.
+    pub dead_entries: u64,
+    /// An estimate of their bytes.
+    pub dead_bytes: u64,
+    /// Its filter, if it has one.
+    pub filter: Option<FilterInfo>,
+    /// What lookups counted.
+    pub counts: FileCounts,
+}
+
+impl Stats {
+    /// What lookups counted in all tables, obsolete ones included.
+    pub fn counts(&self) -> FileCounts {
+        self.levels.iter().fold(FileCounts::default(), |sum, level| sum + level.counts)
+    }
+
+    /// Stored bytes of all filters.
+    pub fn filter_bytes(&self) -> u64 {
+        self.levels.iter().map(|level| level.filter_bytes).sum()
+    }
+
+    /// The false-positive rate to expect of all filters as they were used; `None` without filters.
+    /// It is the mean of the tables' predictions, weighted by the number of absent keys that each
+    /// filter was queried for, or by entries if there were none.
+    pub fn predicted_fpr(&self) -> Option<f64> {
+        predicted_fpr(&self.files)
+    }
+}
+
+pub(super) fn predicted_fpr<'a>(
+    files: impl IntoIterator<Item = &'a FileStats> + Clone,
+) -> Option<f64> {
+    let absent_queries =
+        |file: &FileStats| (file.counts.filter.useful + file.counts.filter.false_positive()) as f64;
+    let mean = |weight: &dyn Fn(&FileStats) -> f64| {
+        let (mut sum, mut total) = (0.0, 0.0);
+        for file in files.clone() {
+            if let Some(predicted_fpr) = file.filter.as_ref().and_then(|f| f.predicted_fpr) {
+                sum += weight(file) * predicted_fpr;
+                total += weight(file);
+            }
+        }
+        (total > 0.0).then(|| sum / total)
+    };
+    mean(&absent_queries).or_else(|| mean(&|file| file.entries as f64))
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Tree")?;
+        writeln!(
+            f,
+            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9} {:>9} {:>9} {:>12} {:>13} {:>14} {:>9}",
+            "level",
+            "files",
+            "size",
+            "entries",
+            "filters",
+            "bits/key",
+            "predicted",
+            "observed",
+            "useful",
+            "full positive",
+            "false positive",
+            "no filter"
+        )?;
+        for level in &self.levels {
+            let line = LevelLine {
+                name: level.level.to_string(),
+                files: level.files,
+                file_bytes: level.file_bytes,
+                entries: level.entries,
+                filter_bytes: level.filter_bytes,
+                counts: level.counts,
+                predicted_fpr: level.predicted_fpr,
+            };
+            line.fmt(f)?;
+        }
+        let total = LevelLine {
+            name: "all".into(),
+            files: self.files.len(),
+            file_bytes: self.levels.iter().map(|level| level.file_bytes).sum(),
+            entries: self.levels.iter().map(|level| level.entries).sum(),
+            filter_bytes: self.filter_bytes(),
+            counts: self.counts(),
+            predicted_fpr: self.predicted_fpr(),
+        };
+        total.fmt(f)?;
+
+        writeln!(f, "\nWrites")?;
+        writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
+        let dead = self.levels.iter().fold((0, 0), |(entries, bytes), level| {
+            (entries + level.dead_entries, bytes + level.dead_bytes)
+        });
+        writeln!(f, "  dead, about   {:>10}   {} entries", bytes(dead.1), dead.0)?;
+        if let Some(age) = self.oldest_snapshot {
+            let held = bytes(self.held_by_snapshots_bytes);
+            let age = age.as_secs_f64();
+            writeln!(
+                f,
+                "  snapshots     {held:>10}   kept for them, the oldest is {age:.1} s old"
+            )?;
+        }
+        let waited = self.tickers.get(Ticker::StallMicros) as f64 / 1e6;
+        writeln!(f, "  writers       {}, waited {waited:.3} s so far", self.write_stall)?;
+        if let Some(error) = &self.out_of_space {
+            writeln!(f, "  waits         {error}")?;
+        }
+        if !self.damaged.is_empty() {
+            writeln!(f, "\nSet aside from compaction")?;
+        }
+        for table in &self.damaged {
+            writeln!(f, "  level {}       {}", table.level, table.error)?;
+        }
+
+        writeln!(f, "\nMemory")?;
+        writeln!(
+            f,
+            "  memtables     {:>10}   {} entries",
+            bytes(self.memtable_bytes as u64),
+            self.memtable_entries
+        )?;
+        if self.held_by_readers_bytes > 0 {
+            let held = bytes(self.held_by_readers_bytes as u64);
+            writeln!(f, "  readers       {held:>10}   kept for callbacks of the process")?;
+        }
+        let used: usize = self.cache.iter().map(|(_, usage)| usage.bytes).sum();
+        writeln!(
+            f,
+            "  block cache   {:>10}   of {}",
+            bytes(used as u64),
+            bytes(self.cache_capacity_bytes as u64)
+        )?;
+        for (kind, usage) in &self.cache {
+            let kind = format!("{kind:?}").to_lowercase();
+            let size = bytes(usage.bytes as u64);
+            writeln!(f, "    {kind:<11} {size:>10}   {} entries", usage.entries)?;
+        }
+        let needed = bytes(self.metadata_bytes as u64);
+        writeln!(f, "    needed      {needed:>10}   by all filters and indexes")?;
+
+        writeln!(f, "\nFiles")?;
+        writeln!(f, "  open          {:>10}   of {}", self.open_files, self.max_open_files)?;
+        writeln!(f, "  opened again  {:>10}", self.file_reopens)?;
+
+        writeln!(f, "\nCounters")?;
+        for (ticker, count) in self.tickers.iter().filter(|&(_, count)| count > 0) {
+            writeln!(f, "  {:<36} {count:>16}", ticker.name())?;
+        }
+        Ok(())
+    }
+}
+
+/// A line of the table of levels. The command `stats` names the columns alike.
+struct LevelLine {
+    name: String,
+    files: usize,
+    file_bytes: u64,
+    entries: u64,
+    filter_bytes: u64,
+    counts: FileCounts,
+    predicted_fpr: Option<f64>,
+}
+
+impl LevelLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = match self.entries {
+            0 => 0.0,
+            entries => self.filter_bytes as f64 * 8.0 / entries as f64,
+        };
+        let filter = self.counts.filter;
+        writeln!(
+            f,
+            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9.2} {:>9} {:>9} {:>12} {:>13} {:>14} {:>9}",
+            self.name,
+            self.files,
+            bytes(self.file_bytes),
+            self.entries,
+            bytes(self.filter_bytes),
+            bits,
+            percent(self.predicted_fpr),
+            percent(filter.observed_fpr()),
+            filter.useful,
+            filter.full_positive,
+            filter.false_positive(),
+            self.counts.unfiltered,
+        )
+    }
+}
+
+fn percent(rate: Option<f64>) -> String {
+    rate.map_or("-".into(), |rate| format!("{:.3} %", rate * 100.0))
+}
