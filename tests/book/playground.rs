@@ -340,8 +340,7 @@ fn a_browser_moves_the_pictures_of_a_tree() {
     let dir = tempfile::tempdir().unwrap();
     let file = copy(dir.path(), "tree.html", TOUCH_TREE);
     for (width, scheme) in browser::VIEWS {
-        let (_, told) =
-            browser::visit(browser, &file, width, scheme, &["--virtual-time-budget=60000"]);
+        let (_, told) = browser::visit(browser, &file, width, scheme);
         for none in ["faults", "asked", "outside"] {
             assert_eq!(told[none], serde_json::json!([]), "{none}, {width} wide");
         }

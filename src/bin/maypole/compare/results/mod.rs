@@ -124,16 +124,6 @@ impl PolicyRow {
         wilson_interval_95(false_positive, false_positive + self.useful)
     }
 
-    /// The range of the data blocks that an absent lookup reads, by the range of the rate.
-    pub fn absent_blocks_95(&self) -> Option<(f64, f64)> {
-        let (low, high) = self.interval_95()?;
-        let gets = self.absent_gets.max(1) as f64;
-        let in_vain = (self.full_positive - self.full_true_positive) as f64 / gets;
-        let unfiltered = (self.blocks_per_absent_get - in_vain).max(0.0);
-        let asked = in_vain + self.useful as f64 / gets;
-        Some((unfiltered + low * asked, unfiltered + high * asked))
-    }
-
     /// Whether the prediction lies outside the observed interval.
     fn is_surprising(&self) -> bool {
         self.predicted_fpr
@@ -344,17 +334,5 @@ mod tests {
         }
         let said = results.surprises().unwrap();
         assert!(said.contains("for b: ") && said.contains("a rate of its own"), "{said}");
-    }
-
-    /// Policies without a read in vain had no place on the logarithmic axis.
-    #[test]
-    fn blocks_have_an_upper_bound_where_none_was_read() {
-        let mut row = results(&[("a", 9, 0.01)]).policies.remove(0);
-        let (low, high) = row.absent_blocks_95().unwrap();
-        assert!(low < row.blocks_per_absent_get && row.blocks_per_absent_get < high, "{row:?}");
-        row.full_positive = row.full_true_positive;
-        row.blocks_per_absent_get = 0.0;
-        let (low, high) = row.absent_blocks_95().unwrap();
-        assert!(low < 1e-12 && 0.0 < high && high < 0.01, "{low} to {high}");
     }
 }

@@ -142,3 +142,23 @@ fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
         levels.filter_map(|level| Some(level.predicted_fpr? * level.filters_asked as f64 / gets));
     (row.bits_per_key, unfiltered + predicted.sum::<f64>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::About;
+    use super::*;
+
+    /// With a file of queries the calculator kept 60 % of absent keys, where the file had 70.2 %.
+    #[test]
+    fn the_share_of_absent_keys_is_that_of_the_queries() {
+        let of = |share_absent| {
+            let about = About { share_absent, ..About::default() };
+            form(&Results::computed(about, 100_000, &[("bloom(10)", 125_000, 0.01)]))
+        };
+        let says = |form: String, percent: &str| {
+            form.contains(&format!("max=\"100\" step=\"any\" value=\"{percent}\""))
+        };
+        assert!(says(of(Some(0.7023)), "70.2"));
+        assert!(says(of(None), "60"));
+    }
+}

@@ -1,6 +1,8 @@
 //! The plots of a page: which figures stand on which axes.
 
-use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow};
+use super::super::{
+    AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow, verdict,
+};
 use super::colors::{Colors, group};
 use maypole::filter::Family;
 
@@ -196,22 +198,25 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
         }
     }
     let are_curves = groups.len() < results.policies.len() && results.policies.len() > 8;
-    let point = |row: &PolicyRow| {
+    let aside = match verdict::leaves_out_tables(results) {
+        true => ", tables of few keys aside",
+        false => "",
+    };
+    let point = |(row, (reads, interval)): (&PolicyRow, (f64, (f64, f64)))| {
         let says = format!(
-            "{}\n{} of filters, {:.2} bits a key\n{:.4} data blocks an absent lookup",
+            "{}\n{} of filters, {:.2} bits a key\n{reads:.4} data blocks an absent lookup{aside}",
             row.policy,
             size(row.filter_bytes),
-            row.bits_per_key,
-            row.blocks_per_absent_get
+            row.bits_per_key
         );
-        let (bytes, blocks) = (row.filter_bytes as f64, row.blocks_per_absent_get);
-        Point::observed(bytes, blocks, row.absent_blocks_95(), says)
+        Point::observed(row.filter_bytes as f64, reads, Some(interval), says)
     };
+    let rows = || results.policies.iter().zip(verdict::absent_reads(results));
     let series: Vec<Series> = match are_curves {
         true => groups
             .iter()
             .map(|name| {
-                let rows = results.policies.iter().filter(|row| group(&row.policy) == *name);
+                let rows = rows().filter(|(row, _)| group(&row.policy) == *name);
                 let mut points: Vec<Point> = rows.map(point).collect();
                 points.sort_by(|a, b| a.x.total_cmp(&b.x));
                 Series {
@@ -222,27 +227,27 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
                 }
             })
             .collect(),
-        false => results
-            .policies
-            .iter()
+        false => rows()
             .map(|row| Series {
-                name: row.policy.clone(),
-                color: colors.of(&row.policy),
+                name: row.0.policy.clone(),
+                color: colors.of(&row.0.policy),
                 look: Look::Points,
                 points: vec![point(row)],
             })
             .collect(),
     };
+    let reads = format!("data blocks of an absent lookup{aside}");
     Shown {
         plot: Plot {
             id: "memory".into(),
             title: "Reads against memory".into(),
             x: Axis::bytes("memory of all filters", Spread::Bytes),
-            y: Axis::new("data blocks read per absent lookup", Spread::Log, decimal),
+            y: Axis::new(&reads, Spread::Log, decimal),
             series,
         },
-        about: "The curve to choose by: down and left is better. Bars: 95 % intervals. With `--sweep` each \
-                kind of policy becomes a curve.",
+        about: "The curve to choose by: down and left is better. Bars: 95 % intervals. Tables of few keys \
+                are left out, as in the verdict, which names them. With `--sweep` each kind of policy \
+                becomes a curve.",
         figures: html::figures(&results.policies),
         missing: "No policy was measured.",
     }

@@ -124,6 +124,22 @@ pub fn lines(results: &Results) -> Vec<String> {
     lines
 }
 
+/// The data blocks that an absent lookup of each policy reads, with their 95 % interval, as the
+/// verdict counts them.
+pub fn absent_reads(results: &Results) -> Vec<(f64, (f64, f64))> {
+    let verdict = Verdict::new(results);
+    let of = |row: &PolicyRow| {
+        let Reads { reads, low, high, .. } = verdict.reads(row, 1.0);
+        (reads, (low, high))
+    };
+    results.policies.iter().map(of).collect()
+}
+
+/// Whether tables of few keys are left out of the reads.
+pub fn leaves_out_tables(results: &Results) -> bool {
+    !tiny_levels(results).is_empty()
+}
+
 struct Verdict<'a> {
     results: &'a Results,
     /// Levels whose tables are tiny.
@@ -139,12 +155,12 @@ impl<'a> Verdict<'a> {
         let mut verdict =
             Verdict { results, tiny: tiny_levels(results), all: vec![], without: 0.0 };
         let rows = &results.policies;
-        let mut all: Vec<Reads> =
-            rows.iter().filter(|row| row.filter_bytes > 0).map(|row| verdict.reads(row)).collect();
+        let share = verdict.share_absent();
+        let with_filters = rows.iter().filter(|row| row.filter_bytes > 0);
+        let mut all: Vec<Reads> = with_filters.map(|row| verdict.reads(row, share)).collect();
         // Stable: where two are of one size, the first that was named stays first.
         all.sort_by_key(|reads| reads.bytes);
         verdict.all = all;
-        let share = verdict.share_absent();
         let absent = rows.iter().map(|row| verdict.absent_reads(row) + verdict.spared(row));
         let present = rows.iter().map(|row| row.blocks_per_present_get);
         verdict.without =
@@ -200,8 +216,8 @@ impl<'a> Verdict<'a> {
         (row.blocks_per_absent_get - of_tiny / gets).max(0.0)
     }
 
-    fn reads<'r>(&self, row: &'r PolicyRow) -> Reads<'r> {
-        let share = self.share_absent();
+    /// Of lookups of which `share` are of absent keys.
+    fn reads<'r>(&self, row: &'r PolicyRow, share: f64) -> Reads<'r> {
         let between = |reads: f64, gets: u64| {
             let read = (reads * gets as f64).round() as u64;
             // Of so many tables that could have been read in vain.
