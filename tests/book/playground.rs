@@ -135,6 +135,32 @@ fn every_key_of_a_ribbon_passes_and_one_absent_key_in_sixteen() {
 }
 
 #[test]
+fn the_slots_of_a_full_ribbon_solve_its_equations() {
+    for (family, keys, least) in [("burr", 2000, 1), ("burr", 20_000, 2), ("ribbon", 5000, 1)] {
+        let full = ask(&format!("full {family} 7.5 {keys} {keys}"));
+        let slots = numbers(&full["slots"]);
+        let rows = full["rows"].as_array().unwrap();
+        assert!(rows.len() > 50, "{full}");
+        for row in rows {
+            let start = row[0].as_u64().unwrap() as usize;
+            let coefficients = u128::from_str_radix(row[1].as_str().unwrap(), 16).unwrap();
+            let picked = (0..128).filter(|i| coefficients >> i & 1 == 1);
+            let sum = picked.fold(0, |sum, i| sum ^ slots[start + i]);
+            assert_eq!(sum, row[2].as_u64().unwrap(), "{row}");
+        }
+        let all = full["layers"].as_array().unwrap();
+        assert!(all.len() >= least, "{family} of {keys} keys: {} layers", all.len());
+        let stay: u64 = all.iter().map(|layer| layer["stay"].as_u64().unwrap()).sum();
+        assert_eq!(stay + full["tags"].as_u64().unwrap(), keys);
+        for key in numbers(&full["bumped"]).into_iter().take(5) {
+            let asked = &ask(&format!("full {family} 7.5 {keys} {key}"))["asked"];
+            let is_on = asked["tags"] == true || asked["starts"].as_array().unwrap().len() > 1;
+            assert!(is_on && asked["maybe"] == true, "{asked}");
+        }
+    }
+}
+
+#[test]
 fn a_key_given_twice_says_nothing_new() {
     let twice = ask(&with("ribbon 8", &["ant".into(), "ant".into()], &[]));
     let step = &twice["bands"][0]["steps"][1]["rows"];
@@ -173,6 +199,10 @@ fn what_cannot_be_answered_says_why() {
         "ribbon 7\n+a",
         "ribbon 17\n+a",
         "ribbon 14",
+        "full burr 7 20 0",
+        "full bloom 7 1000 0",
+        "full burr 7 1000000 0",
+        "full burr 7 1000 -1",
         "rate burr 33 10 10",
         "rate blom 10 10 10",
         "rate bloom 10 0 0",
@@ -206,7 +236,7 @@ fn the_pages_are_small_and_whole_and_ask_for_nothing() {
         }
     }
     assert!(bytes <= 320 * 1024, "{bytes} bytes");
-    assert_eq!(loaded, 5 + 7, "scripts of the two pages");
+    assert_eq!(loaded, 6 + 7, "scripts of the two pages");
 }
 
 // -- in a browser
@@ -244,6 +274,17 @@ async function touch() {
     }
     told[mode] = [...document.querySelectorAll("#ribbon-picture .solved")].map((text) => text.textContent);
   }
+  // A ribbon at full size: its first step, a step in the middle, the last one.
+  const marks = (kind) => [...document.querySelectorAll(`#full-band .${kind}`)]
+    .reduce((sum, path) => sum + (path.getAttribute("d").match(/M/g) || []).length, 0);
+  told.full = [];
+  for (const step of [0, 40, byId("full-at").max]) {
+    put("full-at", step);
+    told.full.push([marks("of-pending"), marks("of-there"), marks("of-sums"), byId("full-caption").textContent]);
+  }
+  byId("full-more").click();
+  told.path = byId("full-path").textContent;
+  told.visited = document.querySelectorAll("#full-layers .visited").length;
   // Typing is enough; what cannot be drawn is said in the place of the picture.
   const drawn = () => byId("ribbon-picture").childElementCount;
   const keys = byId("ribbon-keys").value;
@@ -259,7 +300,7 @@ async function touch() {
     told.reasons.push(byId("bloom-full").textContent);
     byId("bloom-more").click();
   }
-  told.full = byId("bloom-full").textContent;
+  told.crowded = byId("bloom-full").textContent;
   // The slider waits for one piece of work at most: one filter, and so many keys asked of it.
   let pieces = 0;
   told.pieces = told.most = 0;
@@ -411,6 +452,8 @@ fn a_browser_computes_what_this_machine_does() {
         return;
     };
     let mut requests = vec![
+        "full burr 7 5000 100000".into(),
+        "full ribbon 7.5 2000 17".into(),
         with("bloom 10", &names("key", 60), &names("absent", 100)),
         with("bloom 3.5", &["ü \"<&>\\".into()], &["ü \"<&>\\".into(), "".into()]),
         with("ribbon 14", &animals(), &names("absent", 20)),
@@ -468,6 +511,12 @@ fn check_pictures(told: &Value, width: u32) {
             numbers(&last["solution"]).iter().map(|slot| format!("{slot:04b}")).collect();
         assert_eq!(told[mode], serde_json::json!(words), "{mode}");
     }
+    let full = |step: usize, mark: usize| told["full"][step][mark].as_u64().unwrap();
+    assert!(full(0, 0) > 500 && full(0, 1) == 0, "nothing is added: {}", told["full"]);
+    assert!(full(1, 0) < full(0, 0) && full(1, 1) > 0 && full(2, 0) == 0, "{}", told["full"]);
+    assert!(full(2, 2) > full(0, 2), "the slots are solved: {}", told["full"]);
+    assert!(told["path"].as_str().unwrap().contains("bump"), "{}", told["path"]);
+    assert_eq!(told["visited"], 4, "two layers have the key's mark");
     let typed = told["typed"].as_array().unwrap();
     assert!(typed[0][0] == 1 && typed[0][1] == 2, "two keys were typed: {}", typed[0]);
     for (nothing, count) in [(&typed[1], "there are 0"), (&typed[2], "there are 60")] {
@@ -476,7 +525,7 @@ fn check_pictures(told: &Value, width: u32) {
     }
     assert!(typed[3][0] == 1 && typed[3][1] == 12, "{}", typed[3]);
     assert!(told["reasons"].as_array().unwrap().iter().all(|reason| reason == ""));
-    assert!(told["full"].as_str().unwrap().contains("at most 400"), "grey without a reason");
+    assert!(told["crowded"].as_str().unwrap().contains("at most 400"), "grey without a reason");
     assert_eq!(told["pieces"], 1, "several filters are built while the slider waits");
     assert!(told["most"].as_u64().unwrap() <= 200_000, "{}", told["most"]);
     let captions = told["captions"].as_array().unwrap();
