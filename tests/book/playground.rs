@@ -486,7 +486,7 @@ fn a_browser_computes_what_this_machine_does() {
         }
     }
     println!(
-        "the playground in a browser: {} answers as on this machine, in {} builds; light and dark, wide and narrow",
+        "the playground in a browser: {} answers as on this machine, in {} builds; light and dark, at three widths",
         expected.len(),
         filters.len()
     );
