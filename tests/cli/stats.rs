@@ -283,8 +283,8 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let first = block();
     assert!(first.contains("first look") && first.contains("2,000"), "{first}");
     assert!(first.contains("dead, about") && !first.contains("for snapshots"), "{first}");
-    // "10.572 s/s" of time saved was the cost of a read that nobody had measured, and "no filter, in
-    // vain" said nothing to a reader.
+    // "10.572 s/s" of time saved was computed from a read's cost that was not measured, and "no filter,
+    // in vain" said nothing to a reader.
     for row in ["reads saved, at most", "useless searches, no filter", "time saved, at "] {
         assert!(first.contains(row), "{row}: {first}");
     }

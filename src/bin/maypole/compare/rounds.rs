@@ -23,7 +23,7 @@ pub fn turns(round: usize, policies: usize) -> Vec<usize> {
     }
 }
 
-/// A round's part of so much work.
+/// A round's part of `work` lookups.
 pub fn part(round: usize, work: usize) -> Range<usize> {
     work * round / ROUNDS..work * (round + 1) / ROUNDS
 }

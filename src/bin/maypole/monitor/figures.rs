@@ -22,7 +22,7 @@ const ENOUGH_ASKED: u64 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadCost {
     Given(f64),
-    /// The mean of so many reads of the program.
+    /// The mean of the program's reads, and their number.
     Measured(f64, u64),
     /// It has read no block, or an earlier version counted.
     Usual,

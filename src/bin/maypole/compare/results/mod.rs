@@ -327,7 +327,7 @@ mod tests {
 
     /// Over 26 seeds the prediction lay outside the interval in 6, and nothing said why.
     #[test]
-    fn a_prediction_beside_the_interval_is_explained() {
+    fn a_prediction_outside_the_interval_is_explained() {
         let mut results = results(&[("a", 9, 0.01), ("b", 9, 0.01)]);
         for (row, times) in results.policies.iter_mut().zip([1.0, 2.0]) {
             row.predicted_fpr = Some(times * 0.01);

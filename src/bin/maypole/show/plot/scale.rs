@@ -84,7 +84,7 @@ fn unit(bytes: f64) -> f64 {
     1024f64.powi((bytes.max(1.0).log2() / 10.0) as i32)
 }
 
-/// Every so many-th power of two, counted from 1.
+/// Every power of two, or every second or third one and so on, counted from 1.
 fn powers_of_two(low: f64, high: f64, every: usize) -> Vec<f64> {
     let exponents = (0..64).step_by(every).map(|exponent| 2f64.powi(exponent));
     exponents.filter(|power| (low * 0.999..=high * 1.001).contains(power)).collect()
@@ -155,7 +155,7 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (1..).map(of).find(|ticks| ticks.len() <= most).unwrap_or_default()
 }
 
-/// These multiples of the powers of ten, or of every so many-th.
+/// These multiples of every power of ten, or of every second or third one and so on.
 fn decades(low: f64, high: f64, every: i32, parts: &[f64]) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
     let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);

@@ -178,8 +178,9 @@ fn accuracy(results: &Results) -> Shown {
             y: Axis::new("false-positive rate", Spread::Log, rate),
             series,
         },
-        about: "Each filter by itself, asked for keys that it does not hold. Bars: 95 % intervals; \
-                arrows: no false positive was observed, the rate is at most this. Dashed: theory. No filter can be left of the bound log2(1/ε).",
+        about: "Each filter by itself, asked for keys that it does not hold. Bars: 95 % intervals. Arrows: \
+                no false positive was observed, and the rate is at most this. Dashed: theory. No filter \
+                can be left of the bound log2(1/ε).",
         figures: html::figures(rows),
         missing: "Filters by themselves were not measured in this run.",
     }
