@@ -74,7 +74,10 @@ fn every_axis_of_a_plot_has_a_title() {
         let titles = plot.split("class=\"label\"").skip(1);
         let titles: Vec<&str> =
             titles.map(|rest| rest.split(['>', '<']).nth(1).unwrap_or_default()).collect();
-        assert!(titles.len() == 2 && titles.iter().all(|title| title.len() > 3), "{name}: {titles:?}");
+        assert!(
+            titles.len() == 2 && titles.iter().all(|title| title.len() > 3),
+            "{name}: {titles:?}"
+        );
         plots += 1;
     }
     assert!(plots >= 3, "{plots} plots");

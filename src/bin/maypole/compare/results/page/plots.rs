@@ -1,8 +1,6 @@
 //! The plots of a page: which figures stand on which axes.
 
-use super::super::{
-    AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow, verdict,
-};
+use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow, verdict};
 use super::colors::{Colors, group};
 use maypole::filter::Family;
 
