@@ -105,6 +105,10 @@ tickers! {
     FileReads = "file.reads",
     /// Bytes read from table files. (Ours.)
     FileReadBytes = "file.read.bytes",
+    /// Reads of single blocks that a thread waited for, and whose time was taken. (Ours.)
+    FileReadsTimed = "file.reads.timed",
+    /// Nanoseconds that those reads took. (Ours.)
+    FileReadNanos = "file.read.nanos",
     /// Table files opened.
     FileOpens = "no.file.opens",
 

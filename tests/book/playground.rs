@@ -135,6 +135,32 @@ fn every_key_of_a_ribbon_passes_and_one_absent_key_in_sixteen() {
 }
 
 #[test]
+fn the_slots_of_a_full_ribbon_solve_its_equations() {
+    for (family, keys, least) in [("burr", 2000, 1), ("burr", 20_000, 2), ("ribbon", 5000, 1)] {
+        let full = ask(&format!("full {family} 7.5 {keys} {keys}"));
+        let slots = numbers(&full["slots"]);
+        let rows = full["rows"].as_array().unwrap();
+        assert!(rows.len() > 50, "{full}");
+        for row in rows {
+            let start = row[0].as_u64().unwrap() as usize;
+            let coefficients = u128::from_str_radix(row[1].as_str().unwrap(), 16).unwrap();
+            let picked = (0..128).filter(|i| coefficients >> i & 1 == 1);
+            let sum = picked.fold(0, |sum, i| sum ^ slots[start + i]);
+            assert_eq!(sum, row[2].as_u64().unwrap(), "{row}");
+        }
+        let all = full["layers"].as_array().unwrap();
+        assert!(all.len() >= least, "{family} of {keys} keys: {} layers", all.len());
+        let stay: u64 = all.iter().map(|layer| layer["stay"].as_u64().unwrap()).sum();
+        assert_eq!(stay + full["tags"].as_u64().unwrap(), keys);
+        for key in numbers(&full["bumped"]).into_iter().take(5) {
+            let asked = &ask(&format!("full {family} 7.5 {keys} {key}"))["asked"];
+            let is_on = asked["tags"] == true || asked["starts"].as_array().unwrap().len() > 1;
+            assert!(is_on && asked["maybe"] == true, "{asked}");
+        }
+    }
+}
+
+#[test]
 fn a_key_given_twice_says_nothing_new() {
     let twice = ask(&with("ribbon 8", &["ant".into(), "ant".into()], &[]));
     let step = &twice["bands"][0]["steps"][1]["rows"];
@@ -173,6 +199,10 @@ fn what_cannot_be_answered_says_why() {
         "ribbon 7\n+a",
         "ribbon 17\n+a",
         "ribbon 14",
+        "full burr 7 20 0",
+        "full bloom 7 1000 0",
+        "full burr 7 1000000 0",
+        "full burr 7 1000 -1",
         "rate burr 33 10 10",
         "rate blom 10 10 10",
         "rate bloom 10 0 0",
@@ -206,7 +236,7 @@ fn the_pages_are_small_and_whole_and_ask_for_nothing() {
         }
     }
     assert!(bytes <= 320 * 1024, "{bytes} bytes");
-    assert_eq!(loaded, 5 + 7, "scripts of the two pages");
+    assert_eq!(loaded, 6 + 7, "scripts of the two pages");
 }
 
 // -- in a browser
@@ -244,6 +274,50 @@ async function touch() {
     }
     told[mode] = [...document.querySelectorAll("#ribbon-picture .solved")].map((text) => text.textContent);
   }
+  // A ribbon at full size: its first step, a step in the middle, the last one.
+  const marks = (kind) => [...document.querySelectorAll(`#full-band .${kind}`)]
+    .reduce((sum, path) => sum + (path.getAttribute("d").match(/M/g) || []).length, 0);
+  told.full = [];
+  for (const step of [0, 40, byId("full-at").max]) {
+    put("full-at", step);
+    told.full.push([marks("of-pending"), marks("of-there"), marks("of-sums"), byId("full-caption").textContent]);
+  }
+  byId("full-more").click();
+  told.path = byId("full-path").textContent;
+  told.visited = document.querySelectorAll("#full-layers .visited").length;
+  // Typing is enough; what cannot be drawn is said in the place of the picture.
+  const drawn = () => byId("ribbon-picture").childElementCount;
+  const keys = byId("ribbon-keys").value;
+  told.typed = [];
+  for (const value of ["ant bee", "", Array.from({ length: 60 }, (_, i) => `k${i}`).join(" "), keys]) {
+    put("ribbon-keys", value);
+    byId("ribbon-next").click();
+    byId("ribbon-play").click();
+    told.typed.push([drawn(), byId("ribbon-chips").childElementCount, byId("ribbon-caption").textContent]);
+  }
+  told.reasons = [];
+  while (!byId("bloom-more").disabled) {
+    told.reasons.push(byId("bloom-full").textContent);
+    byId("bloom-more").click();
+  }
+  told.crowded = byId("bloom-full").textContent;
+  // The slider waits for one piece of work at most: one filter, and so many keys asked of it.
+  let pieces = 0;
+  told.pieces = told.most = 0;
+  const real = ask;
+  ask = (request) => {
+    pieces += 1;
+    queueMicrotask(() => { pieces = 0; });
+    told.pieces = Math.max(told.pieces, pieces);
+    told.most = Math.max(told.most, Number(request.split(" ")[4] || 0));
+    return real(request);
+  };
+  put("rate-keys", "100000", "change");
+  put("rate-bits", 12);
+  put("rate-bits", 11);
+  while (document.querySelectorAll("#rate-picture .mark.now").length < 4) await new Promise((go) => setTimeout(go, 50));
+  put("rate-keys", "10000", "change");
+  put("rate-bits", 10);
   // The curve is complete when its last point exists.
   while (document.querySelectorAll("#rate-picture .mark.now").length < 3) await new Promise((go) => setTimeout(go, 50));
   told.table = [...document.querySelectorAll("#rate-table tbody tr")].map((row) => row.textContent);
@@ -307,8 +381,7 @@ fn a_browser_moves_the_pictures_of_a_tree() {
     let dir = tempfile::tempdir().unwrap();
     let file = copy(dir.path(), "tree.html", TOUCH_TREE);
     for (width, scheme) in browser::VIEWS {
-        let (_, told) =
-            browser::visit(browser, &file, width, scheme, &["--virtual-time-budget=60000"]);
+        let (_, told) = browser::visit(browser, &file, width, scheme);
         for none in ["faults", "asked", "outside"] {
             assert_eq!(told[none], serde_json::json!([]), "{none}, {width} wide");
         }
@@ -379,6 +452,8 @@ fn a_browser_computes_what_this_machine_does() {
         return;
     };
     let mut requests = vec![
+        "full burr 7 5000 100000".into(),
+        "full ribbon 7.5 2000 17".into(),
         with("bloom 10", &names("key", 60), &names("absent", 100)),
         with("bloom 3.5", &["ü \"<&>\\".into()], &["ü \"<&>\\".into(), "".into()]),
         with("ribbon 14", &animals(), &names("absent", 20)),
@@ -398,9 +473,9 @@ fn a_browser_computes_what_this_machine_does() {
 
     for (i, filters) in filters.iter().enumerate() {
         let file = watched(&dir.path().join(format!("copy{i}")), filters, &requests);
-        for (width, scheme) in browser::VIEWS.into_iter().take(if i == 0 { 4 } else { 1 }) {
-            let time = ["--virtual-time-budget=60000"];
-            let (_, told) = browser::visit(browser, &file, width, scheme, &time);
+        for (width, scheme) in browser::VIEWS.into_iter().take(if i == 0 { usize::MAX } else { 1 })
+        {
+            let (_, told) = browser::visit(browser, &file, width, scheme);
             let raw = told["raw"].as_array().unwrap();
             assert_eq!(raw.len(), requests.len());
             for (request, (said, expected)) in requests.iter().zip(raw.iter().zip(&expected)) {
@@ -411,7 +486,7 @@ fn a_browser_computes_what_this_machine_does() {
         }
     }
     println!(
-        "the playground in a browser: {} answers as on this machine, in {} builds; light and dark, wide and narrow",
+        "the playground in a browser: {} answers as on this machine, in {} builds; light and dark, at three widths",
         expected.len(),
         filters.len()
     );
@@ -436,6 +511,23 @@ fn check_pictures(told: &Value, width: u32) {
             numbers(&last["solution"]).iter().map(|slot| format!("{slot:04b}")).collect();
         assert_eq!(told[mode], serde_json::json!(words), "{mode}");
     }
+    let full = |step: usize, mark: usize| told["full"][step][mark].as_u64().unwrap();
+    assert!(full(0, 0) > 500 && full(0, 1) == 0, "nothing is added: {}", told["full"]);
+    assert!(full(1, 0) < full(0, 0) && full(1, 1) > 0 && full(2, 0) == 0, "{}", told["full"]);
+    assert!(full(2, 2) > full(0, 2), "the slots are solved: {}", told["full"]);
+    assert!(told["path"].as_str().unwrap().contains("bump"), "{}", told["path"]);
+    assert_eq!(told["visited"], 4, "two layers have the key's mark");
+    let typed = told["typed"].as_array().unwrap();
+    assert!(typed[0][0] == 1 && typed[0][1] == 2, "two keys were typed: {}", typed[0]);
+    for (nothing, count) in [(&typed[1], "there are 0"), (&typed[2], "there are 60")] {
+        assert_eq!((&nothing[0], &nothing[1]), (&0.into(), &0.into()), "the old picture stays");
+        assert!(nothing[2].as_str().unwrap().contains(count), "{nothing}");
+    }
+    assert!(typed[3][0] == 1 && typed[3][1] == 12, "{}", typed[3]);
+    assert!(told["reasons"].as_array().unwrap().iter().all(|reason| reason == ""));
+    assert!(told["crowded"].as_str().unwrap().contains("at most 400"), "grey without a reason");
+    assert_eq!(told["pieces"], 1, "several filters are built while the slider waits");
+    assert!(told["most"].as_u64().unwrap() <= 200_000, "{}", told["most"]);
     let captions = told["captions"].as_array().unwrap();
     assert!(captions.len() > 100, "{} steps", captions.len());
     for caption in captions.iter().chain(told["table"].as_array().unwrap()) {

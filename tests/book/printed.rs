@@ -63,3 +63,22 @@ fn every_picture_is_what_the_program_draws() {
     let stored = super::markdown::files(&root().join("docs/book/src/img"), ".svg");
     assert_eq!(stored.len(), PICTURES.len(), "a stored picture is not drawn");
 }
+
+/// The plots' y axes had no titles. (Bars and columns have theirs as fields that must be given.)
+#[test]
+fn every_axis_of_a_plot_has_a_title() {
+    let mut plots = 0;
+    for (name, draw) in PICTURES {
+        let picture = draw();
+        let Some((_, plot)) = picture.split_once("class=\"plot\"") else { continue };
+        let titles = plot.split("class=\"label\"").skip(1);
+        let titles: Vec<&str> =
+            titles.map(|rest| rest.split(['>', '<']).nth(1).unwrap_or_default()).collect();
+        assert!(
+            titles.len() == 2 && titles.iter().all(|title| title.len() > 3),
+            "{name}: {titles:?}"
+        );
+        plots += 1;
+    }
+    assert!(plots >= 3, "{plots} plots");
+}

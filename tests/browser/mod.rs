@@ -2,6 +2,7 @@
 //!
 //! Included by the tests that have pages, `tests/cli` and `tests/book`.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,8 +18,18 @@ addEventListener("error", (event) => faults.push(String(event.message || event.t
 addEventListener("unhandledrejection", (event) => faults.push(String(event.reason)));
 </script>"##;
 
-/// Wide and narrow, light (1) and dark (0).
-pub const VIEWS: [(u32, u32); 4] = [(1280, 1), (1280, 0), (390, 1), (390, 0)];
+/// Wide, as half a screen, and as a phone; light (1) and dark (0).
+pub const VIEWS: [(u32, u32); 6] = [(1400, 1), (1400, 0), (800, 1), (800, 0), (400, 1), (400, 0)];
+
+/// A window is never narrower than this. A narrower page is shown in a frame.
+const LEAST_WINDOW: u32 = 500;
+
+/// In a frame: sends the page to the frame around it, once the script has told.
+const SEND: &str = r##"<script>
+const send = () => document.getElementById("told")
+  && parent.postMessage(document.documentElement.outerHTML, "*");
+if (parent !== window) new MutationObserver(send).observe(document.body, { childList: true });
+</script>"##;
 
 /// The name of an installed browser, if there is one.
 pub fn find() -> Option<&'static str> {
@@ -29,30 +40,43 @@ pub fn find() -> Option<&'static str> {
 /// its results as JSON.
 pub fn watched(page: &str, script: &str) -> String {
     let page = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
-    page.replacen("</body>", &format!("{script}</body>"), 1)
+    page.replacen("</body>", &format!("{SEND}{script}</body>"), 1)
+}
+
+/// A page that shows `file` in a frame of this width, and then only its final content.
+fn framed(file: &Path, width: u32) -> String {
+    format!(
+        "<!doctype html><meta name=\"color-scheme\" content=\"light dark\"><body>\
+         <script>addEventListener(\"message\", (event) => {{ document.body.textContent = event.data; }});\
+         </script><iframe width=\"{width}\" height=\"900\" style=\"border:0\" src=\"{}\"></iframe>",
+        file.file_name().unwrap().display()
+    )
 }
 
 /// Opens a watched page. Returns its final content, and the results of its script.
-pub fn visit(
-    browser: &str,
-    file: &Path,
-    width: u32,
-    scheme: u32,
-    flags: &[&str],
-) -> (String, Value) {
+pub fn visit(browser: &str, file: &Path, width: u32, scheme: u32) -> (String, Value) {
+    let mut shown = file.to_owned();
+    if width < LEAST_WINDOW {
+        shown = file.with_file_name("framed.html");
+        fs::write(&shown, framed(file, width)).unwrap();
+    }
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-        .args(flags)
+        .arg("--virtual-time-budget=60000")
         .arg(format!("--user-data-dir={}", file.with_file_name("profile").display()))
         .arg(format!("--window-size={width},900"))
         .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
-        .arg(format!("file://{}", file.display()))
+        .arg(format!("file://{}", shown.display()))
         .output()
         .unwrap();
-    let html = String::from_utf8(output.stdout).unwrap();
+    let unescape =
+        |text: &str| text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let mut html = String::from_utf8(output.stdout).unwrap();
+    if width < LEAST_WINDOW {
+        html = unescape(&html);
+    }
     let told = html.split("<pre id=\"told\">").nth(1).and_then(|rest| rest.split("</pre>").next());
     let told = told.unwrap_or_else(|| panic!("the script did not end: {html}"));
-    let plain = told.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    let told = serde_json::from_str(&plain).unwrap();
+    let told = serde_json::from_str(&unescape(told)).unwrap();
     (html, told)
 }

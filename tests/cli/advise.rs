@@ -374,6 +374,21 @@ fn a_page_is_written_elsewhere_and_never_into_the_database() {
 }
 
 #[test]
+#[ignore = "needs Chromium; .ci/long runs it"]
+fn a_browser_shows_the_advice() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(grown(dir.path(), "bloom(10)"));
+    let out = tempfile::tempdir().unwrap();
+    text(dir.path(), &["--out", out.path().to_str().unwrap()]);
+    let html = fs::read_to_string(out.path().join("index.html")).unwrap();
+    crate::page::check_alone(&html);
+    match crate::page::browse(out.path(), |_| ()) {
+        None => println!("the page in a browser: skipped, there is no Chromium"),
+        Some(shown) => println!("the page in a browser: {shown} points of advise"),
+    }
+}
+
+#[test]
 fn an_empty_database_has_nothing_to_advise() {
     let dir = tempfile::tempdir().unwrap();
     drop(Db::open(dir.path()).unwrap());

@@ -3,6 +3,7 @@
 pub mod bloom;
 pub mod bumping;
 pub mod claims;
+pub mod equations;
 pub mod family;
 pub mod hand;
 pub mod hashing;

@@ -6,6 +6,8 @@
 //! bloom BITS                    a Bloom filter of the library: its lines, the bits of each key
 //! ribbon SLOTS                  a ribbon on paper: seed after seed, until one solves
 //! burr SLOTS                    the same with bumping
+//! full FAMILY BITS KEYS ASKED   a ribbon of KEYS keys of the library: its layers, its first
+//!                               equations and slots, and what a query for key number ASKED meets
 //! rate FAMILY BITS KEYS ASKED   a filter of KEYS keys is asked for ASKED others
 //! ```
 //!
@@ -13,6 +15,7 @@
 //! digits of a logarithm may differ between WebAssembly and another processor.
 
 mod bloom;
+mod full;
 mod rate;
 mod ribbon;
 
@@ -38,6 +41,7 @@ pub fn answer(request: &str) -> String {
         ["bloom", bits] => bloom::answer(bits, &keys),
         ["ribbon", slots] => ribbon::answer(slots, false, &keys),
         ["burr", slots] => ribbon::answer(slots, true, &keys),
+        ["full", family, bits, present, asked] => full::answer(family, bits, present, asked),
         ["rate", family, bits, present, absent] => rate::answer(family, bits, present, absent),
         _ => Err("unknown request".into()),
     };

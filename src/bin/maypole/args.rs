@@ -252,6 +252,9 @@ fn keeps_from_writing(error: &Error) -> bool {
     }
 }
 
+/// Microseconds of a read from a flash device, where none is measured or given.
+pub const USUAL_READ_MICROS: f64 = 80.0;
+
 /// Reads microseconds.
 pub fn micros(text: &str) -> std::result::Result<f64, String> {
     match text.parse() {

@@ -12,10 +12,9 @@
 //! stores the number of start positions of layer 1, which saves that read for 1 query of 20.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
-use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots};
+use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};
 use super::reference;
 use super::row::{equation, next_hash, start};
-use super::shape::Shape;
 use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
@@ -262,25 +261,37 @@ impl Geometry for BurrGeometry {
         dispatch!(self.isa, kernels => kernels.finish_many(self, block, hashes, answers));
     }
 
-    /// Computed from the stored thresholds and low blocks; the number of keys does not matter.
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
         reference::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 
+    /// Computed from what is stored; the number of keys does not matter. Layer by layer: the part
+    /// of the start positions that stay passes at the layer's rate, and the rest goes on. What no
+    /// layer keeps meets the tags, which few absent keys pass. A small filter has no second layer,
+    /// so there that part is some per cent.
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
-        let shape = Shape::of_width(u32::from(self.width));
-        let rate = 0.5f64.powi(i32::from(self.columns));
-        // Start positions whose keys are kept by a block with one column fewer.
-        let mut low_starts = 0;
-        for bucket in 0..self.starts.div_ceil(shape.bucket()) {
-            let first = bucket << shape.bucket_shift();
-            if first / shape.width >= self.low_blocks {
-                break;
-            }
-            let thresholds = u32::from(block[(self.thresholds_at + bucket / 4) as usize]);
-            let threshold = thresholds >> (2 * (bucket % 4)) & 3;
-            low_starts += shape.limits() >> (8 * threshold) & 0xff;
+        let Ok(layout) = Layout::decode(block) else { return 1.0 };
+        let (shape, width) = (layout.shape, layout.shape.width);
+        let rate = 0.5f64.powi(layout.columns as i32);
+        let (mut fpr, mut reach) = (0.0, 1.0);
+        for (i, (slots, at)) in layout.slots().iter().zip(layout.parts().1).enumerate() {
+            let blocks = slots / width - 1;
+            let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
+            // A bucket is two blocks, and keeps start positions from its right end on.
+            let kept_of = |first: u32| {
+                let bucket = first as usize / 2;
+                let threshold = block[at + bucket / 4] >> (2 * (bucket % 4)) & 3;
+                let kept = shape.limits() >> (8 * threshold) & 0xff;
+                u64::from(if first % 2 == 1 { kept.min(width) } else { kept.saturating_sub(width) })
+            };
+            let kept: u64 = (0..blocks).map(kept_of).sum();
+            let low: u64 = (0..blocks.min(low_blocks)).map(kept_of).sum();
+            let starts = f64::from(blocks * width);
+            // With one column fewer twice as many pass.
+            fpr += reach * rate * (kept + low) as f64 / starts;
+            reach *= 1.0 - kept as f64 / starts;
         }
-        rate * (1.0 + f64::from(low_starts) / f64::from(self.starts)).min(2.0)
+        let tags = layout.tags as f64 / 2f64.powi(8 * tag_bytes(layout.columns) as i32);
+        (fpr + reach * tags).min(1.0)
     }
 }

@@ -258,7 +258,7 @@ impl ReadAhead {
             self.bytes.resize(length, 0);
         }
         match file.read_bytes(bytes.start, &mut self.bytes[..length]) {
-            Ok(()) => (self.start, self.filled) = (bytes.start, length),
+            Ok(_) => (self.start, self.filled) = (bytes.start, length),
             Err(_) => self.restart(),
         }
         (self.filled > 0).then_some(())

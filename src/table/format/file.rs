@@ -6,6 +6,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::encoding::coding::fixed32;
 use crate::error::{Damage, Error, Result};
@@ -223,7 +224,11 @@ impl BlockFile {
     pub fn read_stored(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<StoredBlock> {
         let bytes = self.stored_bytes(handle)?;
         let mut buffer = buffer(bytes);
-        self.read_bytes(handle.offset, &mut buffer[..bytes])?;
+        let start = Instant::now();
+        if self.read_bytes(handle.offset, &mut buffer[..bytes])? {
+            self.counters.add(Ticker::FileReadsTimed, 1);
+            self.counters.add(Ticker::FileReadNanos, start.elapsed().as_nanos() as u64);
+        }
         Ok(StoredBlock { buffer, handle })
     }
 
@@ -261,18 +266,19 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Fills `buffer` by one read.
-    pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    /// Fills `buffer` by one read. Whether the file was read: its end may be in memory.
+    pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
         let tail_offset = self.file.len() - self.tail.len() as u64;
         if offset >= tail_offset {
             let in_tail = self.tail.get((offset - tail_offset) as usize..);
             if let Some(bytes) = in_tail.and_then(|bytes| bytes.get(..buffer.len())) {
                 buffer.copy_from_slice(bytes);
-                return Ok(());
+                return Ok(false);
             }
         }
         self.count_read(buffer.len());
-        self.file.read_exact_at(offset, buffer)
+        self.file.read_exact_at(offset, buffer)?;
+        Ok(true)
     }
 
     /// Counts a read that the caller makes. Hold no guard: a device may take as long as it likes.

@@ -150,6 +150,18 @@ fn pinned_metadata_survives_any_number_of_data_blocks() {
     assert!(context.cache.pinned_usage() > 0);
 }
 
+/// The time that filters save was computed with a cost of a read that nothing had measured. Reads of
+/// blocks are timed, and lookups that find them in the cache take no time of a clock.
+#[test]
+fn reads_of_blocks_are_timed_at_misses_alone() {
+    let context = context(1 << 20);
+    let table = table(&keys(3000), options(Compression::None), &context);
+    let tickers = [FileReads, FileReadsTimed, FileReadNanos];
+    let missed = counted(&context, &tickers, || assert!(has(&table, "k000000")));
+    assert!(missed[0] > 0 && missed[0] == missed[1] && missed[2] > 0, "{missed:?}");
+    assert_eq!(counted(&context, &tickers, || assert!(has(&table, "k000000"))), [0; 3]);
+}
+
 #[test]
 fn a_scan_past_the_cache_leaves_it_alone_and_reads_ahead() {
     use crate::cursor::Cursor;

@@ -65,7 +65,10 @@ const bloom = (() => {
 
   function draw() {
     byId("bloom-bits-said").textContent = bits();
-    byId("bloom-more").disabled = keys.length + 25 > MOST_KEYS;
+    const room = MOST_KEYS - keys.length;
+    byId("bloom-more").disabled = room < 25;
+    byId("bloom-full").textContent = room >= 25 ? ""
+      : `${keys.length} of at most ${MOST_KEYS} keys are there: ${room ? `room for ${room}` : "no room"}, not for 25. Start over for more.`;
     const panel = byId("bloom-answer"), lines = byId("bloom-lines"), chips = byId("bloom-keys");
     if (keys.length === 0) {
       byId("bloom-facts").textContent = "No key, no filter.";

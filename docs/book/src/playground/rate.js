@@ -6,13 +6,14 @@ const rate = (() => {
   const LEAST = 1, MOST = 20;
   /// The lowest rate of the picture.
   const FLOOR = 1e-7;
-  const ASKED = 500000, ASKED_OF_MANY = 200000;
+  /// Absent keys that are asked: first a few, so that a mark stands at once, then more. Each step is
+  /// short, or the slider would wait for it.
+  const FIRST_ASKED = 20000, ASKED = 200000;
 
   /// By family: predicted points in order, and what was counted, by the bits asked for.
   let curves = {}, marks = {};
   /// What is still to be computed, a piece at a time, so that the page stays awake.
   let queue = [], busy = false;
-  let timer = null;
 
   const keys = () => byId("rate-keys").value;
   const bits = () => Number(byId("rate-bits").value);
@@ -27,19 +28,29 @@ const rate = (() => {
   }
 
   function work() {
-    const piece = queue.shift();
+    // A piece that is no longer wanted says false and takes no turn.
+    let piece = queue.shift();
+    while (piece && piece() === false) piece = queue.shift();
     busy = piece !== undefined;
-    if (!busy) {
-      byId("rate-all").disabled = false;
-      return draw();
-    }
-    piece();
-    setTimeout(work);
+    if (busy) return setTimeout(work);
+    byId("rate-all").disabled = false;
+    draw();
   }
 
-  function enqueue(pieces, { first = false } = {}) {
-    queue = first ? [...pieces, ...queue] : [...queue, ...pieces];
-    if (!busy) work();
+  function enqueue(pieces) {
+    queue = [...queue, ...pieces];
+    if (!busy) {
+      busy = true;
+      setTimeout(work);
+    }
+  }
+
+  /// The marks of the slider's place come before all else. Those of a place that it has left do not
+  /// come at all.
+  function chosen() {
+    const here = bits(), isHere = () => bits() === here;
+    queue = [...counts([here], FIRST_ASKED, isHere), ...counts([here], ASKED, isHere), ...queue];
+    enqueue([]);
   }
 
   // -- what is computed --------------------------------------------------------------------------------
@@ -48,25 +59,25 @@ const rate = (() => {
     queue = [];
     curves = Object.fromEntries(FAMILIES.map((family) => [family, []]));
     marks = Object.fromEntries(FAMILIES.map((family) => [family, new Map()]));
-    const pieces = [];
     for (let bits = LEAST; bits <= MOST; bits += 0.5) {
-      pieces.push(() => {
-        for (const family of FAMILIES) {
+      for (const family of FAMILIES) {
+        queue.push(() => {
           const built = measure(family, bits, 0);
           if (!built.error) curves[family].push([built.bits, built.rate]);
-        }
-        if (bits % 2 === 1) draw();
-      });
+          if (bits % 2 === 1 && family === FAMILIES[FAMILIES.length - 1]) draw();
+        });
+      }
     }
-    enqueue([...pieces, ...counts([bits()], ASKED)]);
+    chosen();
   }
 
-  /// The pieces of work that count passing keys.
-  function counts(sizes, asked) {
+  /// The pieces of work that count passing keys, while they are wanted.
+  function counts(sizes, asked, isWanted = () => true) {
     return sizes.flatMap((bits) => FAMILIES.map((family) => () => {
       const known = marks[family].get(bits);
-      if (!known || known.asked < asked) marks[family].set(bits, measure(family, bits, asked));
-      draw();
+      if (!isWanted() || known && known.asked >= asked) return false;
+      marks[family].set(bits, measure(family, bits, asked));
+      return draw();
     }));
   }
 
@@ -157,17 +168,16 @@ const rate = (() => {
     legend();
     byId("rate-bits").addEventListener("input", () => {
       draw();
-      clearTimeout(timer);
-      timer = setTimeout(() => enqueue(counts([bits()], ASKED), { first: true }), 120);
+      chosen();
     });
     byId("rate-keys").addEventListener("change", predict);
     byId("rate-all").onclick = () => {
       byId("rate-all").disabled = true;
-      enqueue(counts(Array.from({ length: MOST }, (_, i) => i + 1), ASKED_OF_MANY));
+      enqueue(counts(Array.from({ length: MOST }, (_, i) => i + 1), ASKED));
     };
     byId("rate-clear").onclick = () => {
       FAMILIES.forEach((family) => marks[family].clear());
-      enqueue(counts([bits()], ASKED), { first: true });
+      chosen();
     };
     onWidth(byId("rate-picture"), draw);
     predict();

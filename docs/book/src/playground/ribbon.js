@@ -5,6 +5,8 @@
 const ribbon = (() => {
   const WIDTH = 8;
   const FRAME_MS = 1100;
+  /// The buttons, by the ends of their names.
+  const STEPS = ["first", "back", "play", "next", "last"];
 
   let frames = [], at = 0, keys = [], answer = null, timer = null;
 
@@ -212,6 +214,8 @@ const ribbon = (() => {
 
   function draw() {
     const frame = frames[at];
+    if (!frame) return;
+    byId("ribbon-play").removeAttribute("aria-disabled");
     const of = mode() === "burr" ? `Layer ${frame.band.seed}` : `Seed ${frame.band.seed}`;
     byId("ribbon-title").textContent = `${of} · ${frame.band.slots} slots · ${frame.rows.filter(Boolean).length} taken`;
     byId("ribbon-caption").textContent = frame.caption;
@@ -237,6 +241,7 @@ const ribbon = (() => {
   function play(on) {
     clearInterval(timer);
     timer = null;
+    on &&= frames.length > 0;
     byId("ribbon-play").textContent = on ? "Pause" : "Play";
     byId("ribbon-play").setAttribute("aria-label", on ? "Pause" : "Play");
     // A reader of the screen is not read every step that passes by.
@@ -249,17 +254,24 @@ const ribbon = (() => {
     }, FRAME_MS);
   }
 
-  /// Solves anew. The first picture is the first meeting of two rows: before it nothing happens.
+  /// Shows why there is no picture, and nothing of the last one.
+  function nothing(why) {
+    [frames, keys, at] = [[], [], 0];
+    for (const id of ["ribbon-title", "ribbon-count"]) byId(id).textContent = "";
+    for (const id of ["ribbon-picture", "ribbon-chips", "ribbon-answer"]) byId(id).replaceChildren();
+    for (const name of STEPS) byId(`ribbon-${name}`).setAttribute("aria-disabled", true);
+    byId("ribbon-at").max = 0;
+    byId("ribbon-caption").textContent = why;
+  }
+
+  /// Solves again. The first picture is the first meeting of two rows: before it nothing happens.
   function solve() {
     play(false);
     const slots = byId("ribbon-slots").value;
     byId("ribbon-slots-said").textContent = slots;
     const given = byId("ribbon-keys").value.split(/[\s,]+/).filter(Boolean);
     const solved = ask(`${mode()} ${slots}${keyLines(given, [])}`);
-    if (solved.error) {
-      byId("ribbon-caption").textContent = `${solved.error[0].toUpperCase()}${solved.error.slice(1)}.`;
-      return;
-    }
+    if (solved.error) return nothing(`${solved.error[0].toUpperCase()}${solved.error.slice(1)}: there are ${given.length}.`);
     answer = solved;
     keys = given;
     makeFrames();
@@ -291,7 +303,7 @@ const ribbon = (() => {
 
   function start() {
     byId("ribbon-form").addEventListener("submit", (event) => { event.preventDefault(); solve(); });
-    byId("ribbon-keys").addEventListener("change", solve);
+    byId("ribbon-keys").addEventListener("input", solve);
     byId("ribbon-slots").addEventListener("input", solve);
     for (const choice of document.querySelectorAll("input[name=ribbon-mode]")) {
       choice.addEventListener("change", () => {

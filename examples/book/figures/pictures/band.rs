@@ -1,12 +1,11 @@
 //! The band of a real ribbon: the equations of its first slots, the same after elimination, and the
 //! slots that solve them.
 
-use maypole::filter::KeyEquation;
+use maypole::filter::FilterSpec;
 use maypole::text::count;
 
-use super::bumping::filter;
 use super::svg::{self, Canvas};
-use crate::figures::keys::key_hash;
+use crate::figures::equations::{Row, columns, eliminate, filter, picked, rows, solve};
 
 const KEYS: u64 = 10_000;
 /// Slots that are shown, from the first on.
@@ -14,66 +13,11 @@ const SHOWN: u32 = 100;
 const UNIT: f64 = 2.9;
 const TOP: f64 = 66.0;
 
-/// One equation: bit i of `coefficients` is for slot `start + i`.
-#[derive(Clone, Copy)]
-struct Row {
-    start: u32,
-    coefficients: u128,
-    sum: u32,
-}
-
-impl From<KeyEquation> for Row {
-    fn from(equation: KeyEquation) -> Row {
-        let KeyEquation { start, coefficients, fingerprint: sum, .. } = equation;
-        Row { start, coefficients, sum }
-    }
-}
-
-/// Each row is added to others until its first coefficient is in a slot of its own.
-fn eliminate(rows: &[Row], slots: u32) -> Vec<Option<Row>> {
-    let mut band: Vec<Option<Row>> = vec![None; slots as usize];
-    for &(mut row) in rows {
-        while let Some(other) = band[row.start as usize] {
-            row.coefficients ^= other.coefficients;
-            row.sum ^= other.sum;
-            assert_ne!(row.coefficients, 0, "the filter kept a key that contradicts others");
-            let zeros = row.coefficients.trailing_zeros();
-            row.coefficients >>= zeros;
-            row.start += zeros;
-        }
-        band[row.start as usize] = Some(row);
-    }
-    band
-}
-
-/// The exclusive or of the slots that a row picks.
-fn picked(slots: &[u32], row: &Row) -> u32 {
-    let of = |i: &u32| row.coefficients >> i & 1 == 1;
-    (0..u128::BITS).filter(of).fold(0, |sum, i| sum ^ slots[(row.start + i) as usize])
-}
-
-/// The slots, from the last one to the first.
-fn solve(band: &[Option<Row>]) -> Vec<u32> {
-    let mut slots = vec![0; band.len()];
-    for (slot, row) in band.iter().enumerate().rev() {
-        if let Some(row) = row {
-            slots[slot] = row.sum ^ picked(&slots, row);
-        }
-    }
-    slots
-}
-
 pub fn draw() -> String {
-    let filter = filter(KEYS);
+    let filter = filter(FilterSpec::burr(7.0).unwrap(), KEYS).unwrap();
     let parts = filter.band().expect("a ribbon");
-    let layer = &parts.layers[0];
-    // The first blocks have a column less than the last ones.
-    let columns = parts.columns - u32::from(layer.low_blocks > 0);
-    let equations = (0..KEYS).filter_map(|i| parts.equation(key_hash("present", i)));
-    let mut rows: Vec<Row> =
-        equations.filter(|equation| equation.layer == 0).map(Row::from).collect();
-    rows.iter_mut().for_each(|row| row.sum &= (1 << columns) - 1);
-    rows.sort_by_key(|row| row.start);
+    let (layer, columns) = (&parts.layers[0], columns(&parts));
+    let rows = rows(&parts, KEYS);
     let band = eliminate(&rows, layer.slots);
     let slots = solve(&band);
     assert!(rows.iter().all(|row| picked(&slots, row) == row.sum), "it is solved");

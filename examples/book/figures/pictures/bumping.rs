@@ -1,27 +1,21 @@
 //! A bumped ribbon at full size: its layers, and which part of each bucket is bumped.
 
-use maypole::filter::{BandParts, FilterBuilder, FilterReader, FilterSpec};
+use maypole::filter::{BandParts, FilterSpec};
 use maypole::text::count;
 
 use super::bars::legend;
 use super::svg::{self, Canvas};
+use crate::figures::equations::filter;
 use crate::figures::keys::key_hash;
 
-pub const KEYS: u64 = 5_000;
+const KEYS: u64 = 5_000;
 const LEFT: f64 = 24.0;
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 34.0;
 const ROW: f64 = 92.0;
 
-/// A filter of `burr(7)`.
-pub fn filter(keys: u64) -> FilterReader {
-    let mut builder = FilterBuilder::new(FilterSpec::burr(7.0).unwrap());
-    (0..keys).for_each(|i| builder.add(key_hash("present", i)));
-    builder.finish().unwrap().into_reader()
-}
-
 pub fn draw() -> String {
-    let filter = filter(KEYS);
+    let filter = filter(FilterSpec::burr(7.0).unwrap(), KEYS).unwrap();
     let parts = filter.band().expect("a ribbon");
     let mut kept = vec![0u64; parts.layers.len()];
     for i in 0..KEYS {

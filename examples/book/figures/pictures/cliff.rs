@@ -76,7 +76,7 @@ pub fn draw() -> String {
     let series = |name: &str, color, column: usize| {
         let point = |row: &[f64; 3]| {
             let says = format!("{} KiB of cache: {} KiB", row[0], row[column]);
-            Point { x: row[0], y: row[column], interval: None, says }
+            Point::new(row[0], row[column], says)
         };
         let points = rows.iter().map(point).collect();
         Series { name: name.into(), color, look: Look::Joined, points }

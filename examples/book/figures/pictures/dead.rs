@@ -12,7 +12,7 @@ pub fn draw() -> String {
     let series = |name: &str, color, look, entries: &dyn Fn(&Dead) -> u64| {
         let point = |(percent, dead): &(u64, Dead)| {
             let says = format!("{percent} % deleted: {} entries", entries(dead));
-            Point { x: *percent as f64, y: entries(dead) as f64, interval: None, says }
+            Point::new(*percent as f64, entries(dead) as f64, says)
         };
         let points = found.iter().map(point).collect();
         Series { name: name.into(), color, look, points }

@@ -30,7 +30,7 @@ fn series(
     look: Look,
     points: impl Iterator<Item = (f64, f64)>,
 ) -> Series {
-    let point = |(x, y)| Point { x, y, interval: None, says: format!("{x}: {}", percent(y)) };
+    let point = |(x, y)| Point::new(x, y, format!("{x}: {}", percent(y)));
     Series { name: name.into(), color, look, points: points.map(point).collect() }
 }
 

@@ -89,7 +89,7 @@ pub struct Advise {
     cache: Option<usize>,
     /// What a read of a data block costs, in microseconds: 80 on flash, 2 from the cache of the
     /// operating system
-    #[arg(long, value_name = "MICROS", default_value_t = 80.0, value_parser = micros, verbatim_doc_comment)]
+    #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = micros, verbatim_doc_comment)]
     read_cost: f64,
     /// Look up the keys of this file, one a line, in place of drawn ones: figures then are means
     /// over lookups as they were recorded. \\xNN stands for a byte. Of more than 100,000 a part is

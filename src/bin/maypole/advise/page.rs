@@ -3,14 +3,17 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use maypole::wilson_interval_95;
+
 use super::Advise;
-use super::findings::{Findings, PolicyRow};
+use super::findings::Findings;
 use super::report;
 use super::source::{Engine, Source};
 use crate::failure::{Failure, Result};
 use crate::show::about::Origin;
 use crate::show::files;
 use crate::show::html::{self, escape};
+use crate::show::plot::ticks::decimal;
 use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::{counted, size};
 
@@ -66,11 +69,7 @@ fn page(found: &[Findings], engine: Engine, asked: &Advise) -> String {
 
 fn section(found: &Findings, n: usize, engine: Engine) -> String {
     let mut html = format!(
-        "<section><h2>{}</h2>\n<p class=\"soft\">{} in {}, {}, {}</p>\n",
-        match engine {
-            Engine::RocksDb => format!("Column family {}", escape(&found.name)),
-            Engine::Maypole => "Database".into(),
-        },
+        "<p class=\"soft\">{} in {}, {}, {}</p>\n",
         counted(found.tables, "table"),
         counted(found.levels, "level"),
         size(found.file_bytes),
@@ -89,44 +88,42 @@ fn section(found: &Findings, n: usize, engine: Engine) -> String {
         }
         html.push_str("</li>\n");
     }
-    html.push_str("</ol>\n<ul>\n");
-    for line in report::sentences(found, engine) {
-        let _ = writeln!(html, "<li>{}</li>", escape(&line));
-    }
-    html.push_str("</ul>\n");
+    html.push_str("</ol>\n");
+    html.push_str(&html::verdict(&report::sentences(found, engine)));
     html.push_str("<h3>Filters as they are stored</h3>\n");
     html.push_str(&html::figures(&found.filters));
     if !found.policies.is_empty() {
-        let _ = write!(
-            html,
-            "<figure><figcaption><h3>Reads against memory</h3><p>Other policies on the same keys: \
-             down and left is better.</p></figcaption>\n{}</figure>\n{}",
-            plot(&found.policies, n).to_svg(),
-            html::figures(&found.policies)
-        );
+        html.push_str(&html::figure(
+            "Reads against memory",
+            "Other policies on the same keys: down and left is better.",
+            &plot(found, n).to_svg(),
+            &html::figures(&found.policies),
+        ));
     }
-    html + "</section>\n"
+    let title = match engine {
+        Engine::RocksDb => format!("Column family {}", found.name),
+        Engine::Maypole => "Database".into(),
+    };
+    html::section(&title, &html)
 }
 
 /// A curve for each family, and points for all other policies.
-fn plot(rows: &[PolicyRow], n: usize) -> Plot {
+fn plot(found: &Findings, n: usize) -> Plot {
     let mut series: Vec<Series> = Vec::new();
-    for row in rows.iter().filter(|row| row.policy != "none") {
+    for row in found.policies.iter().filter(|row| row.policy != "none") {
         let by_itself = !row.policy.contains(", ") && !row.policy.contains(' ');
         let family = row.policy.split([':', '(']).next().unwrap_or_default();
         let name = if by_itself { family } else { &row.policy[..] };
-        let point = Point {
-            x: row.filter_bytes as f64,
-            y: row.blocks_per_absent_get.max(1e-5),
-            interval: None,
-            says: format!(
-                "{}\n{} of filters, {:.2} bits a key\n{:.4} data blocks an absent lookup",
-                row.policy,
-                size(row.filter_bytes),
-                row.bits_per_key,
-                row.blocks_per_absent_get
-            ),
-        };
+        let says = format!(
+            "{}\n{} of filters, {:.2} bits a key\n{:.4} data blocks an absent lookup",
+            row.policy,
+            size(row.filter_bytes),
+            row.bits_per_key,
+            row.blocks_per_absent_get
+        );
+        let blocks = row.blocks_per_absent_get;
+        let at_most = wilson_interval_95(0, found.measured.absent.count).filter(|_| blocks == 0.0);
+        let point = Point::observed(row.filter_bytes as f64, blocks, at_most, says);
         match series.iter_mut().find(|series| series.name == name) {
             Some(series) => series.points.push(point),
             None => series.push(Series {
@@ -137,13 +134,11 @@ fn plot(rows: &[PolicyRow], n: usize) -> Plot {
             }),
         }
     }
-    let bytes = |bytes: f64| size(bytes.max(0.0).round() as u64);
-    let blocks = |blocks: f64| format!("{blocks}");
     Plot {
         id: format!("memory{n}"),
         title: "Reads against memory".into(),
-        x: Axis::new("memory of all filters", Spread::Linear, bytes),
-        y: Axis::new("data blocks of an absent lookup", Spread::Log, blocks),
+        x: Axis::bytes("memory of all filters", Spread::Bytes),
+        y: Axis::new("data blocks of an absent lookup", Spread::Log, decimal),
         series,
     }
 }

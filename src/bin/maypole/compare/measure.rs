@@ -10,13 +10,12 @@ use maypole::fs::{Fs, RandomAccessFile, RealFs};
 use maypole::{Stats, Ticker};
 
 use super::keys::{KeyList, KeySet};
+use super::rounds::{self, ROUNDS};
 use super::tree::{Plan, Tree};
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
 use crate::progress;
 
-/// How often each policy gets its turn in a phase.
-const ROUNDS: usize = 10;
 /// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
 /// any finds the page that another one has read.
 const LOOKUPS_A_DROP: usize = 256;
@@ -37,6 +36,8 @@ pub struct Phase {
     pub gets: u64,
     /// Nanoseconds of single lookups.
     pub latency: Histogram<u64>,
+    /// The mean of each round.
+    pub means: Vec<f64>,
     pub before: Stats,
     pub after: Stats,
     /// Bytes that the system fetched from a device meanwhile. `None` where it does not tell.
@@ -105,13 +106,8 @@ impl<'a> Lookups<'a> {
         let mut runs =
             trees.iter().map(|tree| Run::new(tree, self.cold)).collect::<Result<Vec<_>>>()?;
         for round in 0..ROUNDS {
-            let part = &queries[gets * round / ROUNDS..gets * (round + 1) / ROUNDS];
-            // There and back, so that nobody always comes right after the same neighbour.
-            let turns: Vec<usize> = match round % 2 {
-                0 => (0..runs.len()).collect(),
-                _ => (0..runs.len()).rev().collect(),
-            };
-            for turn in turns {
+            let part = &queries[rounds::part(round, gets)];
+            for turn in rounds::turns(round, runs.len()) {
                 runs[turn].look_up(keys, part, present, self.clock_ns, &bar)?;
             }
         }
@@ -126,6 +122,7 @@ struct Run<'a> {
     /// With `--cold`: the tables, to drop their pages.
     files: Vec<Arc<dyn RandomAccessFile>>,
     latency: Histogram<u64>,
+    means: Vec<f64>,
     before: Stats,
     /// Only with `--cold`.
     device_bytes: Option<u64>,
@@ -142,7 +139,8 @@ impl<'a> Run<'a> {
         }
         // Up to a minute, with three significant digits: more than a clock is worth.
         let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
-        Ok(Run { tree, files, latency, before: tree.db.stats(), device_bytes: cold.then_some(0) })
+        let (before, device_bytes) = (tree.db.stats(), cold.then_some(0));
+        Ok(Run { tree, files, latency, means: Vec::new(), before, device_bytes })
     }
 
     fn look_up(
@@ -153,6 +151,7 @@ impl<'a> Run<'a> {
         clock_ns: u64,
         bar: &ProgressBar,
     ) -> Result {
+        let mut sum = 0;
         let device_before = self.device_bytes.and_then(|_| device_bytes());
         for (n, &i) in part.iter().enumerate() {
             if n.is_multiple_of(LOOKUPS_A_DROP) {
@@ -163,9 +162,13 @@ impl<'a> Run<'a> {
             black_box(key.iter().fold(0, |sum, byte| sum ^ byte));
             let start = Instant::now();
             let value = self.tree.db.get(key)?;
-            let nanos = start.elapsed().as_nanos() as u64;
-            self.latency.saturating_record(nanos.saturating_sub(clock_ns));
+            let nanos = (start.elapsed().as_nanos() as u64).saturating_sub(clock_ns);
+            self.latency.saturating_record(nanos);
+            sum += nanos;
             check(value.is_some(), present, key)?;
+        }
+        if !part.is_empty() {
+            self.means.push(sum as f64 / part.len() as f64);
         }
         bar.inc(part.len() as u64);
         let read = device_bytes().zip(device_before).map(|(after, before)| after - before);
@@ -177,6 +180,7 @@ impl<'a> Run<'a> {
         Phase {
             gets: self.latency.len(),
             latency: self.latency,
+            means: self.means,
             before: self.before,
             after: self.tree.db.stats(),
             device_bytes: self.device_bytes,

@@ -7,6 +7,7 @@
 //! tree         one tree, and a copy of it with the filters of each policy
 //! measure      looks the keys up, the policies taking turns
 //! throughput   lookups with other caches and other shares of absent keys
+//! rounds       how the policies take turns, and what the repetitions say
 //! lab          filters by themselves
 //! sweep        many policies, one after the other
 //!
@@ -26,6 +27,7 @@ mod measure;
 mod options;
 mod policies;
 pub mod results;
+mod rounds;
 mod rows;
 mod sweep;
 mod throughput;
@@ -150,9 +152,13 @@ impl Compare {
         }
         if self.sweep {
             notes.push(
-                "a sweep: the policies were measured one after the other, not in turns".into(),
+                "a sweep: the policies were measured one after the other, each in ten rounds of its own, not \
+                 in turns; an interval holds what varied meanwhile, not what changed from policy to policy"
+                    .into(),
             );
         }
+        notes.extend(results.noise().map(|noise| format!("WARNING: {noise}")));
+        notes.extend(results.surprises());
         if self.zipf.is_some() {
             notes.push(
                 "hot keys are queried repeatedly: intervals are of rates among lookups".into(),
@@ -194,7 +200,8 @@ impl Compare {
             about.clock_ns, about.origin.machine
         );
         for note in about.notes.iter().chain([&clock]) {
-            writeln!(out, "{}", screen.wrap(&format!("Note: {note}.")))?;
+            let kind = if note.starts_with("WARNING") { "" } else { "Note: " };
+            writeln!(out, "{}", screen.wrap(&format!("{kind}{note}.")))?;
         }
         if let Some(dir) = &self.out {
             let page = dir.join("index.html");

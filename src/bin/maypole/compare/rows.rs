@@ -6,6 +6,7 @@ use maypole::{FilterCounts, Stats, Ticker, Tickers};
 
 use super::measure::{Measured, Phase};
 use super::results::{LatencyRow, LevelRow, PolicyRow, Times};
+use super::rounds::Repeated;
 use super::tree::Tree;
 
 /// Percentiles of a curve: closer where times differ more.
@@ -63,7 +64,14 @@ fn counts_of(phase: &Phase) -> Tickers {
 fn times(phase: &Phase) -> Times {
     let tenths = |nanos: f64| (nanos * 10.0).round() / 10.0;
     let quantile = |q| phase.latency.value_at_quantile(q) as f64;
-    Times { mean: tenths(phase.latency.mean()), p50: quantile(0.5), p99: quantile(0.99) }
+    let Repeated { low, high, .. } = Repeated::of(&phase.means);
+    Times {
+        mean: tenths(phase.latency.mean()),
+        p50: quantile(0.5),
+        p99: quantile(0.99),
+        low: tenths(low),
+        high: tenths(high),
+    }
 }
 
 /// The rate to expect of a phase: what was predicted for each table, weighted by how often its

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     fn unit(policy: &str) -> Unit {
-        let times = Times { mean: 1.5, p50: 1.0, p99: 9.0 };
+        let times = Times { mean: 1.5, p50: 1.0, p99: 9.0, low: 1.0, high: 9.0 };
         let row = PolicyRow {
             policy: policy.into(),
             keys: 9,

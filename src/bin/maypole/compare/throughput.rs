@@ -2,17 +2,19 @@
 //!
 //! The databases are opened again with each size of cache. The smallest holds less than the filters
 //! take: there a lookup reads filters from the file, one after the other. From where all filters
-//! and indexes fit, a larger cache saves reads of data blocks alone.
+//! and indexes fit, a larger cache saves reads of data blocks alone. The lookups of a point are
+//! timed in rounds over all trees.
 
 use std::time::Instant;
 
-use maypole::Ticker;
+use maypole::{Ticker, Tickers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::keys::KeySet;
 use super::measure::check;
 use super::results::ThroughputRow;
+use super::rounds::{self, ROUNDS, Repeated};
 use super::tree::{Plan, Tree};
 use crate::failure::Result;
 use crate::progress;
@@ -84,13 +86,8 @@ pub fn run(
         trees = opened.collect::<Result<_>>()?;
         for &share in &grid.shares {
             let queries = mix(keys, share, seed);
-            // As many again before, to fill the cache.
-            let (before, timed) = queries.split_at(queries.len() / 2);
-            for tree in &trees {
-                look_up(tree, keys, before)?;
-                rows.push(measure(tree, keys, timed, cache_bytes, plan, share)?);
-                bar.inc(1);
-            }
+            rows.extend(point(&trees, keys, &queries, plan, (cache_bytes, share))?);
+            bar.inc(trees.len() as u64);
         }
     }
     bar.finish_and_clear();
@@ -118,28 +115,44 @@ fn look_up(tree: &Tree, keys: &KeySet, queries: &[Query]) -> Result {
     Ok(())
 }
 
-fn measure(
-    tree: &Tree,
+/// All trees at one point: half of the lookups fill the cache, the other half are timed.
+fn point(
+    trees: &[Tree],
     keys: &KeySet,
     queries: &[Query],
-    cache_bytes: u64,
     plan: &Plan,
-    share_absent: f64,
-) -> Result<ThroughputRow> {
-    let before = tree.db.stats().tickers;
-    let start = Instant::now();
-    look_up(tree, keys, queries)?;
-    let seconds = start.elapsed().as_secs_f64();
-    let counted = &tree.db.stats().tickers - &before;
-    let per_get = |ticker| counted.get(ticker) as f64 / queries.len() as f64;
-    Ok(ThroughputRow {
-        policy: tree.policy.to_string(),
-        cache_bytes,
-        data_bytes: plan.data_bytes as u64,
-        share_absent,
-        lookups: queries.len() as u64,
-        lookups_per_second: queries.len() as f64 / seconds,
-        blocks_per_get: per_get(Ticker::DataBlocksExamined),
-        file_reads_per_get: per_get(Ticker::FileReads),
-    })
+    (cache_bytes, share_absent): (u64, f64),
+) -> Result<Vec<ThroughputRow>> {
+    let (before, timed) = queries.split_at(queries.len() / 2);
+    trees.iter().try_for_each(|tree| look_up(tree, keys, before))?;
+    let counted_before: Vec<_> = trees.iter().map(|tree| tree.db.stats().tickers).collect();
+    let mut rates = vec![Vec::new(); trees.len()];
+    for round in 0..ROUNDS {
+        let part = &timed[rounds::part(round, timed.len())];
+        for turn in rounds::turns(round, trees.len()) {
+            let start = Instant::now();
+            look_up(&trees[turn], keys, part)?;
+            let seconds = start.elapsed().as_secs_f64();
+            rates[turn].extend((!part.is_empty()).then(|| part.len() as f64 / seconds));
+        }
+    }
+    let row = |((tree, before), rates): ((&Tree, &Tickers), &Vec<f64>)| {
+        let counted = &tree.db.stats().tickers - before;
+        let per_get = |ticker| counted.get(ticker) as f64 / timed.len() as f64;
+        let Repeated { median, low, high } = Repeated::of(rates);
+        ThroughputRow {
+            policy: tree.policy.to_string(),
+            cache_bytes,
+            data_bytes: plan.data_bytes as u64,
+            share_absent,
+            lookups: timed.len() as u64,
+            rounds: rates.len() as u64,
+            lookups_per_second: median,
+            lookups_per_second_low: low,
+            lookups_per_second_high: high,
+            blocks_per_get: per_get(Ticker::DataBlocksExamined),
+            file_reads_per_get: per_get(Ticker::FileReads),
+        }
+    };
+    Ok(trees.iter().zip(&counted_before).zip(&rates).map(row).collect())
 }

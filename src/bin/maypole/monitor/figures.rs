@@ -3,19 +3,63 @@
 //! ```text
 //! 1  hit rate       useful / asked              over 90 % where most lookups miss
 //! 2  observed rate  wrong / absent              next to the predicted one
-//! 3  reads saved    useful × cost of a read
+//! 3  reads saved    useful × mean time of the timed block reads, or the given cost
 //! 4  memory         filters / (block cache + memtables)
 //! ```
 
 use maypole::{BlockKind, FilterCounts, PublishedStats, Ticker};
 
+use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
-use crate::show::text::{count, percent, size};
+use crate::show::text::{count, counted, percent, size};
 
 /// The share of block cache and memtables above which filters take much.
 const MUCH_MEMORY: f64 = 0.05;
 /// The fewest queries after which a warning reports a filter that never said no.
 const ENOUGH_ASKED: u64 = 1000;
+
+/// What a read of a block costs, in microseconds, and where that is from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ReadCost {
+    Given(f64),
+    /// The mean of the program's reads, and their number.
+    Measured(f64, u64),
+    /// It has read no block, or an earlier version counted.
+    Usual,
+}
+
+impl ReadCost {
+    /// What was said counts before what was measured since the opening.
+    pub fn of(stats: &PublishedStats, given: Option<f64>) -> ReadCost {
+        let reads = stats.tickers.get(Ticker::FileReadsTimed);
+        let nanos = stats.tickers.get(Ticker::FileReadNanos);
+        match (given, reads) {
+            (Some(micros), _) => ReadCost::Given(micros),
+            (None, 0) => ReadCost::Usual,
+            (None, reads) => ReadCost::Measured(nanos as f64 / 1000.0 / reads as f64, reads),
+        }
+    }
+
+    pub fn micros(self) -> f64 {
+        match self {
+            ReadCost::Given(micros) | ReadCost::Measured(micros, _) => micros,
+            ReadCost::Usual => USUAL_READ_MICROS,
+        }
+    }
+
+    pub fn name(self) -> String {
+        let micros = self.micros();
+        match self {
+            ReadCost::Given(_) => format!("{micros} µs each (--read-cost)"),
+            ReadCost::Measured(_, reads) => {
+                format!("{micros:.1} µs each, the mean of {}", counted(reads, "measured read"))
+            }
+            ReadCost::Usual => {
+                format!("{micros} µs each, usual for flash (--read-cost gives yours)")
+            }
+        }
+    }
+}
 
 record! {
     /// What filters did in a period, and the memory they take.
@@ -49,12 +93,12 @@ record! {
 
 impl Figures {
     /// The figures since the opening.
-    pub fn new(stats: &PublishedStats, read_cost_micros: f64) -> Figures {
-        Figures::of(stats, &Counted::new(stats), read_cost_micros)
+    pub fn new(stats: &PublishedStats, read_cost: ReadCost) -> Figures {
+        Figures::of(stats, &Counted::new(stats), read_cost)
     }
 
     /// The figures of what was counted in a period.
-    pub fn of(stats: &PublishedStats, counted: &Counted, read_cost_micros: f64) -> Figures {
+    pub fn of(stats: &PublishedStats, counted: &Counted, read_cost: ReadCost) -> Figures {
         let filter = counted.filter;
         let interval = filter.fpr_interval_95();
         let memory_bytes = stats.cache_capacity_bytes + stats.memtable_bytes;
@@ -73,7 +117,7 @@ impl Figures {
             observed_fpr_most: interval.map(|(_, most)| most),
             predicted_fpr: stats.predicted_fpr,
             reads_saved: filter.useful,
-            seconds_saved: filter.useful as f64 * read_cost_micros / 1e6,
+            seconds_saved: filter.useful as f64 * read_cost.micros() / 1e6,
             filter_bytes: stats.filter_bytes(),
             resident_filter_bytes: resident.map_or(0, |(_, usage)| usage.bytes as u64),
             memory_bytes,
@@ -148,7 +192,7 @@ pub fn warnings(stats: &PublishedStats) -> Vec<String> {
             ));
         }
     }
-    let figures = Figures::new(stats, 0.0);
+    let figures = Figures::new(stats, ReadCost::Usual);
     if let Some(share) = figures.memory_share.filter(|&share| share > MUCH_MEMORY) {
         warnings.push(format!(
             "filters are {} of block cache and memtables, which is more than {}: fewer bits, a Ribbon or a \

@@ -7,7 +7,7 @@ use maypole::{LevelStats, PublishedStats};
 use serde_json::Value;
 
 use super::Source;
-use super::figures::{Figures, warnings};
+use super::figures::{Figures, ReadCost, warnings};
 use crate::failure::Result;
 use crate::output::json_object;
 use crate::show::record::to_json;
@@ -15,7 +15,7 @@ use crate::show::record::to_json;
 pub fn print(
     source: &Source,
     stats: &PublishedStats,
-    read_cost_micros: f64,
+    read_cost: ReadCost,
     out: &mut dyn Write,
 ) -> Result {
     let levels: Vec<String> = stats.levels.iter().map(level).collect();
@@ -40,8 +40,8 @@ pub fn print(
         ("opened_unix_ms", &millis(stats.opened)),
         ("written_unix_ms", &millis(stats.written)),
         ("interval_ms", &stats.interval.as_millis()),
-        ("read_cost_micros", &Value::from(read_cost_micros)),
-        ("figures", &to_json(&Figures::new(stats, read_cost_micros))),
+        ("read_cost_micros", &Value::from(read_cost.micros())),
+        ("figures", &to_json(&Figures::new(stats, read_cost))),
         ("warnings", &Value::from(warnings(stats))),
         ("levels", &format!("[{}]", levels.join(", "))),
         ("memtable_bytes", &stats.memtable_bytes),

@@ -99,6 +99,16 @@ fn is_running(process_id: u32) -> bool {
     !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{process_id}")).exists()
 }
 
+/// A duration with its decimals, however short it is.
+pub fn short_span(seconds: f64) -> String {
+    match seconds {
+        ..0.001 => format!("{:.1} µs", seconds * 1e6),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        ..10.0 => format!("{seconds:.2} s"),
+        _ => span(Duration::from_secs_f64(seconds)),
+    }
+}
+
 /// An approximate duration in words.
 pub fn span(time: Duration) -> String {
     match time.as_secs() {
@@ -118,6 +128,8 @@ mod tests {
     fn spans_are_short() {
         let spans = [0, 400, 9_999, 59_000, 121_000, 7_200_000, 999_999_000];
         let texts = spans.map(|millis| span(Duration::from_millis(millis)));
+        let short = [0.0, 0.0042, 4.321, 75.0].map(short_span);
+        assert_eq!(short, ["0.0 µs", "4.2 ms", "4.32 s", "75 s"]);
         assert_eq!(texts, ["0.0 s", "0.4 s", "10.0 s", "59 s", "2 min", "2 h", "11 days"]);
     }
 }

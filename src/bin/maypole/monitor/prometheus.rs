@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use maypole::{LevelStats, PublishedStats};
 
 use super::Source;
-use super::figures::{Figures, ratio};
+use super::figures::{Figures, ReadCost, ratio};
 use crate::failure::Result;
 
 pub fn print(source: &Source, stats: &PublishedStats, out: &mut dyn Write) -> Result {
@@ -94,7 +94,7 @@ impl Metrics {
     }
 
     fn whole(&mut self, stats: &PublishedStats) {
-        let figures = Figures::new(stats, 0.0);
+        let figures = Figures::new(stats, ReadCost::Usual);
         let seconds = |time: SystemTime| {
             Some(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64())
         };

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats, Stats};
 
-use super::figures::{Figures, warnings};
-use super::{HOW, Source, span};
+use super::figures::{Figures, ReadCost, warnings};
+use super::{HOW, Source, short_span, span};
 use crate::failure::Result;
 use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::{count, counted, percent, size};
@@ -14,14 +14,14 @@ use crate::show::text::{count, counted, percent, size};
 pub fn published(
     source: &Source,
     stats: &PublishedStats,
-    read_cost_micros: f64,
+    read_cost: ReadCost,
     out: &mut dyn Write,
 ) -> Result {
     let screen = Screen::stdout();
     writeln!(out, "{}", screen.bold(&source.name))?;
     writeln!(out, "{}\n", screen.wrap(&source.origin(stats)))?;
     heading("Filters", &screen, out)?;
-    for line in lines(&Figures::new(stats, read_cost_micros), read_cost_micros) {
+    for line in lines(&Figures::new(stats, read_cost), read_cost) {
         writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
     }
     warn(stats, &screen, out)?;
@@ -108,7 +108,7 @@ pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Res
 }
 
 /// The figures, a line each.
-fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
+fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {
     let hits = match figures.hit_rate {
         Some(rate) => format!(
             "{}: {} of {} queries were answered with no (over 90 % is healthy where most lookups miss)",
@@ -136,10 +136,10 @@ fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
         size(figures.memory_bytes)
     );
     let saved = format!(
-        "{}, at most: a block in the cache is not read. At {read_cost_micros} µs each (--read-cost) \
-         {:.3} s",
+        "{}, at most: a block in the cache is not read. At {}: {}",
         count(figures.reads_saved),
-        figures.seconds_saved
+        read_cost.name(),
+        short_span(figures.seconds_saved)
     );
     vec![
         format!("hit rate        {hits}"),

@@ -12,11 +12,11 @@ use std::path::Path;
 use maypole::{PublishedStats, Ticker};
 
 use super::Source;
-use super::figures::{Figures, ratio};
+use super::figures::{Figures, ReadCost, ratio};
 use crate::failure::Result;
 
 pub fn print(source: &Source, stats: &PublishedStats, out: &mut dyn Write) -> Result {
-    let figures = Figures::new(stats, 0.0);
+    let figures = Figures::new(stats, ReadCost::Usual);
     let (reads, writes) =
         (stats.tickers.get(Ticker::NumberKeysRead), stats.tickers.get(Ticker::NumberKeysWritten));
     let path = Path::new(&source.name);

@@ -1,7 +1,11 @@
-//! `stats --watch`: the figures and their rates, and the levels, again and again. It shows counts
-//! but no time saved, because the time of a saved read cannot be measured.
+//! `stats --watch`: the figures and their rates, curves of the last rates, and the levels, again
+//! and again.
+//!
+//! The time saved is the reads saved times the mean time of the block reads that the program has
+//! timed. Where it has timed none, no time is shown.
 //!
 //! ```text
+//! lookups/s      ▁▂▅█▇▇▅   at most 81,202
 //! on a terminal   one screen, drawn over the last one
 //! elsewhere       one block a look, and an empty line after each
 //! ```
@@ -16,21 +20,22 @@ use std::time::{Duration, SystemTime};
 
 use maypole::PublishedStats;
 
-use super::figures::{Counted, Figures};
-use super::{Source, report, span};
+use super::figures::{Counted, Figures, ReadCost};
+use super::{Source, report, short_span, span};
 use crate::failure::Result;
 use crate::output::table;
-use crate::show::sheet::{Screen, is_dumb};
+use crate::show::sheet::{Screen, is_dumb, sparkline};
 use crate::show::text::{count, percent};
 
 /// Continues until standard output is closed, or the file is gone.
 pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let mut last = None;
+    let mut history = History::default();
     loop {
         let look = Look { stats: source.read_published()?, at: SystemTime::now() };
         let mut block = Vec::new();
-        draw(source, &look, last.as_ref(), &screen, &mut block)?;
+        draw(source, &look, last.as_ref(), &mut history, &screen, &mut block)?;
         match screen.is_terminal && !is_dumb() {
             true => redraw(&block, last.is_none(), out)?,
             false => {
@@ -41,6 +46,31 @@ pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
         out.flush()?;
         last = Some(look);
         sleep(every);
+    }
+}
+
+/// Lookups and reads saved a second, at each of the last looks.
+#[derive(Default)]
+struct History(Vec<[f64; 2]>);
+
+impl History {
+    /// Looks that are kept, if the screen has room for them.
+    const MOST: usize = 40;
+
+    /// A line for each of the two, once there are two looks to compare.
+    fn lines(&self, screen: &Screen) -> Vec<String> {
+        let room = screen.width.map_or(History::MOST, |width| width.saturating_sub(36).max(8));
+        let first = self.0.len().saturating_sub(room);
+        let line = |(n, name): (usize, &str)| {
+            let rates: Vec<f64> = self.0[first..].iter().map(|rates| rates[n]).collect();
+            let most = rates.iter().copied().fold(0.0, f64::max);
+            format!("{name:<14} {}  at most {}", sparkline(&rates), count(most.round() as u64))
+        };
+        let names = ["lookups/s", "reads saved/s"];
+        match self.0.len() {
+            0 | 1 => Vec::new(),
+            _ => names.into_iter().enumerate().map(line).collect(),
+        }
     }
 }
 
@@ -69,19 +99,31 @@ fn draw(
     source: &Source,
     look: &Look,
     last: Option<&Look>,
+    history: &mut History,
     screen: &Screen,
     out: &mut dyn Write,
 ) -> Result {
     let stats = &look.stats;
-    let whole = Figures::new(stats, 0.0);
+    let read_cost = ReadCost::of(stats, None);
+    let whole = Figures::new(stats, read_cost);
     let since = last.and_then(|last| look.since(last));
     writeln!(out, "{}", screen.bold(&screen.wrap(&source.name)))?;
     writeln!(out, "{}", screen.wrap(&source.origin(stats)))?;
-    let recent = since
-        .map(|(counted, time)| (Figures::of(stats, &counted, 0.0), time.as_secs_f64().max(1e-3)));
+    let recent = since.map(|(counted, time)| {
+        (Figures::of(stats, &counted, read_cost), time.as_secs_f64().max(1e-3))
+    });
+    match &recent {
+        Some((figures, seconds)) => {
+            let rates = [figures.lookups, figures.reads_saved].map(|n| n as f64 / seconds);
+            history.0.push(rates);
+            let gone = history.0.len().saturating_sub(History::MOST);
+            history.0.drain(..gone);
+        }
+        None => history.0.clear(),
+    }
     let header = match &recent {
         Some((_, seconds)) => format!("last {}", span(Duration::from_secs_f64(*seconds))),
-        None if last.is_some() => "opened anew".to_string(),
+        None if last.is_some() => "opened again".to_string(),
         None => "first look".to_string(),
     };
     let number = |name: &str, of: fn(&Figures) -> u64| {
@@ -112,9 +154,19 @@ fn draw(
             whole.memory_share.map_or("-".to_string(), percent),
         ],
     ];
+    if let ReadCost::Measured(micros, _) = read_cost {
+        let rate = recent.as_ref().map_or("-".to_string(), |(figures, seconds)| {
+            format!("{} /s", short_span(figures.seconds_saved / seconds))
+        });
+        let name = format!("time saved, at {micros:.1} µs a read");
+        rows.push(vec![name, rate, short_span(whole.seconds_saved)]);
+    }
     let dead = report::dead_data(stats).into_iter();
     rows.extend(dead.map(|(name, figure)| vec![name.to_string(), String::new(), figure]));
     writeln!(out, "{}", screen.drawn(&table(&["", &header, "since the opening"], rows)))?;
+    for line in history.lines(screen) {
+        writeln!(out, "{}", screen.drawn(&line))?;
+    }
     writeln!(out, "{}", report::tree(&stats.levels, true).to_text(screen))?;
     report::warn(stats, screen, out)
 }
@@ -131,4 +183,24 @@ fn redraw(block: &[u8], is_first: bool, out: &mut dyn Write) -> Result {
     }
     out.write_all(b"\x1b[J")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_shows_the_last_looks_that_have_room() {
+        let mut history = History(vec![[0.0, 7.0]]);
+        assert!(history.lines(&Screen::default()).is_empty(), "one look is no curve");
+        history.0.extend([[50.0, 7.0], [100.0, 7.0]]);
+        let ascii = Screen { is_ascii: true, ..Screen::default() };
+        let lines: Vec<String> =
+            history.lines(&ascii).iter().map(|line| ascii.drawn(line)).collect();
+        assert_eq!(lines[0], "lookups/s      .##  at most 100");
+        assert_eq!(lines[1], "reads saved/s  ###  at most 7");
+        history.0 = vec![[1.0, 1.0]; History::MOST];
+        let narrow = Screen { width: Some(48), ..Screen::default() };
+        assert!(history.lines(&narrow).iter().all(|line| line.chars().count() <= 48));
+    }
 }

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
+use super::html;
 use super::svg::escape;
 use crate::output::{json_object, machine};
 
@@ -41,8 +42,7 @@ impl Origin {
     /// The last section of a page: how the figures were measured, remarks on them, and the other
     /// files that contain them.
     pub fn to_html(&self, more: &[(&str, &str)], files: &str) -> String {
-        let mut html =
-            String::from("<section><h2>How it was measured</h2>\n<dl class=\"about\">\n");
+        let mut html = String::from("<dl class=\"about\">\n");
         let seed = self.seed.to_string();
         let own = [
             ("processor", &*self.machine),
@@ -56,10 +56,10 @@ impl Origin {
         let _ = write!(
             html,
             "</dl>\n<p class=\"soft\">The exact command:</p>\n<pre>{}</pre>\n\
-             <p class=\"soft\">{files}</p></section>\n",
+             <p class=\"soft\">{files}</p>\n",
             escape(&self.command)
         );
-        html
+        html::folded("How it was measured", &html)
     }
 }
 

@@ -83,7 +83,7 @@ impl Chart {
     pub fn to_svg(&self) -> String {
         let Some(frame) = self.frame() else { return String::new() };
         let mut svg = format!(
-            "<svg class=\"plot bars\" id=\"{}\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" \
+            "<svg class=\"plot bars\" id=\"{}\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"group\" \
              aria-label=\"{}\">\n",
             self.id,
             frame.bottom + BOTTOM,
@@ -115,7 +115,11 @@ impl Chart {
 
     fn draw_axis(&self, frame: &Frame, svg: &mut String) {
         let Frame { x, left, right, bottom } = frame;
-        for tick in x.ticks(5) {
+        let ticks = x.ticks(5);
+        for at in x.minor_ticks(&ticks).into_iter().map(|tick| x.at(tick)) {
+            let _ = write!(svg, "<path class=\"axis minor\" d=\"M{at:.1} {bottom:.1}v-4\"/>");
+        }
+        for tick in ticks {
             let (at, text) = (x.at(tick), escape(&(self.x.tick)(tick)));
             let _ = writeln!(
                 svg,

@@ -287,6 +287,13 @@ pub fn bar(part: f64, width: usize) -> String {
     format!("{bar:width$}")
 }
 
+/// A curve of one line: a character for each figure, as high as it is compared with the largest.
+pub fn sparkline(figures: &[f64]) -> String {
+    const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    figures.iter().map(|figure| EIGHTHS[(figure / most * 7.0).round() as usize % 8]).collect()
+}
+
 /// A count with three significant digits: `1.98M`.
 pub fn short_count(number: u64) -> String {
     const UNITS: [(&str, f64); 3] = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
@@ -324,6 +331,15 @@ mod tests {
             columns: vec!["policy", "levels", "useful", "absent\nmean", "\np99"],
             rows: vec![row("bloom(10)", 1234), row("none", 999)],
         }
+    }
+
+    #[test]
+    fn a_sparkline_is_as_high_as_its_figures() {
+        assert_eq!(sparkline(&[0.0, 50.0, 100.0, 14.0]), "▁▅█▂");
+        assert_eq!(sparkline(&[0.0, 0.0]), "▁▁");
+        assert_eq!(sparkline(&[]), "");
+        let ascii = Screen { is_ascii: true, ..Screen::default() };
+        assert_eq!(ascii.drawn(&sparkline(&[0.0, 20.0, 100.0])), ".+#");
     }
 
     fn at(width: usize) -> String {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::show::about::Origin;
 use crate::show::record::{Field, record};
+use crate::show::text::percent;
 
 /// All of a run.
 #[derive(Default)]
@@ -52,16 +53,33 @@ pub struct Times {
     pub mean: f64,
     pub p50: f64,
     pub p99: f64,
+    /// The interval of the mean of a round: see [`Repeated`](super::rounds::Repeated).
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Times {
+    pub fn is_tied_with(&self, other: &Times) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
 }
 
 impl Field for Times {
     fn to_value(&self) -> Value {
-        json!({ "mean": self.mean, "p50": self.p50, "p99": self.p99 })
+        json!({
+            "mean": self.mean, "p50": self.p50, "p99": self.p99, "low": self.low, "high": self.high
+        })
     }
 
     fn from_value(value: &Value) -> Option<Times> {
         let time = |name: &str| value[name].as_f64();
-        Some(Times { mean: time("mean")?, p50: time("p50")?, p99: time("p99")? })
+        Some(Times {
+            mean: time("mean")?,
+            p50: time("p50")?,
+            p99: time("p99")?,
+            low: time("low")?,
+            high: time("high")?,
+        })
     }
 }
 
@@ -106,6 +124,13 @@ impl PolicyRow {
         wilson_interval_95(false_positive, false_positive + self.useful)
     }
 
+    /// Whether the prediction lies outside the observed interval.
+    fn is_surprising(&self) -> bool {
+        self.predicted_fpr
+            .zip(self.interval_95())
+            .is_some_and(|(predicted, (low, high))| !(low..=high).contains(&predicted))
+    }
+
     /// Whether the run was to read from the device and read nothing at all: the block cache holds
     /// everything.
     pub fn reads_are_unseen(&self) -> bool {
@@ -115,6 +140,45 @@ impl PolicyRow {
     /// Tables an absent lookup was spared.
     pub fn spared_per_get(&self) -> f64 {
         self.useful as f64 / self.absent_gets as f64
+    }
+}
+
+/// From here on a machine is too noisy: the interval of a usual figure is this part of the figure.
+const NOISY: f64 = 0.3;
+
+impl Results {
+    /// Says so where the machine was too noisy for the times to be believed.
+    pub fn noise(&self) -> Option<String> {
+        let of_times = |times: &Times| (times.high - times.low) / times.mean;
+        let singles =
+            self.policies.iter().flat_map(|row| [&row.get_absent_ns, &row.get_present_ns]);
+        let mixed = self.throughput.iter().map(|row| {
+            (row.lookups_per_second_high - row.lookups_per_second_low) / row.lookups_per_second
+        });
+        let mut spreads: Vec<f64> = singles.map(of_times).chain(mixed).collect();
+        spreads.sort_unstable_by(f64::total_cmp);
+        let usual = *spreads.get(spreads.len() / 2)?;
+        (usual > NOISY).then(|| {
+            format!(
+                "the machine is noisy: half of the times spread over more than {} of themselves from \
+                 round to round, and {} are tolerable; measure again when it is idle, or for longer",
+                percent(usual),
+                percent(NOISY)
+            )
+        })
+    }
+
+    /// Says so where predictions lie outside the observed intervals.
+    pub fn surprises(&self) -> Option<String> {
+        let rows = self.policies.iter().filter(|row| row.is_surprising());
+        let names: Vec<&str> = rows.map(|row| &*row.policy).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "the prediction lies outside the 95 % interval for {}: a prediction is the mean of many \
+                 filters, and each has a rate of its own; the interval knows this run's filters alone",
+                names.join(", ")
+            )
+        })
     }
 }
 
@@ -170,9 +234,23 @@ record! {
         data_bytes: u64,
         share_absent: f64,
         lookups: u64,
+        /// Of the rounds of this point: the median, and the interval around it.
+        rounds: u64,
         lookups_per_second: f64,
+        lookups_per_second_low: f64,
+        lookups_per_second_high: f64,
         blocks_per_get: f64,
         file_reads_per_get: f64,
+    }
+}
+
+impl ThroughputRow {
+    /// Whether another policy at the same point is as fast, as far as the rounds tell.
+    pub fn is_tied_with(&self, other: &ThroughputRow) -> bool {
+        self.policy != other.policy
+            && (self.cache_bytes, self.share_absent) == (other.cache_bytes, other.share_absent)
+            && self.lookups_per_second_low <= other.lookups_per_second_high
+            && other.lookups_per_second_low <= self.lookups_per_second_high
     }
 }
 
@@ -204,5 +282,57 @@ record! {
         peak_bytes: Option<u64>,
         query_absent_ns: f64,
         query_present_ns: f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(filters: &[(&str, u64, f64)]) -> Results {
+        Results::computed(About::default(), 100_000, filters)
+    }
+
+    fn timed(results: &mut Results, times: &[(f64, f64, f64)]) {
+        for (row, &(low, mean, high)) in results.policies.iter_mut().zip(times) {
+            row.get_absent_ns = Times { mean, p50: mean, p99: mean, low, high };
+            row.get_present_ns = row.get_absent_ns;
+        }
+    }
+
+    /// The same command gave 4.3 and then 1.2 million lookups a second, and said so as a fact.
+    #[test]
+    fn policies_whose_intervals_overlap_are_not_distinguishable() {
+        let mut results = results(&[("a", 0, 0.1), ("b", 9, 0.1), ("c", 9, 0.1)]);
+        timed(&mut results, &[(90.0, 100.0, 110.0), (105.0, 120.0, 130.0), (111.0, 120.0, 130.0)]);
+        let said = report::fastest(&results.policies);
+        assert_eq!(
+            said[0],
+            "Absent lookups take the least time with a, 100 ns (95 %: 90 to 110); not distinguishable from \
+             it: b."
+        );
+        timed(&mut results, &[(90.0, 100.0, 101.0), (105.0, 120.0, 130.0), (111.0, 120.0, 130.0)]);
+        assert!(report::fastest(&results.policies)[1].ends_with("every other one takes more."));
+        assert!(report::fastest(&results.policies[..1]).is_empty(), "nothing to compare");
+    }
+
+    #[test]
+    fn a_noisy_machine_is_said_to_be_one() {
+        let mut results = results(&[("a", 0, 0.1), ("b", 9, 0.1)]);
+        timed(&mut results, &[(95.0, 100.0, 110.0), (95.0, 100.0, 110.0)]);
+        assert_eq!(results.noise(), None);
+        timed(&mut results, &[(70.0, 100.0, 110.0), (70.0, 100.0, 110.0)]);
+        assert!(results.noise().is_some_and(|said| said.contains("more than 40.0 %")));
+    }
+
+    /// Over 26 seeds the prediction lay outside the interval in 6, and nothing said why.
+    #[test]
+    fn a_prediction_outside_the_interval_is_explained() {
+        let mut results = results(&[("a", 9, 0.01), ("b", 9, 0.01)]);
+        for (row, times) in results.policies.iter_mut().zip([1.0, 2.0]) {
+            row.predicted_fpr = Some(times * 0.01);
+        }
+        let said = results.surprises().unwrap();
+        assert!(said.contains("for b: ") && said.contains("a rate of its own"), "{said}");
     }
 }

@@ -12,6 +12,9 @@ use crate::show::text::{count, counted, percent, size};
 /// Characters of a bar.
 const BAR: usize = 8;
 
+/// Policies that are named as not distinguishable from the fastest.
+const MAX_TIED: usize = 6;
+
 /// A JSON array, one object a policy and line.
 pub fn json(rows: &[PolicyRow], out: &mut dyn Write) -> Result {
     output::json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out)
@@ -27,7 +30,40 @@ pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Resul
     let what = "A lookup: data blocks examined, cached or not; reads from files; time";
     writeln!(out, "{}", heading(what))?;
     writeln!(out, "{}", lookups(rows, screen).to_text(screen))?;
+    for line in fastest(rows) {
+        writeln!(out, "{}", screen.wrap(&line))?;
+    }
     Ok(())
+}
+
+/// Which policy's lookups take the least time, and which cannot be told from it.
+pub fn fastest(rows: &[PolicyRow]) -> Vec<String> {
+    let of = |lookups: &str, times: fn(&PolicyRow) -> Times| {
+        let least = rows.iter().min_by(|a, b| times(a).mean.total_cmp(&times(b).mean))?;
+        let others = || rows.iter().filter(|row| row.policy != least.policy);
+        others().next()?;
+        let tied = others().filter(|row| times(row).is_tied_with(&times(least)));
+        let tied: Vec<&str> = tied.map(|row| &*row.policy).collect();
+        let rest = match tied[..] {
+            [] => "every other one takes more".to_string(),
+            _ => {
+                let named = tied[..tied.len().min(MAX_TIED)].join(", ");
+                let more = match tied.len().saturating_sub(MAX_TIED) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("not distinguishable from it: {named}{more}")
+            }
+        };
+        let Times { mean, low, high, .. } = times(least);
+        let [mean, low, high] = [mean, low, high].map(|nanos| count(nanos.round() as u64));
+        Some(format!(
+            "{lookups} lookups take the least time with {}, {mean} ns (95 %: {low} to {high}); {rest}.",
+            least.policy
+        ))
+    };
+    let both = [of("Absent", |row| row.get_absent_ns), of("Present", |row| row.get_present_ns)];
+    both.into_iter().flatten().collect()
 }
 
 fn filters(rows: &[PolicyRow]) -> Sheet {
@@ -106,7 +142,7 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
                 false => per_get(reads),
             });
         }
-        for Times { mean, p50, p99 } in [row.get_absent_ns, row.get_present_ns] {
+        for Times { mean, p50, p99, .. } in [row.get_absent_ns, row.get_present_ns] {
             cells.extend([mean, p50, p99].map(|nanos| {
                 let nanos = nanos.round() as u64;
                 Cell::new(count(nanos), short_count(nanos))

@@ -1,8 +1,10 @@
 "use strict";
-// The titles of points, shown at once and also where there is no pointer that hovers.
+// The titles of points, shown at once, also where there is no pointer that hovers: a plot is one stop
+// of the Tab key, and the arrow keys go from point to point.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";
+  tip.setAttribute("role", "status");
   tip.hidden = true;
   document.body.append(tip);
   let shown = null;
@@ -35,4 +37,38 @@
   };
   document.addEventListener("pointerover", follow);
   document.addEventListener("click", follow);
+  document.addEventListener("focusin", follow);
+  document.addEventListener("focusout", hide);
+
+  for (const plot of document.querySelectorAll("svg.plot")) {
+    const rows = [...plot.querySelectorAll(".series")]
+      .map((series) => [...series.querySelectorAll(".point")]).filter((row) => row.length);
+    rows.flat().forEach((point, i) => {
+      point.setAttribute("tabindex", i === 0 ? 0 : -1);
+      point.setAttribute("role", "img");
+      point.setAttribute("aria-label", point.dataset.says);
+    });
+    plot.addEventListener("keydown", (event) => {
+      const row = rows.findIndex((points) => points.includes(event.target));
+      if (row < 0) return;
+      const at = rows[row].indexOf(event.target);
+      const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] || [0, 0];
+      if (event.key === "Escape") hide();
+      const to = rows[row + down];
+      const next = to && to[down ? Math.min(at, to.length - 1) : at + right];
+      if (!next || next === event.target) return;
+      event.preventDefault();
+      event.target.setAttribute("tabindex", -1);
+      next.setAttribute("tabindex", 0);
+      next.focus();
+    });
+  }
+
+  // Paper cannot be unfolded.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details.part:not([open])")];
+    opened.forEach((part) => { part.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((part) => { part.open = false; }));
 })();

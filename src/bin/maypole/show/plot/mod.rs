@@ -11,9 +11,11 @@
 //! ```
 //!
 //! Colors are classes `c0` to `c7`, which the page's style sheet defines for light and dark. Every
-//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts.
+//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts. The
+//! page's script also lets the keyboard go from point to point.
 
 mod scale;
+pub mod ticks;
 
 use maypole::filter::Family;
 use std::fmt::Write;
@@ -63,6 +65,11 @@ impl Axis {
         Axis { label: label.to_string(), spread, tick, ends: None }
     }
 
+    /// Of bytes: `spread` is one of those for bytes.
+    pub fn bytes(label: &str, spread: Spread) -> Axis {
+        Axis::new(label, spread, ticks::bytes)
+    }
+
     pub fn with_ends(mut self, low: f64, high: f64) -> Axis {
         self.ends = Some((low, high));
         self
@@ -99,7 +106,41 @@ pub struct Point {
     pub y: f64,
     /// The confidence interval of `y`, if it is known.
     pub interval: Option<(f64, f64)>,
+    pub dot: Dot,
     pub says: String,
+}
+
+/// What a point stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Dot {
+    /// A measured figure.
+    Seen,
+    /// A measured figure that cannot be told from that of another series: hollow.
+    Tied,
+    /// Nothing was observed: the figure is at most this. An arrow down.
+    AtMost,
+}
+
+impl Point {
+    pub fn new(x: f64, y: f64, says: String) -> Point {
+        Point { x, y, interval: None, dot: Dot::Seen, says }
+    }
+
+    pub fn between(self, interval: Option<(f64, f64)>) -> Point {
+        Point { interval, ..self }
+    }
+
+    pub fn drawn(self, dot: Dot) -> Point {
+        Point { dot, ..self }
+    }
+
+    /// A figure with its interval; where nothing was observed, the upper end of the interval.
+    pub fn observed(x: f64, y: f64, interval: Option<(f64, f64)>, says: String) -> Point {
+        match interval {
+            Some((_, high)) if y == 0.0 => Point::new(x, high, says).drawn(Dot::AtMost),
+            _ => Point::new(x, y, says).between(interval),
+        }
+    }
 }
 
 /// A plot.
@@ -130,7 +171,7 @@ impl Plot {
     pub fn to_svg(&self) -> String {
         let Some(frame) = self.frame() else { return String::new() };
         let mut svg = format!(
-            "<svg class=\"plot\" id=\"{}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+            "<svg class=\"plot\" id=\"{}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"group\" \
              aria-label=\"{}\">\n",
             escape(&self.id),
             escape(&self.title)
@@ -164,7 +205,18 @@ impl Plot {
 
     fn draw_axes(&self, frame: &Frame, svg: &mut String) {
         let Frame { x, y, right, bottom } = frame;
-        for tick in y.ticks(6) {
+        let (x_ticks, y_ticks) = (x.ticks(5), y.ticks(6));
+        let mut minor = String::new();
+        for at in y.minor_ticks(&y_ticks).into_iter().map(|tick| y.at(tick)) {
+            let _ = write!(minor, "M{LEFT} {at:.1}h4");
+        }
+        for at in x.minor_ticks(&x_ticks).into_iter().map(|tick| x.at(tick)) {
+            let _ = write!(minor, "M{at:.1} {bottom:.1}v-4");
+        }
+        if !minor.is_empty() {
+            let _ = writeln!(svg, "<path class=\"axis minor\" d=\"{minor}\"/>");
+        }
+        for tick in y_ticks {
             let (at, text) = (y.at(tick), escape(&(self.y.tick)(tick)));
             let _ = writeln!(
                 svg,
@@ -174,7 +226,7 @@ impl Plot {
                 at + 4.0
             );
         }
-        for tick in x.ticks(5) {
+        for tick in x_ticks {
             let (at, text) = (x.at(tick), escape(&(self.x.tick)(tick)));
             let _ = writeln!(
                 svg,
@@ -271,11 +323,20 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
         if matches!(series.look, Look::Curve | Look::Theory) {
             continue;
         }
-        // The wide circle is a larger target for a finger.
         let says = escape(&point.says);
+        let dot = match point.dot {
+            Dot::Seen => format!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.7\"/>"),
+            Dot::Tied => {
+                format!("<circle class=\"dot tied\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.7\"/>")
+            }
+            Dot::AtMost => {
+                format!("<path class=\"dot\" d=\"M{:.1} {y:.1}h8l-4 7z\"/>", x - 4.0)
+            }
+        };
+        // The wide circle is a larger target for a finger.
         let _ = write!(
             svg,
-            "<g class=\"point\"><circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.7\"/>\
+            "<g class=\"point\">{dot}\
              <circle class=\"hit\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"9\"/><title>{says}</title></g>"
         );
     }
@@ -320,7 +381,7 @@ mod tests {
     }
 
     fn point(x: f64, y: f64) -> Point {
-        Point { x, y, interval: None, says: "says \"so\"".into() }
+        Point::new(x, y, "says \"so\"".into())
     }
 
     #[test]
@@ -330,6 +391,16 @@ mod tests {
         assert_eq!(svg.matches("<title>says &quot;so&quot;</title>").count(), 2);
         assert!(svg.contains("&lt;a&gt;") && svg.contains("x &amp; y") && !svg.contains("<a>"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    /// Points without a false positive vanished, while those that had one stood above theory.
+    #[test]
+    fn where_nothing_was_observed_the_upper_bound_is_drawn() {
+        let observed = |y, interval| Point::observed(2.0, y, Some(interval), "s".into());
+        let svg = plot(vec![observed(0.0, (0.0, 0.5)), observed(0.7, (0.6, 0.9))]).to_svg();
+        assert_eq!(svg.matches("class=\"dot").count(), 2, "{svg}");
+        assert_eq!(svg.matches("<path class=\"dot\"").count(), 1, "an arrow");
+        assert_eq!(svg.matches("class=\"interval\"").count(), 1);
     }
 
     #[test]

@@ -6,6 +6,16 @@ pub enum Spread {
     Linear,
     /// By the logarithm. Figures must be above 0.
     Log,
+    /// Bytes: ticks are round in KiB, MiB and so on.
+    Bytes,
+    /// Bytes by the logarithm: ticks are powers of two.
+    LogBytes,
+}
+
+impl Spread {
+    fn is_log(self) -> bool {
+        matches!(self, Spread::Log | Spread::LogBytes)
+    }
 }
 
 /// From the figures `low..=high` to the positions `from..=to`.
@@ -26,9 +36,9 @@ impl Scale {
     /// The position of a figure. Figures beyond the ends of the axis get the position of the end.
     pub fn at(&self, figure: f64) -> f64 {
         let figure = figure.clamp(self.low, self.high);
-        let part = match self.spread {
-            Spread::Linear => (figure - self.low) / (self.high - self.low),
-            Spread::Log => (figure / self.low).ln() / (self.high / self.low).ln(),
+        let part = match self.spread.is_log() {
+            false => (figure - self.low) / (self.high - self.low),
+            true => (figure / self.low).ln() / (self.high / self.low).ln(),
         };
         self.from + part * (self.to - self.from)
     }
@@ -38,14 +48,52 @@ impl Scale {
         match self.spread {
             Spread::Linear => linear_ticks(self.low, self.high, most),
             Spread::Log => log_ticks(self.low, self.high, most),
+            Spread::Bytes => {
+                let unit = unit(self.high);
+                let ticks = linear_ticks(self.low / unit, self.high / unit, most);
+                ticks.into_iter().map(|tick| tick * unit).collect()
+            }
+            Spread::LogBytes => {
+                let of = |every: usize| powers_of_two(self.low, self.high, every);
+                (1..).map(of).find(|ticks| ticks.len() <= most).unwrap_or_default()
+            }
         }
     }
+
+    /// Figures between the `ticks` that get a mark without a number: they show that the axis is
+    /// logarithmic, and where in a decade a point is.
+    pub fn minor_ticks(&self, ticks: &[f64]) -> Vec<f64> {
+        let all = match self.spread {
+            Spread::Linear | Spread::Bytes => Vec::new(),
+            Spread::LogBytes => powers_of_two(self.low, self.high, 1),
+            Spread::Log => {
+                let parts = if (self.high / self.low).log10() > MAX_DIVIDED { 1 } else { 9 };
+                decades(self.low, self.high, 1, &(1..=parts).map(f64::from).collect::<Vec<_>>())
+            }
+        };
+        let is_new = |minor: &f64| ticks.iter().all(|tick| (minor / tick - 1.0).abs() > 1e-6);
+        all.into_iter().filter(is_new).collect()
+    }
+}
+
+/// Decades of an axis whose ninths can still be told apart.
+const MAX_DIVIDED: f64 = 6.0;
+
+/// The largest of 1, 1 KiB, 1 MiB and so on that is not above `bytes`.
+fn unit(bytes: f64) -> f64 {
+    1024f64.powi((bytes.max(1.0).log2() / 10.0) as i32)
+}
+
+/// Every power of two, or every second or third one and so on, counted from 1.
+fn powers_of_two(low: f64, high: f64, every: usize) -> Vec<f64> {
+    let exponents = (0..64).step_by(every).map(|exponent| 2f64.powi(exponent));
+    exponents.filter(|power| (low * 0.999..=high * 1.001).contains(power)).collect()
 }
 
 /// The least range of round numbers that holds all figures. A linear range that starts near 0
 /// starts at 0. `None` when there is no figure that the spread can show.
 pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let shown = figures.filter(|f| f.is_finite() && (spread == Spread::Linear || *f > 0.0));
+    let shown = figures.filter(|f| f.is_finite() && (!spread.is_log() || *f > 0.0));
     let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), figure| {
         (low.min(figure), high.max(figure))
     });
@@ -59,6 +107,15 @@ pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64,
             let below = rounds(low.log10().floor() as i32 - 1).rfind(|&r| r <= low);
             let above = rounds(high.log10().floor() as i32).find(|&r| r >= high);
             (below.unwrap_or(low), above.unwrap_or(high))
+        }
+        Spread::LogBytes => {
+            let (low, high) = ((low / 1.05).log2().floor(), (high * 1.05).log2().ceil());
+            (low.exp2(), high.exp2())
+        }
+        Spread::Bytes => {
+            let unit = unit(high);
+            let (low, high) = range(Spread::Linear, [low / unit, high / unit].into_iter())?;
+            (low * unit, high * unit)
         }
         Spread::Linear => {
             let low = if low > 0.0 && low < 0.6 * high { 0.0 } else { low };
@@ -90,20 +147,20 @@ fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 }
 
 fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
-    let decades = (high / low).log10();
-    let first = low.log10().floor() as i32 - 1;
-    let last = high.log10().ceil() as i32 + 1;
-    let inside = |figure: &f64| (low * 0.999..=high * 1.001).contains(figure);
-    let of = |parts: &[f64], every: i32| -> Vec<f64> {
-        let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);
-        let ticks = decades.flat_map(|decade| parts.iter().map(move |p| p * 10f64.powi(decade)));
-        ticks.filter(inside).collect()
-    };
     // The densest marks that fit.
-    if decades * 3.0 <= most as f64 {
-        return of(&[1.0, 2.0, 5.0], 1);
+    if (high / low).log10() * 3.0 <= most as f64 {
+        return decades(low, high, 1, &[1.0, 2.0, 5.0]);
     }
-    (1..).map(|every| of(&[1.0], every)).find(|ticks| ticks.len() <= most).unwrap_or_default()
+    let of = |every| decades(low, high, every, &[1.0]);
+    (1..).map(of).find(|ticks| ticks.len() <= most).unwrap_or_default()
+}
+
+/// These multiples of every power of ten, or of every second or third one and so on.
+fn decades(low: f64, high: f64, every: i32, parts: &[f64]) -> Vec<f64> {
+    let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
+    let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);
+    let ticks = decades.flat_map(|decade| parts.iter().map(move |p| p * 10f64.powi(decade)));
+    ticks.filter(|figure| (low * 0.999..=high * 1.001).contains(figure)).collect()
 }
 
 #[cfg(test)]
@@ -133,6 +190,28 @@ mod tests {
         assert_eq!(ticks(Spread::Log, (1.0, 1000.0)), [1.0, 10.0, 100.0, 1000.0]);
         assert_eq!(ticks(Spread::Log, (1.0, 10.0)), [1.0, 2.0, 5.0, 10.0]);
         assert!(ticks(Spread::Log, (1e-9, 1e9)).len() <= 5);
+    }
+
+    /// Plots had ticks of 200 kB next to tables in KiB.
+    #[test]
+    fn ticks_of_bytes_are_round_in_binary_units() {
+        let ticks = |spread, figures: [f64; 2]| {
+            let range = range(spread, figures.into_iter()).unwrap();
+            Scale::new(spread, range, (0.0, 1.0)).ticks(5)
+        };
+        let mib = f64::from(1 << 20);
+        assert_eq!(ticks(Spread::Bytes, [0.0, 2.9 * mib]), [0.0, mib, 2.0 * mib, 3.0 * mib]);
+        let all = ticks(Spread::LogBytes, [5000.0, 900.0 * mib]);
+        assert!((3..=5).contains(&all.len()) && all.iter().all(|tick| tick.log2().fract() == 0.0));
+    }
+
+    #[test]
+    fn decades_are_divided_between_their_numbers() {
+        let scale = Scale::new(Spread::Log, (1.0, 1000.0), (0.0, 1.0));
+        let minor = scale.minor_ticks(&scale.ticks(5));
+        assert_eq!(minor.len(), 24);
+        assert_eq!(minor[..3], [2.0, 3.0, 4.0]);
+        assert!(Scale::new(Spread::Linear, (1.0, 9.0), (0.0, 1.0)).minor_ticks(&[]).is_empty());
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! The charts of a page: a line for each structure, in one order everywhere.
 
+use maypole::wilson_interval_95;
+
 use super::super::measure::{Over, Row};
 use super::super::subjects::OWN;
 use crate::show::bars::{Chart, Line, Mark, Shape};
+use crate::show::plot::ticks::{plain, rate};
 use crate::show::plot::{Axis, Spread, color_of_family};
 use crate::show::text::{count, percent};
 
@@ -63,6 +66,16 @@ pub fn rates(rows: &[Row]) -> Chart {
             // A rate of 0 has no place on the axis.
             (rate > 0.0).then_some(Mark { at: rate, shape: Shape::Dot(text), says })
         };
+        let bound = (row.false_positives == 0).then(|| {
+            let (_, most) = wilson_interval_95(0, row.queries as u64).unwrap_or((0.0, 1.0));
+            let asked = count(row.queries as u64);
+            let says = format!(
+                "{}: none of {asked} was wrong\nat most {} (95 %)",
+                row.name,
+                percent(most)
+            );
+            Mark { at: most, shape: Shape::Dot("≤"), says }
+        });
         let over = |which: usize, times, text| match row.over[which] {
             Over::Rate(rate) => dot(times, text, rate),
             _ => None,
@@ -77,7 +90,7 @@ pub fn rates(rows: &[Row]) -> Chart {
             Over::Full(held) => format!("full at {:.2} ×", held as f64 / row.keys as f64),
             Over::Static => "static".into(),
         };
-        (marks.into_iter().flatten().collect(), note)
+        (marks.into_iter().flatten().chain(bound).collect(), note)
     });
     let x = Axis::new("false-positive rate", Spread::Log, rate);
     Chart { id: "rates", title: "With more keys than planned", x, lines }
@@ -107,15 +120,4 @@ fn time_axis(label: &str, times: impl Iterator<Item = f64>) -> Axis {
         }
         _ => axis,
     }
-}
-
-fn plain(figure: f64) -> String {
-    count(figure.round() as u64)
-}
-
-fn rate(rate: f64) -> String {
-    let percent = rate * 100.0;
-    // As many decimals as its first digit needs.
-    let decimals = (-percent.log10().floor()).clamp(0.0, 6.0) as usize;
-    format!("{percent:.decimals$} %")
 }

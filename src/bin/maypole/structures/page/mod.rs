@@ -27,22 +27,17 @@ pub fn html(results: &Results) -> String {
         percent(about.rate),
         escape(&about.origin.date)
     );
-    body.push_str(&glance(rows, claims));
-    let _ = write!(
-        body,
-        "<section><h2>Structures</h2>\n<p class=\"soft\">Grey: the textbooks'. In colour: those of \
-         the database. Touch a bar or dot for its figures.</p>\n<div class=\"panels\">\n"
+    body.push_str(&html::section("At a glance", &glance(rows, claims)));
+    let charts =
+        panels(rows).map(|(chart, about)| html::figure(chart.title, about, &chart.to_svg(), ""));
+    let structures = format!(
+        "<p class=\"soft\">Grey: the textbooks'. In colour: those of the database. Touch a bar or dot \
+         for its figures.</p>\n<div class=\"panels\">\n{}</div>\n{}",
+        charts.concat(),
+        html::figures(&Figures::of(rows))
     );
-    for (chart, about) in panels(rows) {
-        let _ = write!(
-            body,
-            "<figure><figcaption><h3>{}</h3><p>{about}</p></figcaption>\n{}</figure>\n",
-            chart.title,
-            chart.to_svg()
-        );
-    }
-    let _ = write!(body, "</div>\n{}</section>\n", html::figures(&Figures::of(rows)));
-    body.push_str(&judged(claims, about));
+    body.push_str(&html::section("Structures", &structures));
+    body.push_str(&html::section("What is often said of filters", &judged(claims, about)));
     body.push_str(&how(about, rows));
     body.push_str("</main>\n");
     html::page(super::save::MAKER, "Maypole: filters of the textbooks, measured", &body, "")
@@ -75,41 +70,40 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
 
 /// What came of it in words, and the figures by which one chooses.
 fn glance(rows: &[Row], claims: &[Claim]) -> String {
-    let mut html = String::from("<section><h2>At a glance</h2>\n<ul class=\"verdict\">\n");
-    for line in words::lines(rows, claims) {
-        let _ = writeln!(html, "<li>{}</li>", escape(&line));
-    }
-    html.push_str(
-        "</ul>\n<div class=\"wide\"><table class=\"glance\"><thead><tr><th>structure</th>\
-         <th>deletes</th><th>bits<br>per key</th><th>times<br>the bound</th><th>build<br>ns/key</th>\
-         <th>absent<br>ns</th><th>present<br>ns</th><th>rate</th><th>at 2 times<br>the keys</th>\
-         <th>at 5 times<br>the keys</th></tr></thead><tbody>\n",
-    );
-    for row in rows {
-        let _ = writeln!(
-            html,
-            "<tr><td>{}</td><td>{}</td><td>{:.2}</td><td>{}</td><td>{:.1}</td><td>{:.1}</td>\
-             <td>{:.1}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&row.name),
-            if row.deletes { "yes" } else { "no" },
-            row.bits_per_key(),
+    let columns = [
+        "structure",
+        "deletes",
+        "bits\nper key",
+        "times\nthe bound",
+        "build\nns/key",
+        "absent\nns",
+        "present\nns",
+        "rate",
+        "at 2 times\nthe keys",
+        "at 5 times\nthe keys",
+    ];
+    let row = |row: &Row| {
+        vec![
+            row.name.clone(),
+            if row.deletes { "yes" } else { "no" }.into(),
+            format!("{:.2}", row.bits_per_key()),
             row.over_bound().map_or("–".into(), |over| format!("{over:.2}")),
-            row.build_ns,
-            row.absent_ns,
-            row.present_ns,
+            format!("{:.1}", row.build_ns),
+            format!("{:.1}", row.absent_ns),
+            format!("{:.1}", row.present_ns),
             percent(row.rate()),
             row.over_text(0),
             row.over_text(1),
-        );
-    }
-    html + "</tbody></table></div>\n</section>\n"
+        ]
+    };
+    let rows_shown: Vec<_> = rows.iter().map(row).collect();
+    html::verdict(&words::lines(rows, claims)) + &html::glance(&columns, &rows_shown)
 }
 
 /// The claims with their verdicts.
 fn judged(claims: &[Claim], about: &About) -> String {
     let mut html = format!(
-        "<section><h2>What is often said of filters</h2>\n<p class=\"soft\">Each verdict follows \
-         from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
+        "<p class=\"soft\">Each verdict follows from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
          <div class=\"claims\">\n",
         escape(&claims::command(about.keys, about.origin.seed))
     );
@@ -141,7 +135,7 @@ fn judged(claims: &[Claim], about: &About) -> String {
             escape(claim.rule),
         );
     }
-    html + "</div></section>\n"
+    html + "</div>\n"
 }
 
 /// How to believe the figures and make them again.

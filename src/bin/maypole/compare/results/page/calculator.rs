@@ -47,13 +47,15 @@ const SCRIPT: &str = r#"
     const digits = x < 1 ? 4 : x < 1000 ? 2 : 0;
     return "$ " + x.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   };
-  const cell = (row, text, name) => {
-    const cell = document.createElement(name || "td");
+  const cell = (row, text, name, title) => {
+    const cell = document.createElement(name);
     cell.textContent = text;
+    if (title) cell.dataset.name = title;
     row.append(cell);
   };
   const compute = () => {
     const wrong = [...form.elements].find((field) => !field.checkValidity());
+    output.className = wrong ? "refused" : "";
     if (wrong) {
       const { min, max } = wrong, upTo = max ? ` to ${max}` : "";
       output.textContent = `${wrong.parentElement.textContent.trim()}: a number from ${min}${upTo}`;
@@ -71,15 +73,17 @@ const SCRIPT: &str = r#"
     }).sort((a, b) => a.all - b.all);
     const [best, next] = costs;
     const table = document.createElement("table"), head = table.createTHead().insertRow();
-    for (const name of ["policy", `blocks a lookup, measured on ${MEASURED_KEYS.toLocaleString("en")} keys`,
-      "computed for large tables", "memory", "reads", "a month"]) cell(head, name, "th");
+    const names = ["policy", `blocks a lookup, measured on ${MEASURED_KEYS.toLocaleString("en")} keys`,
+      "computed for large tables", "memory", "reads", "a month"];
+    table.className = "glance";
+    for (const name of names) cell(head, name, "th");
     const body = table.createTBody();
     for (const cost of costs.slice(0, 12)) {
       const row = body.insertRow();
       if (cost === best) row.className = "best";
-      cell(row, cost.name);
-      for (const x of [cost.measured, cost.computed]) cell(row, x.toFixed(4));
-      for (const x of [cost.memory, cost.reads, cost.all]) cell(row, money(x));
+      const cells = [cost.name, cost.measured.toFixed(4), cost.computed.toFixed(4),
+        money(cost.memory), money(cost.reads), money(cost.all)];
+      cells.forEach((text, i) => cell(row, text, "td", names[i]));
     }
     const words = document.createElement("p"), less = next ? next.all - best.all : 0;
     const by = isMeasured ? "By measured rates " : "By computed rates ";
@@ -88,7 +92,7 @@ const SCRIPT: &str = r#"
         `(${(100 * less / (next.all || 1)).toFixed(1)} %) less than ${next.name}.`
       : `${best.name} costs ${money(best.all)} a month.`);
     const scroll = document.createElement("div");
-    scroll.className = "scroll";
+    scroll.className = "wide";
     scroll.append(table);
     output.replaceChildren(words, scroll);
   };
@@ -137,4 +141,24 @@ fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
     let predicted =
         levels.filter_map(|level| Some(level.predicted_fpr? * level.filters_asked as f64 / gets));
     (row.bits_per_key, unfiltered + predicted.sum::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::About;
+    use super::*;
+
+    /// With a file of queries the calculator kept 60 % of absent keys, where the file had 70.2 %.
+    #[test]
+    fn the_share_of_absent_keys_is_that_of_the_queries() {
+        let of = |share_absent| {
+            let about = About { share_absent, ..About::default() };
+            form(&Results::computed(about, 100_000, &[("bloom(10)", 125_000, 0.01)]))
+        };
+        let says = |form: String, percent: &str| {
+            form.contains(&format!("max=\"100\" step=\"any\" value=\"{percent}\""))
+        };
+        assert!(says(of(Some(0.7023)), "70.2"));
+        assert!(says(of(None), "60"));
+    }
 }

@@ -12,10 +12,9 @@ mod colors;
 mod plots;
 mod trees;
 
-use std::fmt::Write;
-
+use super::report::fastest;
 use super::{About, PolicyRow, Results, verdict};
-use crate::show::html::{self, escape};
+use crate::show::html::{self, escape, with_code};
 use crate::show::text::{count, counted, percent, size};
 use colors::Colors;
 use plots::Shown;
@@ -25,33 +24,26 @@ pub fn html(results: &Results) -> String {
     let Results { about, policies, .. } = results;
     let mut body = format!(
         "<header><h1>Filter policies compared</h1>\n<p class=\"soft\">{}, {} of data, {}</p></header>\n\
-         <main>\n<section><h2>Verdict</h2>\n<ul class=\"verdict\">\n",
+         <main>\n",
         counted(about.keys, "key"),
         size(about.data_bytes),
         escape(&about.origin.date)
     );
-    for line in verdict::lines(results) {
-        let _ = writeln!(body, "<li>{}</li>", escape(&line));
-    }
-    body.push_str("</ul>\n");
-    body.push_str(&glance(policies));
-    body.push_str("</section>\n");
-    section(&mut body, "Choose", "", &plots::choice(results, &colors));
-    let _ = write!(
-        body,
-        "<section><h2>What it costs you</h2>\n{}</section>\n",
-        calculator::form(results)
+    let verdict = html::verdict(&verdict::lines(results)) + &glance(policies);
+    body.push_str(&html::section("Verdict", &verdict));
+    body.push_str(&html::section("Choose", &panels(&plots::choice(results, &colors))));
+    body.push_str(&html::section("What it costs you", &calculator::form(results)));
+    let lookups = html::verdict(&times(results)) + &panels(&plots::lookups(results, &colors));
+    body.push_str(&html::folded("Times of lookups", &lookups));
+    body.push_str(&html::folded("Filters by themselves", &panels(&plots::filters(results))));
+    let trees = format!(
+        "<p class=\"soft\">A bar is the logarithm of a level's bytes, divided into files; the dark bar \
+         below it is the filters'. Rates are those of the absent lookups.</p>\n{}",
+        trees::all(results, &colors)
     );
-    section(&mut body, "Lookups", &escape(&about.workload), &plots::time(results, &colors));
-    section(&mut body, "Filters by themselves", "", &plots::filters(results));
-    let _ = write!(
-        body,
-        "<section><h2>The trees</h2>\n<p class=\"soft\">A bar is the logarithm of a level's bytes, \
-         divided into files; the dark bar below it is the filters'. Rates are those of the absent \
-         lookups.</p>\n{}</section>\n{}</main>\n",
-        trees::all(results, &colors),
-        how(about)
-    );
+    body.push_str(&html::folded("The trees", &trees));
+    body.push_str(&how(about));
+    body.push_str("</main>\n");
     html::page(
         super::save::MAKER,
         "Maypole: filter policies compared",
@@ -60,77 +52,59 @@ pub fn html(results: &Results) -> String {
     )
 }
 
-fn section(body: &mut String, title: &str, about: &str, shown: &[Shown]) {
-    let _ = writeln!(body, "<section><h2>{title}</h2>");
-    if !about.is_empty() {
-        let _ = writeln!(body, "<p class=\"soft\">{about}.</p>");
-    }
-    body.push_str("<div class=\"panels\">\n");
-    for Shown { plot, about, figures, missing } in shown {
-        let _ = write!(body, "<figure><figcaption><h3>{}</h3>", escape(&plot.title));
-        match plot.is_empty() {
-            true => {
-                let _ =
-                    write!(body, "<p class=\"left-out\">{}</p></figcaption>", with_code(missing));
-            }
-            false => {
-                let _ = write!(
-                    body,
-                    "<p>{}</p></figcaption>\n{}{figures}",
-                    with_code(about),
-                    plot.to_svg()
-                );
-            }
-        }
-        body.push_str("</figure>\n");
-    }
-    body.push_str("</div></section>\n");
+/// What is said of the times as a whole.
+fn times(results: &Results) -> Vec<String> {
+    let workload = format!("{}.", results.about.workload);
+    let noise = results.noise().map(|noise| format!("WARNING: {noise}."));
+    std::iter::once(workload).chain(noise).chain(fastest(&results.policies)).collect()
 }
 
-/// Words between backquotes are code.
-fn with_code(text: &str) -> String {
-    let parts = text.split('`').enumerate();
-    parts
-        .map(|(n, part)| match n % 2 {
-            0 => escape(part),
-            _ => format!("<code>{}</code>", escape(part)),
-        })
-        .collect()
+fn panels(shown: &[Shown]) -> String {
+    let figures =
+        shown.iter().map(|Shown { plot, about, figures, missing }| match plot.is_empty() {
+            true => {
+                let missing = format!("<p class=\"left-out\">{}</p>", with_code(missing));
+                html::figure(&plot.title, "", &missing, "")
+            }
+            false => html::figure(&plot.title, &with_code(about), &plot.to_svg(), figures),
+        });
+    format!("<div class=\"panels\">\n{}</div>\n", figures.collect::<String>())
 }
 
 /// The figures by which one chooses, at a glance.
 fn glance(policies: &[PolicyRow]) -> String {
-    let mut rows = String::new();
     let rate = |rate: Option<f64>| rate.map_or("–".into(), percent);
-    for row in policies {
+    let row = |row: &PolicyRow| {
         let interval = row.interval_95().map_or("–".into(), |(low, high)| {
             format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
         });
-        let cold = match row.cold {
-            Some(false) => " <span class=\"soft\">(not cold)</span>",
-            _ => "",
-        };
-        let _ = writeln!(
-            rows,
-            "<tr><td>{}{cold}</td><td>{}</td><td>{:.2}</td><td>{}</td><td>{}</td><td>{interval}</td>\
-             <td>{:.4}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            escape(&row.policy),
+        let cold = if row.cold == Some(false) { " (not cold)" } else { "" };
+        vec![
+            format!("{}{cold}", row.policy),
             size(row.filter_bytes),
-            row.bits_per_key,
+            format!("{:.2}", row.bits_per_key),
             rate(row.predicted_fpr),
             rate(row.observed_fpr),
-            row.blocks_per_absent_get,
+            interval,
+            format!("{:.4}", row.blocks_per_absent_get),
             count(row.get_absent_ns.p50.round() as u64),
             count(row.get_present_ns.p50.round() as u64),
             row.build_ns_per_key.map_or("–".into(), |nanos| format!("{nanos:.1}")),
-        );
-    }
-    format!(
-        "<div class=\"scroll\"><table class=\"glance\"><thead><tr><th>policy</th><th>filters</th>\
-         <th>bits<br>per key</th><th>predicted<br>rate</th><th>observed<br>rate</th><th>95 %<br>interval</th>\
-         <th>blocks per<br>absent lookup</th><th>absent<br>ns, p50</th><th>present<br>ns, p50</th>\
-         <th>build<br>ns/key</th></tr></thead><tbody>\n{rows}</tbody></table></div>\n"
-    )
+        ]
+    };
+    let columns = [
+        "policy",
+        "filters",
+        "bits\nper key",
+        "predicted\nrate",
+        "observed\nrate",
+        "95 %\ninterval",
+        "blocks per\nabsent lookup",
+        "absent\nns, p50",
+        "present\nns, p50",
+        "build\nns/key",
+    ];
+    html::glance(&columns, &policies.iter().map(row).collect::<Vec<_>>())
 }
 
 /// How to believe the figures and make them again.

@@ -1,14 +1,14 @@
 //! The plots of a page: which figures stand on which axes.
 
-use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow};
+use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow, verdict};
 use super::colors::{Colors, group};
 use maypole::filter::Family;
 
 use crate::compare::lab::SPEED_FPR;
 use crate::compare::throughput::MIXED;
 use crate::show::html;
-use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
-use crate::show::sheet::short_count;
+use crate::show::plot::ticks::{decimal, plain, rate, time};
+use crate::show::plot::{Axis, Dot, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::{count, percent, size};
 
 /// A plot with what is said about it.
@@ -27,7 +27,7 @@ pub fn choice(results: &Results, colors: &Colors) -> Vec<Shown> {
 }
 
 /// What lookups cost.
-pub fn time(results: &Results, colors: &Colors) -> Vec<Shown> {
+pub fn lookups(results: &Results, colors: &Colors) -> Vec<Shown> {
     vec![
         latency(results, colors, "absent", "How long an absent lookup takes"),
         latency(results, colors, "present", "How long a present lookup takes"),
@@ -46,7 +46,7 @@ pub fn filters(results: &Results) -> Vec<Shown> {
             Plot { id: id.into(), title: title.into(), x, y, series }
         };
     let keys = || Axis::new("keys in the filter", Spread::Log, plain);
-    let bytes = || Axis::new("bytes of the filter", Spread::Log, bytes_tick);
+    let bytes = || Axis::bytes("size of the filter", Spread::LogBytes);
     let figures = html::figures(&results.speed);
     let query = |id: &str, title: &str, ns: fn(&SpeedRow) -> f64| {
         let y = Axis::new("ns a query", Spread::Linear, decimal);
@@ -58,7 +58,7 @@ pub fn filters(results: &Results) -> Vec<Shown> {
                 ns(row),
                 count(row.keys)
             );
-            Some(Point { x: row.filter_bytes as f64, y: ns(row), interval: None, says })
+            Some(Point::new(row.filter_bytes as f64, ns(row), says))
         })
     };
     let build = of(
@@ -69,7 +69,7 @@ pub fn filters(results: &Results) -> Vec<Shown> {
         &|row| {
             let (keys, ns) = (count(row.keys), row.build_ns_per_key);
             let says = format!("{}, {keys} keys: {ns:.1} ns a key", row.family);
-            Some(Point { x: row.keys as f64, y: ns, interval: None, says })
+            Some(Point::new(row.keys as f64, ns, says))
         },
     );
     let peak = of(
@@ -83,7 +83,7 @@ pub fn filters(results: &Results) -> Vec<Shown> {
             let (keys, all) = (count(row.keys), size(bytes));
             let says =
                 format!("{}, {keys} keys: {all} at the peak, {per_key:.1} bytes a key", row.family);
-            Some(Point { x: row.keys as f64, y: per_key, interval: None, says })
+            Some(Point::new(row.keys as f64, per_key, says))
         },
     );
     const NO_SPEED: &str = "Filters by themselves were not measured in this run.";
@@ -141,12 +141,9 @@ fn accuracy(results: &Results) -> Shown {
     let measured = families(|family| {
         of(family)
             .iter()
-            .filter(|row| row.observed_fpr > 0.0)
-            .map(|row| Point {
-                x: row.bits_per_key,
-                y: row.observed_fpr,
-                interval: Some((row.fpr_low, row.fpr_high)),
-                says: format!(
+            .map(|row| {
+                let interval = (row.fpr_low, row.fpr_high);
+                let says = format!(
                     "{}, {:.2} bits a key\n{} observed, {} predicted\n95 %: {} to {}\n{} queries",
                     row.family,
                     row.bits_per_key,
@@ -155,7 +152,8 @@ fn accuracy(results: &Results) -> Shown {
                     percent(row.fpr_low),
                     percent(row.fpr_high),
                     count(row.queries)
-                ),
+                );
+                Point::observed(row.bits_per_key, row.observed_fpr, Some(interval), says)
             })
             .collect()
     });
@@ -178,8 +176,9 @@ fn accuracy(results: &Results) -> Shown {
             y: Axis::new("false-positive rate", Spread::Log, rate),
             series,
         },
-        about: "Each filter by itself, asked for keys that it does not hold. Bars: 95 % intervals. Dashed: \
-                theory. No filter can be left of the bound log2(1/ε).",
+        about: "Each filter by itself, asked for keys that it does not hold. Bars: 95 % intervals. Arrows: \
+                no false positive was observed, and the rate is at most this. Dashed: theory. No filter \
+                can be left of the bound log2(1/ε).",
         figures: html::figures(rows),
         missing: "Filters by themselves were not measured in this run.",
     }
@@ -187,7 +186,7 @@ fn accuracy(results: &Results) -> Shown {
 
 /// A point of a curve that is not measured.
 fn bare(x: f64, y: f64) -> Point {
-    Point { x, y, interval: None, says: String::new() }
+    Point::new(x, y, String::new())
 }
 
 fn memory(results: &Results, colors: &Colors) -> Shown {
@@ -198,21 +197,25 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
         }
     }
     let are_curves = groups.len() < results.policies.len() && results.policies.len() > 8;
-    let point = |row: &PolicyRow| {
+    let aside = match verdict::leaves_out_tables(results) {
+        true => ", tables of few keys aside",
+        false => "",
+    };
+    let point = |(row, (reads, interval)): (&PolicyRow, (f64, (f64, f64)))| {
         let says = format!(
-            "{}\n{} of filters, {:.2} bits a key\n{:.4} data blocks an absent lookup",
+            "{}\n{} of filters, {:.2} bits a key\n{reads:.4} data blocks an absent lookup{aside}",
             row.policy,
             size(row.filter_bytes),
-            row.bits_per_key,
-            row.blocks_per_absent_get
+            row.bits_per_key
         );
-        Point { x: row.filter_bytes as f64, y: row.blocks_per_absent_get, interval: None, says }
+        Point::observed(row.filter_bytes as f64, reads, Some(interval), says)
     };
+    let rows = || results.policies.iter().zip(verdict::absent_reads(results));
     let series: Vec<Series> = match are_curves {
         true => groups
             .iter()
             .map(|name| {
-                let rows = results.policies.iter().filter(|row| group(&row.policy) == *name);
+                let rows = rows().filter(|(row, _)| group(&row.policy) == *name);
                 let mut points: Vec<Point> = rows.map(point).collect();
                 points.sort_by(|a, b| a.x.total_cmp(&b.x));
                 Series {
@@ -223,26 +226,26 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
                 }
             })
             .collect(),
-        false => results
-            .policies
-            .iter()
+        false => rows()
             .map(|row| Series {
-                name: row.policy.clone(),
-                color: colors.of(&row.policy),
+                name: row.0.policy.clone(),
+                color: colors.of(&row.0.policy),
                 look: Look::Points,
                 points: vec![point(row)],
             })
             .collect(),
     };
+    let reads = format!("data blocks of an absent lookup{aside}");
     Shown {
         plot: Plot {
             id: "memory".into(),
             title: "Reads against memory".into(),
-            x: Axis::new("memory of all filters", Spread::Linear, bytes_tick),
-            y: Axis::new("data blocks read per absent lookup", Spread::Log, decimal),
+            x: Axis::bytes("memory of all filters", Spread::Bytes),
+            y: Axis::new(&reads, Spread::Log, decimal),
             series,
         },
-        about: "The curve to choose by: down and left is better. With `--sweep` each kind of policy \
+        about: "The curve to choose by: down and left is better. Bars: 95 % intervals. Tables of few keys \
+                are left out, as in the verdict, which names them. With `--sweep` each kind of policy \
                 becomes a curve.",
         figures: html::figures(&results.policies),
         missing: "No policy was measured.",
@@ -261,11 +264,9 @@ fn latency(results: &Results, colors: &Colors, lookups: &str, title: &str) -> Sh
             points: rows
                 .iter()
                 .filter(|row| row.policy == policy)
-                .map(|row| Point {
-                    x: 100.0 / (100.0 - row.percentile),
-                    y: row.ns as f64,
-                    interval: None,
-                    says: format!("{policy}, {} %: {} ns", row.percentile, count(row.ns)),
+                .map(|row| {
+                    let says = format!("{policy}, {} %: {} ns", row.percentile, count(row.ns));
+                    Point::new(100.0 / (100.0 - row.percentile), row.ns as f64, says)
                 })
                 .collect(),
         })
@@ -275,7 +276,7 @@ fn latency(results: &Results, colors: &Colors, lookups: &str, title: &str) -> Sh
             id: format!("latency-{lookups}"),
             title: title.into(),
             x: Axis::new("share of the lookups that are as fast", Spread::Log, as_fast),
-            y: Axis::new("time of a lookup", Spread::Log, time_tick),
+            y: Axis::new("time of a lookup", Spread::Log, time),
             series,
         },
         about: "Single lookups by one thread, in percentiles.",
@@ -290,12 +291,13 @@ fn by_cache(results: &Results, colors: &Colors) -> Shown {
         plot: Plot {
             id: "cache".into(),
             title: "Throughput against the size of the cache".into(),
-            x: Axis::new("block cache", Spread::Log, bytes_tick),
+            x: Axis::bytes("block cache", Spread::LogBytes),
             y: Axis::new("lookups a second", Spread::Linear, plain),
             series: curves(&rows, colors, |row| row.cache_bytes as f64),
         },
         about: "Half of the lookups are of absent keys; one thread. Left of the knee the filters push \
-                each other out of the cache.",
+                each other out of the cache. Medians of ten rounds with their 95 % intervals. Hollow: not \
+                distinguishable from another policy, as the intervals overlap.",
         figures: html::figures(&rows),
         missing: "Throughput with other caches was not measured: files would have to come from a device \
                   for it. Leave out `--cold`.",
@@ -315,7 +317,7 @@ fn by_share(results: &Results, colors: &Colors) -> Shown {
             series: curves(&rows, colors, percent_of),
         },
         about: "With the largest cache. At the left every key is there, and filters only cost; at the \
-                right none is.",
+                right none is. Bars and hollow points as in the plot before.",
         figures: html::figures(&rows),
         missing: "Throughput was not measured: files would have to come from a device for it. Leave out \
                   `--cold`.",
@@ -331,64 +333,35 @@ fn curves(
     colors: &Colors,
     x: impl Fn(&ThroughputRow) -> f64,
 ) -> Vec<Series> {
+    let is_shown = |row: &&ThroughputRow| colors.shown().any(|(policy, _)| policy == row.policy);
     let series = colors.shown().map(|(policy, color)| {
-        let rows = rows.iter().filter(|row| row.policy == policy);
-        let points = rows.map(|row| Point {
-            x: x(row),
-            y: row.lookups_per_second,
-            interval: None,
-            says: format!(
-                "{policy}\ncache {}, {:.0} % absent\n{} lookups a second\n{:.3} reads from files each",
+        let points = rows.iter().filter(|row| row.policy == policy).map(|row| {
+            let tied = rows.iter().filter(is_shown).filter(|other| row.is_tied_with(other));
+            let tied: Vec<&str> = tied.map(|other| &*other.policy).collect();
+            let said = match tied.is_empty() {
+                true => String::new(),
+                false => format!("\nnot distinguishable from {}", tied.join(", ")),
+            };
+            let whole = |figure: f64| count(figure.round() as u64);
+            let says = format!(
+                "{policy}\ncache {}, {:.0} % absent\n{} lookups a second, 95 %: {} to {}\n{:.3} reads from \
+                 files each{said}",
                 size(row.cache_bytes),
                 row.share_absent * 100.0,
-                count(row.lookups_per_second.round() as u64),
+                whole(row.lookups_per_second),
+                whole(row.lookups_per_second_low),
+                whole(row.lookups_per_second_high),
                 row.file_reads_per_get
-            ),
+            );
+            let interval = (row.lookups_per_second_low, row.lookups_per_second_high);
+            let dot = if tied.is_empty() { Dot::Seen } else { Dot::Tied };
+            Point::new(x(row), row.lookups_per_second, says).between(Some(interval)).drawn(dot)
         });
         let mut points: Vec<Point> = points.collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         Series { name: policy.to_string(), color, look: Look::Joined, points }
     });
     series.filter(|series| !series.points.is_empty()).collect()
-}
-
-// How ticks are written.
-
-fn decimal(figure: f64) -> String {
-    // Ticks are sums of steps: 0.30000000000000004.
-    format!("{}", (figure * 1e9).round() / 1e9)
-}
-
-fn plain(figure: f64) -> String {
-    match figure {
-        f if f >= 1000.0 => {
-            let text = short_count(f.round() as u64);
-            match text.split_at(text.len() - 1) {
-                (digits, unit) if digits.contains('.') => {
-                    digits.trim_end_matches('0').trim_end_matches('.').to_string() + unit
-                }
-                _ => text,
-            }
-        }
-        f => decimal(f),
-    }
-}
-
-/// Bytes: ticks are round in decimal, so these are decimal units.
-fn bytes_tick(bytes: f64) -> String {
-    const UNITS: [(&str, f64); 4] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)];
-    let (unit, size) = UNITS.into_iter().find(|(_, size)| bytes >= *size).unwrap_or(("B", 1.0));
-    format!("{} {unit}", decimal(bytes / size))
-}
-
-fn time_tick(ns: f64) -> String {
-    const UNITS: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
-    let (unit, size) = UNITS.into_iter().find(|(_, size)| ns >= *size).unwrap_or(("ns", 1.0));
-    format!("{} {unit}", decimal(ns / size))
-}
-
-fn rate(rate: f64) -> String {
-    format!("{} %", decimal(rate * 100.0))
 }
 
 /// Of one in so many.

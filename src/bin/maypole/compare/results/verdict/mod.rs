@@ -17,6 +17,7 @@ pub mod tests;
 use maypole::wilson_interval_95;
 
 use super::{PolicyRow, Results};
+use crate::args::USUAL_READ_MICROS;
 use crate::show::text::{count, counted, percent, size};
 
 /// What a data block's read costs, and how that is known.
@@ -33,9 +34,6 @@ pub enum ReadCost {
     NotReached,
 }
 
-/// Microseconds of a read from a flash device.
-const USUAL_MICROS: f64 = 80.0;
-
 impl ReadCost {
     /// From lookups of present keys: each reads at least its own block.
     pub fn measured(rows: &[PolicyRow]) -> ReadCost {
@@ -51,7 +49,7 @@ impl ReadCost {
     fn micros(self) -> f64 {
         match self {
             ReadCost::Measured(micros) | ReadCost::Given(micros) => micros,
-            ReadCost::Usual | ReadCost::NotReached => USUAL_MICROS,
+            ReadCost::Usual | ReadCost::NotReached => USUAL_READ_MICROS,
         }
     }
 
@@ -126,6 +124,22 @@ pub fn lines(results: &Results) -> Vec<String> {
     lines
 }
 
+/// The data blocks that an absent lookup of each policy reads, with their 95 % interval, as the
+/// verdict counts them.
+pub fn absent_reads(results: &Results) -> Vec<(f64, (f64, f64))> {
+    let verdict = Verdict::new(results);
+    let of = |row: &PolicyRow| {
+        let Reads { reads, low, high, .. } = verdict.reads(row, 1.0);
+        (reads, (low, high))
+    };
+    results.policies.iter().map(of).collect()
+}
+
+/// Whether tables of few keys are left out of the reads.
+pub fn leaves_out_tables(results: &Results) -> bool {
+    !tiny_levels(results).is_empty()
+}
+
 struct Verdict<'a> {
     results: &'a Results,
     /// Levels whose tables are tiny.
@@ -141,12 +155,12 @@ impl<'a> Verdict<'a> {
         let mut verdict =
             Verdict { results, tiny: tiny_levels(results), all: vec![], without: 0.0 };
         let rows = &results.policies;
-        let mut all: Vec<Reads> =
-            rows.iter().filter(|row| row.filter_bytes > 0).map(|row| verdict.reads(row)).collect();
+        let share = verdict.share_absent();
+        let with_filters = rows.iter().filter(|row| row.filter_bytes > 0);
+        let mut all: Vec<Reads> = with_filters.map(|row| verdict.reads(row, share)).collect();
         // Stable: where two are of one size, the first that was named stays first.
         all.sort_by_key(|reads| reads.bytes);
         verdict.all = all;
-        let share = verdict.share_absent();
         let absent = rows.iter().map(|row| verdict.absent_reads(row) + verdict.spared(row));
         let present = rows.iter().map(|row| row.blocks_per_present_get);
         verdict.without =
@@ -202,8 +216,8 @@ impl<'a> Verdict<'a> {
         (row.blocks_per_absent_get - of_tiny / gets).max(0.0)
     }
 
-    fn reads<'r>(&self, row: &'r PolicyRow) -> Reads<'r> {
-        let share = self.share_absent();
+    /// Of lookups of which `share` are of absent keys.
+    fn reads<'r>(&self, row: &'r PolicyRow, share: f64) -> Reads<'r> {
         let between = |reads: f64, gets: u64| {
             let read = (reads * gets as f64).round() as u64;
             // Of so many tables that could have been read in vain.

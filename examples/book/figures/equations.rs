@@ -1,0 +1,83 @@
+//! The equations of a ribbon of the library, at full size: eliminated and solved the plain way.
+
+use maypole::filter::{BandParts, FilterBuilder, FilterReader, FilterSpec, KeyEquation};
+
+use super::keys::key_hash;
+
+/// One equation: bit i of `coefficients` is for slot `start + i`.
+#[derive(Clone, Copy)]
+pub struct Row {
+    pub start: u32,
+    pub coefficients: u128,
+    pub sum: u32,
+}
+
+impl From<KeyEquation> for Row {
+    fn from(equation: KeyEquation) -> Row {
+        let KeyEquation { start, coefficients, fingerprint: sum, .. } = equation;
+        Row { start, coefficients, sum }
+    }
+}
+
+/// A filter of the first `keys` present keys.
+pub fn filter(spec: FilterSpec, keys: u64) -> Option<FilterReader> {
+    let mut builder = FilterBuilder::new(spec);
+    (0..keys).for_each(|i| builder.add(key_hash("present", i)));
+    Some(builder.finish()?.into_reader())
+}
+
+/// The columns that all blocks of the first layer have: the first blocks may have one fewer than
+/// the last ones.
+pub fn columns(parts: &BandParts) -> u32 {
+    parts.columns - u32::from(parts.layers[0].low_blocks > 0)
+}
+
+/// The rows of the first layer, by their starts, as far as all its blocks have columns.
+pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
+    let equations = (0..keys).filter_map(|i| parts.equation(key_hash("present", i)));
+    let first = equations.filter(|equation| equation.layer == 0);
+    let mut rows: Vec<Row> = first.map(Row::from).collect();
+    let mask = ((1u64 << columns(parts)) - 1) as u32;
+    rows.iter_mut().for_each(|row| row.sum &= mask);
+    rows.sort_by_key(|row| row.start);
+    rows
+}
+
+/// Each row is added to others until its first coefficient is in a slot of its own. A row of which
+/// nothing is left follows from the others.
+pub fn eliminate(rows: &[Row], slots: u32) -> Vec<Option<Row>> {
+    let mut band: Vec<Option<Row>> = vec![None; slots as usize];
+    for &(mut row) in rows {
+        while let Some(other) = band[row.start as usize].filter(|_| row.coefficients != 0) {
+            row.coefficients ^= other.coefficients;
+            row.sum ^= other.sum;
+            if row.coefficients != 0 {
+                let zeros = row.coefficients.trailing_zeros();
+                row.coefficients >>= zeros;
+                row.start += zeros;
+            }
+        }
+        match row.coefficients {
+            0 => assert_eq!(row.sum, 0, "the filter kept a key that contradicts others"),
+            _ => band[row.start as usize] = Some(row),
+        }
+    }
+    band
+}
+
+/// The exclusive or of the slots that a row picks.
+pub fn picked(slots: &[u32], row: &Row) -> u32 {
+    let of = |i: &u32| row.coefficients >> i & 1 == 1;
+    (0..u128::BITS).filter(of).fold(0, |sum, i| sum ^ slots[(row.start + i) as usize])
+}
+
+/// The slots, from the last one to the first. A slot without a row is 0.
+pub fn solve(band: &[Option<Row>]) -> Vec<u32> {
+    let mut slots = vec![0; band.len()];
+    for (slot, row) in band.iter().enumerate().rev() {
+        if let Some(row) = row {
+            slots[slot] = row.sum ^ picked(&slots, row);
+        }
+    }
+    slots
+}
