@@ -79,10 +79,11 @@ pub use annotate::AnnotatedFile;
 #[cfg(not(target_family = "wasm"))]
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
 #[cfg(not(target_family = "wasm"))]
+pub use db::explain;
+#[cfg(not(target_family = "wasm"))]
 pub use db::{
     BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator, DestroyReport,
-    Durability, ExportReport, FileStats, FileTrace, ImportReport, KeyBounds, LevelStats,
-    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
+    Durability, ExportReport, FileStats, ImportReport, KeyBounds, LevelStats, Loss, PublishedStats,
     RepairReport, RocksDb, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall,
     WriteStallCause,
 };

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::explain::explain;
 use super::explain::trace::LookupTrace;
+use super::explain::watch::explain;
 use super::inner::Inner;
 use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};

@@ -20,12 +20,14 @@
 //! The files import each other without a circle, so each names the module that has what it needs:
 //! `crate::db::iter::cursor::DbCursor` and not `crate::db::DbCursor`.
 
+// Before all others with methods of `Db`: its page shows them in the order of the modules.
+#[allow(clippy::module_inception)] // The handle is what this folder is named after.
+mod db;
+
 mod background;
 mod closing;
 mod convenience;
-#[allow(clippy::module_inception)] // The handle is what this folder is named after.
-mod db;
-mod explain;
+pub mod explain;
 mod flush;
 mod get;
 mod inner;
@@ -43,7 +45,6 @@ mod stats;
 mod write;
 
 pub use db::Db;
-pub use explain::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 pub use iter::DbIterator;
 pub use iter::bounds::KeyBounds;
 pub use iter::cursor::DbCursor;

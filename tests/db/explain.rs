@@ -1,11 +1,10 @@
 //! `explain` is the lookup of `get`: it has the same result and the same counts, and its trace adds
 //! up to the counts.
 
+use maypole::explain::{LookupOutcome, LookupTrace};
 use maypole::filter::{Family, QueryTrace};
 use maypole::table::{FilterVerdict, SstReader, TableTrace};
-use maypole::{
-    Builder, Db, FilterKeys, FilterPolicy, LookupOutcome, LookupTrace, PrefixExtractor, Ticker,
-};
+use maypole::{Builder, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 use tempfile::TempDir;
 
 fn key(n: u64) -> String {

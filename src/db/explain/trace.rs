@@ -57,7 +57,7 @@ pub struct LookupTrace {
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let db = maypole::Db::open(dir.path())?;
-/// use maypole::LookupOutcome;
+/// use maypole::explain::LookupOutcome;
 ///
 /// assert_eq!(db.explain("key")?.outcome, LookupOutcome::Absent);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

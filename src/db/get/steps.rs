@@ -1,5 +1,5 @@
-//! The steps of a lookup that are functions of their own, and [`TreeObserver`], which is told of
-//! all steps.
+//! The steps of a lookup that are functions of their own, and [`TreeObserver`], which observes all
+//! steps.
 //!
 //! Inside a table, a [`TableObserver`] takes over. Its file says why calls go through the observer,
 //! and why the observer of `get` costs nothing.

@@ -3,9 +3,9 @@
 
 use std::fmt::Display;
 
+use maypole::explain::{FileTrace, LevelTrace, LookupCost, LookupTrace, MemtableTrace};
 use maypole::filter::{BumpedLayer, ProbedBit, QueryTrace};
 use maypole::table::{BlockTrace, FilterTrace, FoundTrace, IndexTrace, TableTrace};
-use maypole::{FileTrace, LevelTrace, LookupCost, LookupTrace, MemtableTrace};
 use serde_json::Value;
 
 use crate::output::json_object;
