@@ -32,6 +32,7 @@
 //! dozen times. A hit writes at most one reference bit, and only if it is not set.
 
 mod eviction;
+mod kind;
 mod miss_buffers;
 #[cfg(all(test, loom))]
 mod models;
@@ -49,10 +50,10 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
 
 use eviction::CacheState;
-use miss_buffers::{Fresh, MissBufferState, MissBuffers};
+pub use kind::{BlockKind, KindUsage, PinMetadata};
+use miss_buffers::{Fresh, MissBufferState, MissBuffers, portion_bytes};
 use pool::Pool;
 use ring::{Entry, part_at};
-pub(crate) use slots::{Cached, Lease, Resident, Slots};
 
 /// Where threads sleep while another one loads the value that they want. One that is woken for
 /// another slot looks, and sleeps on.
@@ -68,13 +69,6 @@ fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)
 }
 
-/// Evicted values are retired and collected together once they take this many bytes: a portion.
-/// Large enough that collecting costs little, small enough that readers hardly notice the missing
-/// room, and that memory comes back before it leaves the processor's caches.
-fn portion_bytes(capacity_bytes: usize) -> usize {
-    (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
-}
-
 /// Garbage and unused memory up to this size do not count against the capacity. That covers two
 /// portions that wait for the next lookups of other threads, one or two that the next misses drop,
 /// and unused memory. A cache that evicts at every miss always has this much. Counting it would
@@ -87,69 +81,6 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 /// memory that cannot be refused (open tables) has come after the pool had grown, and where blocks
 /// become much larger.
 const MAX_UNUSED_SHARE: usize = 2;
-
-/// What a cached value is. Data blocks leave the cache before the others.
-///
-/// ```
-/// use maypole::{BlockCache, BlockKind};
-///
-/// let cache = BlockCache::new(64 << 20);
-/// assert_eq!(cache.usage_of(BlockKind::Filter).entries, 0);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BlockKind {
-    /// A data block and its search structure.
-    Data,
-    /// A parsed index block.
-    Index,
-    /// A filter block.
-    Filter,
-}
-
-/// Of which tables the filters and indexes are never evicted, once the first lookup has loaded
-/// them.
-///
-/// Pinned values are charged like others. If they alone fill the cache, it keeps nothing else: data
-/// blocks, and metadata that does not fit, are read again at every use.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// use maypole::{Db, PinMetadata};
-///
-/// let db = Db::builder(dir.path()).pin_metadata(PinMetadata::Level0).open()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PinMetadata {
-    /// Of no table. Filters and indexes leave after all data, the least used first. The best choice
-    /// if the cache is smaller than all metadata.
-    #[default]
-    None,
-    /// Of flushed tables and of level 0, which nearly every lookup asks. Lookups there keep their
-    /// latency while scans or cold tables fill the cache.
-    Level0,
-    /// Of all tables. An absent key waits for the disk only at a false positive. Make the cache
-    /// large enough for all filters and indexes, and for data besides.
-    All,
-}
-
-/// How much of one kind is resident: see [`BlockCache::usage_of`].
-///
-/// ```
-/// use maypole::{BlockCache, BlockKind, KindUsage};
-///
-/// let cache = BlockCache::new(1 << 20);
-/// assert_eq!(cache.usage_of(BlockKind::Data), KindUsage { entries: 0, bytes: 0 });
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KindUsage {
-    /// Resident values.
-    pub entries: usize,
-    /// Heap bytes charged for them.
-    pub bytes: usize,
-}
 
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///

@@ -63,9 +63,9 @@ use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{self, Guard, Part, Retired, lock, pin};
 
-use super::eviction::RingName;
-use super::ring::{Entry, Header, Ring, part_at};
-use super::{BlockCache, BlockKind, WaitingPlace};
+use super::kind::BlockKind;
+use super::ring::{Entry, Header, Ring, RingName, part_at};
+use super::{BlockCache, WaitingPlace};
 
 /// Dropping a `Slots` takes out this many residents each time it holds the cache's mutex.
 const REMOVED_AT_ONCE: usize = 64;

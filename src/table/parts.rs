@@ -25,7 +25,8 @@
 
 use std::ops::Deref;
 
-use crate::cache::{BlockKind, Lease, Slots};
+use crate::cache::BlockKind;
+use crate::cache::slots::{Lease, Slots};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
 use crate::error::{Damage, Error, Result};
@@ -139,7 +140,7 @@ impl Table {
     pub(super) fn filter_part_bytes(&self, part: usize) -> u64 {
         match &self.filter_top {
             Some(top) => top.handle(part).bytes,
-            None => self.stored_filter().map_or(0, |stored| stored.handle().bytes),
+            None => self.any_filter().map_or(0, |stored| stored.handle().bytes),
         }
     }
 

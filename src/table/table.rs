@@ -15,7 +15,8 @@
 
 use std::sync::Arc;
 
-use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
+use crate::cache::slots::{Cached, Lease, Slots};
+use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
@@ -81,7 +82,7 @@ pub(crate) struct Table {
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
     /// The filter that point lookups ask for whole keys.
-    pub(crate) stored_filter: Option<StoredFilter>,
+    pub(crate) whole_key_filter: Option<StoredFilter>,
     /// The filter, where it can be asked for prefixes.
     prefix_filter: Option<PrefixFilter>,
     pub(super) index_handle: BlockHandle,
@@ -196,7 +197,7 @@ impl Table {
             _ => None,
         };
         file.forget_tail();
-        let stored_filter = found.filter(|_| properties.whole_key_filtering());
+        let whole_key_filter = found.filter(|_| properties.whole_key_filtering());
         let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
         let pinned = context.pin_metadata;
         let names_bytes =
@@ -223,7 +224,7 @@ impl Table {
                 .reserve(heap_bytes + BESIDE_TABLE_BYTES)
                 .expecting(metadata_bytes(&properties, file.file().len())),
             cache: context.cache,
-            stored_filter,
+            whole_key_filter,
             prefix_filter,
             index_handle,
             index_form,
@@ -279,12 +280,12 @@ impl Table {
 
     /// How the bytes of the table's filter are to be read, if it has one.
     pub fn filter_encoding(&self) -> Option<FilterEncoding> {
-        self.stored_filter().map(|stored| stored.encoding())
+        self.any_filter().map(|stored| stored.encoding())
     }
 
     /// What the properties say of the filter; nothing is read.
     pub fn filter_info(&self) -> Option<FilterInfo> {
-        self.stored_filter().and_then(|_| FilterInfo::of(&self.properties))
+        self.any_filter().and_then(|_| FilterInfo::of(&self.properties))
     }
 
     /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
@@ -311,8 +312,8 @@ impl Table {
     }
 
     /// The filter, if it can be asked for anything.
-    pub fn stored_filter(&self) -> Option<StoredFilter> {
-        self.stored_filter.or(self.prefix_filter.map(|filter| filter.stored))
+    pub fn any_filter(&self) -> Option<StoredFilter> {
+        self.whole_key_filter.or(self.prefix_filter.map(|filter| filter.stored))
     }
 
     /// The filter, where it can be asked for prefixes.
@@ -349,7 +350,7 @@ impl Table {
             self.count(Ticker::BlockCacheFilterHit);
             return Ok(lease.share());
         }
-        let stored = self.stored_filter().expect("the table has a filter");
+        let stored = self.any_filter().expect("the table has a filter");
         self.load_filter(stored, part)
     }
 
@@ -358,7 +359,7 @@ impl Table {
     pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
         let part = self.filter_part_of(&key);
-        let filter = self.stored_filter.and_then(|_| self.filter.get(part, guard));
+        let filter = self.whole_key_filter.and_then(|_| self.filter.get(part, guard));
         filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 

@@ -7,7 +7,7 @@ pub(crate) mod read_ahead;
 
 use std::sync::Arc;
 
-use crate::cache::Resident;
+use crate::cache::slots::Resident;
 use crate::cursor::{Cursor, Fetch, Step};
 use crate::encoding::key;
 use crate::error::{Damage, Result};

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::iter;
 use std::ops::Range;
 
-use crate::cache::Lease;
+use crate::cache::slots::Lease;
 use crate::error::{Error, Result};
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::memory::LineBuf;

@@ -2,7 +2,7 @@
 //!
 //! As with blocks ([`super::together`]) no guard is held, and two calls may read the same part.
 
-use crate::cache::{Cached, Lease};
+use crate::cache::slots::{Cached, Lease};
 use crate::error::Result;
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::stats::Ticker;
@@ -41,7 +41,7 @@ impl MetadataPart for TableFilter {
         part: usize,
         stored: Option<StoredBlock>,
     ) -> Result<Lease<'static, Self>> {
-        match (stored, table.stored_filter()) {
+        match (stored, table.any_filter()) {
             (Some(block), Some(filter)) => table.load_filter_from(filter, part, |_| Ok(block)),
             _ => table.filter_part(part),
         }
@@ -70,7 +70,7 @@ impl MetadataPart for TableIndex {
 impl Table {
     /// The part of the filter that a lookup asks; `None`: it asks none.
     pub fn filter_part_to_ask(&self, key: &LookupKey<'_>) -> Option<usize> {
-        let asks = self.stored_filter.is_some() || self.prefix_to_ask_for(key).is_some();
+        let asks = self.whole_key_filter.is_some() || self.prefix_to_ask_for(key).is_some();
         asks.then(|| self.filter_part_of(key))
     }
 }

@@ -33,10 +33,11 @@ pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
 pub(crate) mod stop;
+mod tally;
 pub(crate) mod text;
 pub(crate) mod trace;
 
-use crate::cache::Lease;
+use crate::cache::slots::Lease;
 use crate::encoding::bytes::cold_path;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -45,6 +46,7 @@ pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
 use self::stop::{Absent, Stop};
+use self::tally::{FilterTally, record_true};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::{FilterAnswer, StoredFilter};
@@ -62,19 +64,16 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        if matches!(self.stored_filter, Some(StoredFilter::Full(..)))
+        if matches!(self.whole_key_filter, Some(StoredFilter::Full(..)))
             && let Some(filter) = self.filter.borrow(0, guard)
             && let filter = filter.reader()
             && let Some(maybe) = filter.answer_for(key.hash)
         {
             observer.full_filter_answered(filter, key, maybe);
-            let file = self.file_counters().on_thread(tickers, guard);
-            if maybe {
-                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomFullPositive]);
-                file.add(FileTicker::FilterFullPositive, 1);
-            } else {
-                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomUseful]);
-                file.add(FileTicker::FilterUseful, 1);
+            let tally = FilterTally { hits: 1, ..FilterTally::default() };
+            match maybe {
+                true => FilterTally { maybes: 1, ..tally }.record(self, guard, tickers),
+                false => FilterTally { noes: 1, ..tally }.record(self, guard, tickers),
             }
             return Some(maybe);
         }
@@ -163,9 +162,8 @@ impl Table {
             observer.block_searched(matches!(search, SearchResult::Found { .. }));
             match search {
                 SearchResult::Found { trailer, value } => {
-                    if self.stored_filter.is_some() {
-                        tickers.add(Ticker::BloomFullTruePositive, 1);
-                        file.add(FileTicker::FilterFullTruePositive, 1);
+                    if self.whole_key_filter.is_some() {
+                        record_true(tickers, file);
                     } else {
                         self.count_prefix_true_positive(key);
                     }
@@ -181,7 +179,7 @@ impl Table {
                     (block, start) = cold_path(|| self.open_block(index, i, key, guard, tickers))?;
                 }
                 _ => {
-                    if self.stored_filter().is_none() {
+                    if self.any_filter().is_none() {
                         file.add(FileTicker::Unfiltered, 1);
                     }
                     return Ok(None);
@@ -249,7 +247,7 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        if self.stored_filter.is_none() {
+        if self.whole_key_filter.is_none() {
             return self.prefix_says_maybe(key, guard, observer);
         }
         let part = self.filter_part_of(key);
@@ -267,19 +265,8 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> bool {
-        let file = self.file_counters().on_thread(tickers, guard);
-        if let FilterAnswer::No = answer {
-            tickers.add(Ticker::BloomUseful, 1);
-            file.add(FileTicker::FilterUseful, 1);
-            return false;
-        }
-        tickers.add(Ticker::BloomFullPositive, 1);
-        file.add(FileTicker::FilterFullPositive, 1);
-        if let FilterAnswer::Untrusted = answer {
-            tickers.add(Ticker::BloomUntrusted, 1);
-            file.add(FileTicker::FilterUntrusted, 1);
-        }
-        true
+        FilterTally::of(answer).record(self, guard, tickers);
+        answer != FilterAnswer::No
     }
 }
 

@@ -13,11 +13,12 @@
 //!
 //! What point lookups need of this is marked cold: most lookups ask for whole keys.
 
-use crate::stats::{FileTicker, Ticker};
+use crate::stats::Ticker;
 use crate::sync::Guard;
 
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::tally::{FilterTally, record_range, record_true_prefix};
 use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
 
@@ -27,11 +28,8 @@ impl Table {
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
-        self.count(Ticker::BloomPrefixChecked);
         let maybe = self.filter_admits_range(prefix, lower, upper);
-        if !maybe {
-            self.count(Ticker::BloomPrefixUseful);
-        }
+        record_range(self, maybe);
         maybe
     }
 
@@ -55,7 +53,6 @@ impl Table {
     }
 
     /// Asks the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be read.
-    /// In the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
     pub(super) fn ask_for_prefix(
         &self,
         filter: Option<&TableFilter>,
@@ -63,7 +60,6 @@ impl Table {
         key: &LookupKey<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        self.count(Ticker::BloomPrefixChecked);
         let answer = match filter {
             Some(filter) => {
                 let answer = filter.may_contain_prefix(key, prefix);
@@ -75,23 +71,15 @@ impl Table {
                 FilterAnswer::Untrusted
             }
         };
-        if answer == FilterAnswer::No {
-            self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
-            return false;
-        }
-        self.file_counters().add(FileTicker::FilterFullPositive, 1);
-        if answer == FilterAnswer::Untrusted {
-            self.count_both(Ticker::BloomUntrusted, FileTicker::FilterUntrusted);
-        }
-        true
+        FilterTally::of(answer).record_prefixes(self);
+        answer != FilterAnswer::No
     }
 
     /// Counts a key that was found past a filter without whole keys.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
         if self.prefix_to_ask_for(key).is_some() {
-            let file = FileTicker::FilterFullTruePositive;
-            self.count_both(Ticker::BloomPrefixTruePositive, file);
+            record_true_prefix(self);
         }
     }
 

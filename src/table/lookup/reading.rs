@@ -10,7 +10,7 @@
 //! caller keeps the table. Each step counts once, and tells the observer once, wherever it is
 //! taken. A search goes forward only, so it ends also where the cache keeps nothing.
 
-use crate::cache::Lease;
+use crate::cache::slots::Lease;
 use crate::error::Result;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
@@ -100,7 +100,7 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        if self.stored_filter.is_none() && self.prefix_to_ask_for(key).is_none() {
+        if self.whole_key_filter.is_none() && self.prefix_to_ask_for(key).is_none() {
             return true;
         }
         let filter = self.filter_part(self.filter_part_of(key));
@@ -116,7 +116,7 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        if self.stored_filter.is_none() {
+        if self.whole_key_filter.is_none() {
             let Some(prefix) = self.prefix_to_ask_for(key) else { return true };
             return self.ask_for_prefix(filter, prefix, key, observer);
         }

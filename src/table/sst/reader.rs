@@ -189,7 +189,7 @@ impl SstReader {
     /// only, and how they were cut is not known here. `None`: they ask it, or there is none.
     pub fn filter_is_unasked(&self) -> Option<String> {
         StoredFilter::find(self.table.metaindex())?;
-        if self.table.stored_filter().is_some() {
+        if self.table.any_filter().is_some() {
             return None;
         }
         Some(match self.properties().text(names::PREFIX_EXTRACTOR) {
@@ -209,7 +209,7 @@ impl SstReader {
     /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         self.process.check()?;
-        if self.table.stored_filter().is_none() {
+        if self.table.any_filter().is_none() {
             return Ok(true);
         }
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);

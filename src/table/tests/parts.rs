@@ -266,7 +266,7 @@ fn all_parts_of_a_filter_have_one_encoding() {
     {
         let (bytes, _) = in_parts(&entries, burr.clone(), part_bytes);
         let table = opened(&bytes, &context(0));
-        let stored = table.stored_filter().unwrap();
+        let stored = table.any_filter().unwrap();
         assert!(
             matches!(stored, StoredFilter::Parted(_, found) if found == encoding),
             "{part_bytes}"
@@ -376,7 +376,7 @@ fn a_damaged_part_is_felt_in_its_range_only() {
         assert!(failed > 0 && failed < all / 2 && found + failed == all, "part {part}: {failed}");
     }
     let context = context(1 << 20);
-    let table = opened(&flipped(sound.stored_filter().unwrap().handle()), &context);
+    let table = opened(&flipped(sound.any_filter().unwrap().handle()), &context);
     assert_eq!(lookups(&table), (all, 0));
     assert_eq!(context.counters.sums().get(Ticker::BloomUntrusted), all as u64);
     let table = opened(&flipped(sound.index_handle), &context);
@@ -390,7 +390,7 @@ fn tops_and_parts_that_lie_are_damage() {
     let entries = mixed_entries(900);
     let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
     let sound = opened(&bytes, &context(0));
-    let mut blocks = vec![sound.index_handle, sound.stored_filter().unwrap().handle()];
+    let mut blocks = vec![sound.index_handle, sound.any_filter().unwrap().handle()];
     blocks.extend([0, 1, 4].map(|part| sound.index_part_handle(part)));
     let (mut refused, mut untrusted) = (0, 0);
     for handle in blocks {
@@ -531,7 +531,7 @@ fn small_tables_have_no_parts_and_a_filter_may_be_whole_beside_an_index_in_parts
     let (bytes, _) = in_parts(&entries, options(Compression::None), 1000);
     let table = opened(&bytes, &context(1 << 20));
     assert!(table.index_parts() > 4 && table.filter_parts() == 1);
-    assert!(matches!(table.stored_filter(), Some(StoredFilter::Full(..))));
+    assert!(matches!(table.any_filter(), Some(StoredFilter::Full(..))));
     assert_eq!(table.verify().unwrap().filter_misses, 0);
 }
 

@@ -1,0 +1,104 @@
+//! [`FilterTally`]: the answers of filters, counted. Here alone, in the database's tickers and in
+//! the counters of the table's file.
+//!
+//! ```text
+//!                     whole keys               prefixes               of the file
+//!   asked             -                        BloomPrefixChecked     -
+//!   no                BloomUseful              BloomPrefixUseful      FilterUseful
+//!   maybe             BloomFullPositive        -                      FilterFullPositive
+//!     not trusted     BloomUntrusted           BloomUntrusted         FilterUntrusted
+//!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
+//! ```
+//!
+//! In the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
+
+use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
+use crate::sync::Guard;
+use crate::table::filter::block::FilterAnswer;
+use crate::table::table::Table;
+
+/// What filters have answered.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FilterTally {
+    /// Answers of filters that were in memory.
+    pub hits: u64,
+    pub noes: u64,
+    /// Those of filters that cannot be trusted included.
+    pub maybes: u64,
+    pub untrusted: u64,
+}
+
+impl FilterTally {
+    /// One answer. Whether the filter was in memory is counted elsewhere.
+    pub fn of(answer: FilterAnswer) -> FilterTally {
+        FilterTally {
+            hits: 0,
+            noes: u64::from(answer == FilterAnswer::No),
+            maybes: u64::from(answer != FilterAnswer::No),
+            untrusted: u64::from(answer == FilterAnswer::Untrusted),
+        }
+    }
+
+    /// Counts answers for whole keys.
+    #[inline(always)]
+    pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
+        let FilterTally { hits, noes, maybes, untrusted } = self;
+        let file = table.file_counters().on_thread(tickers, guard);
+        // A lookup of one key knows its answer when this is compiled, and adds to nothing else.
+        match (noes, maybes, untrusted) {
+            (1.., 0, 0) => {
+                tickers.add_all([(Ticker::BlockCacheFilterHit, hits), (Ticker::BloomUseful, noes)]);
+                file.add(FileTicker::FilterUseful, noes);
+            }
+            (0, 1.., 0) => {
+                let positives = (Ticker::BloomFullPositive, maybes);
+                tickers.add_all([(Ticker::BlockCacheFilterHit, hits), positives]);
+                file.add(FileTicker::FilterFullPositive, maybes);
+            }
+            _ => {
+                tickers.add_all([
+                    (Ticker::BlockCacheFilterHit, hits),
+                    (Ticker::BloomUseful, noes),
+                    (Ticker::BloomFullPositive, maybes),
+                    (Ticker::BloomUntrusted, untrusted),
+                ]);
+                file.add_all([
+                    (FileTicker::FilterUseful, noes),
+                    (FileTicker::FilterFullPositive, maybes),
+                    (FileTicker::FilterUntrusted, untrusted),
+                ]);
+            }
+        }
+    }
+
+    /// Counts answers for the prefixes of keys.
+    pub fn record_prefixes(self, table: &Table) {
+        let FilterTally { noes, maybes, untrusted, .. } = self;
+        let (tickers, file) = (table.block_file().counters(), table.file_counters());
+        tickers.add(Ticker::BloomPrefixChecked, noes + maybes);
+        tickers.add(Ticker::BloomPrefixUseful, noes);
+        tickers.add(Ticker::BloomUntrusted, untrusted);
+        file.add(FileTicker::FilterUseful, noes);
+        file.add(FileTicker::FilterFullPositive, maybes);
+        file.add(FileTicker::FilterUntrusted, untrusted);
+    }
+}
+
+/// Counts the answer of a filter for a range of keys with one prefix. `false`: no.
+pub(super) fn record_range(table: &Table, maybe: bool) {
+    let tickers = table.block_file().counters();
+    tickers.add(Ticker::BloomPrefixChecked, 1);
+    tickers.add(Ticker::BloomPrefixUseful, u64::from(!maybe));
+}
+
+/// Counts a key that was found after a filter had let it through.
+#[inline(always)]
+pub(super) fn record_true(tickers: ThreadTickers<'_>, file: ThreadFileTickers<'_>) {
+    tickers.add(Ticker::BloomFullTruePositive, 1);
+    file.add(FileTicker::FilterFullTruePositive, 1);
+}
+
+/// Counts a key that was found after a filter had let its prefix through.
+pub(super) fn record_true_prefix(table: &Table) {
+    table.count_both(Ticker::BloomPrefixTruePositive, FileTicker::FilterFullTruePositive);
+}
