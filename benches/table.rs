@@ -36,7 +36,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 mod block_builder;
 #[path = "../src/table/format/checksum.rs"]
 mod checksum;
-#[path = "../src/table/format/compression.rs"]
+#[path = "../src/table/format/compression/write.rs"]
 mod compression;
 #[path = "../src/encoding/mod.rs"]
 mod encoding;

@@ -102,7 +102,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     report("tables", &by_table, user_bytes, out)?;
 
     let level = by_table.stats().files.iter().map(|file| file.level).collect::<Vec<_>>();
-    writeln!(out, "the {} tables stand in levels {level:?}", level.len())?;
+    writeln!(out, "the {} tables are in levels {level:?}", level.len())?;
     let same = by_put.iter().zip(by_table.iter()).all(|(a, b)| a.unwrap() == b.unwrap());
     writeln!(out, "both hold the same {} entries: {same}", by_table.iter().count())?;
     by_put.close()?;

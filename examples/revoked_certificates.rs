@@ -38,7 +38,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
 
     let wrong = revoked.iter().filter(|&&hash| !cascade.contains(hash)).count()
         + good.iter().filter(|&&hash| cascade.contains(hash)).count();
-    writeln!(out, "{} certificates asked, {wrong} wrong answers", REVOKED + GOOD)?;
+    writeln!(out, "{} certificates queried, {wrong} wrong answers", REVOKED + GOOD)?;
 
     // One filter that is wrong for at most one good certificate on average.
     let single = BloomFilter::for_rate(Layout::Shared, REVOKED, 1.0 / GOOD as f64);

@@ -75,7 +75,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     // For a new page the filter of every table whose range holds it is queried, on several levels.
     writeln!(
         out,
-        "filters were asked {} times: {} times they said no, {} times maybe without reason",
+        "filters were queried {} times: {} times they said no, {} times maybe without reason",
         counts.filter.asked(),
         counts.filter.useful,
         counts.filter.false_positive()

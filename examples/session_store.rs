@@ -49,7 +49,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "{sessions} sessions; {without} of {USERS} users have none")?;
     writeln!(
         out,
-        "a scan for each user: filters were asked {asked} times, and {denied} times no table was read"
+        "a scan for each user: filters were queried {asked} times, and {denied} times no table was read"
     )?;
 
     let before = db.stats().counts().filter;

@@ -53,7 +53,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let from_memory = 100.0 * counts.filter.useful as f64 / GOOD_VISITS as f64;
     writeln!(
         out,
-        "{GOOD_VISITS} good pages visited: {from_memory:.1} % answered from memory, {} asked the table",
+        "{GOOD_VISITS} good pages visited: {from_memory:.1} % answered from memory, {} by the table",
         counts.filter.false_positive()
     )?;
 

@@ -90,8 +90,8 @@ pub enum Error {
         /// The database directory.
         path: PathBuf,
     },
-    /// An earlier failure made the database read-only. Reads go on. Open the database again to
-    /// write: that recovers what is durable.
+    /// An earlier failure made the database read-only. Reads continue. Open the database again to
+    /// write, which recovers what is durable.
     #[error("the database is read-only after an earlier failure: {0}")]
     ReadOnly(Arc<Error>),
     /// The database was opened by [`Builder::open_read_only`](crate::Builder::open_read_only).
@@ -99,16 +99,16 @@ pub enum Error {
     OpenedReadOnly,
     /// A flush, a compaction or a write of another thread panicked, with this message. It is a bug,
     /// here or in a file system of the caller. The database is read-only from then on. Open it
-    /// again to go on.
+    /// again to write.
     #[error("work for the database panicked: {0}")]
     Panicked(String),
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
-    /// What was called was made by the parent of this process, before a `fork`. It is the parent's
-    /// alone: in the child every call returns this, and a drop does nothing. The parent is not
-    /// affected by its child. The child may open other databases, and this one when the parent has
-    /// closed it.
+    /// The object was created by the parent of this process, before a `fork`. It belongs to the
+    /// parent alone: in the child every call returns this error, and a drop does nothing. The
+    /// parent is not affected by its child. The child may open other databases, and this one when
+    /// the parent has closed it.
     #[error(
         "it was opened by the parent of this process: a forked child must open databases of its own"
     )]
@@ -116,12 +116,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// An operating system error with the path and what was being done to it.
+    /// An operating system error, with the path and the operation on it.
     pub(crate) fn io(path: &Path, operation: &'static str, source: io::Error) -> Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
 
-    /// Renames the file `own`, a copy that is gone, to `known`, the file that the caller knows.
+    /// Replaces the name of `own`, a copy that is gone, by `known`, the file that the caller knows.
     pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
         match &mut self {
             Error::Io { path: file, .. }

@@ -18,15 +18,14 @@
 //!   and shared between threads, and its calls block. Its page says what is absent on purpose.
 //! - [`Result`] is what a call that can fail returns. Its [`Error`] says what failed and on which
 //!   file.
-//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library by
-//!   itself.
+//! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
 //! - [`fs`] is the seam to the operating system. [`fs::MemFs`] loses power on demand, for tests.
 //!
-//! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bytes` converts a
-//! [`Slice`] to [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde` stores and reads a
-//! [`Slice`] as bytes; `cli` is the command line
-//! `maypole`.
+//! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bzip2` and `zlib`
+//! read tables of RocksDB's; `bytes` converts a [`Slice`] to
+//! [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde` stores and reads a [`Slice`] as
+//! bytes; `cli` is the command line `maypole`.
 
 // WebAssembly has no files and no threads. There the crate is its filters, `hash64` and what these
 // need, so parts that only the store uses are unused.

@@ -1,9 +1,9 @@
 //! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
 //!
-//! A range deletion is a tombstone for all keys from `start` to before `end`; RocksDB's word
-//! for its entry is range tombstone. A snapshot that sees its sequence number sees no older
-//! versions of those keys. The ranges of a set may overlap. A lookup asks for the newest range
-//! that covers its key and that its snapshot sees.
+//! A range deletion is a tombstone for all keys from `start` to before `end`, which RocksDB calls a
+//! range tombstone. A snapshot that sees its sequence number sees no older versions of those keys.
+//! The ranges of a set may overlap. A lookup needs the newest range that covers its key and that
+//! its snapshot sees.
 //!
 //! ```text
 //!   ranges      [a ─────────── m) 9              bounds      a   c   f   m   p
@@ -12,22 +12,22 @@
 //!
 //!   tree             (1)                         node 1 covers all fragments, node i is made of
 //!                (2)     (3)                     2i and 2i + 1; the leaf of fragment i is 4 + i.
-//!              4 5     6 7                       Each range stands at the few nodes that make it
+//!              4 5     6 7                       Each range is at the few nodes that make it
 //!                                                up; sequence numbers of a node descend.
 //! ```
 //!
-//! The bounds cut the keys into *fragments*; all keys of a fragment have the same answer. A segment
-//! tree over the fragments holds the sequence numbers: the ranges that cover a fragment stand on
-//! the way from its leaf to the root. That takes n log n memory. A list at every fragment would
-//! answer faster by a factor of log n, but takes n² memory if ranges lie within each other, as a
-//! hostile table could ask for.
+//! The bounds cut the keys into *fragments*; all keys of a fragment have the same result. A segment
+//! tree over the fragments holds the sequence numbers: the ranges that cover a fragment are at the
+//! nodes from its leaf to the root. That takes n log n memory. A list at every fragment would be
+//! faster by a factor of log n, but takes n² memory if ranges are nested, as a hostile table could
+//! cause.
 //!
 //! Empty ranges hide nothing and are left out. A set does not change. It knows no tables and no
-//! levels, only sequence numbers. Those who do: `version/mod.rs`, `db/get/mod.rs`,
+//! levels, only sequence numbers. The files that know them are `version/mod.rs`, `db/get/mod.rs`,
 //! `db/iter/range_del.rs` and `compaction/ranges.rs`.
 //!
-//! The file is longer than most because of its tests: a benchmark includes it by its path, so they
-//! stand at the foot.
+//! The file is longer than most because its tests are at the foot: a benchmark includes it by its
+//! path.
 
 use std::sync::Arc;
 
@@ -52,27 +52,27 @@ pub(crate) fn reversed_range(start: &[u8], end: &[u8]) -> Error {
     ))
 }
 
-/// A set of range deletions, ready to be asked. See the module.
+/// A set of range deletions in the form for queries. See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
-    /// All bounds, back to back, and where each ends.
+    /// All bounds, concatenated, and where each ends.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
-    /// First fragment, fragment behind the last one, sequence number; newest first.
+    /// First fragment, fragment after the last one, sequence number; newest first.
     ranges: Vec<(usize, usize, SequenceNumber)>,
     /// The sequence numbers of node `i` are those from `nodes[i]` to before `nodes[i + 1]`.
     nodes: Vec<usize>,
     sequences: Vec<SequenceNumber>,
 }
 
-/// The keys around a key for which the answer is the same.
+/// The keys around a key for which the result is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fragment<'a> {
-    /// Its first key; `None`: from the very first key on.
+    /// Its first key; `None` if it starts before all keys.
     pub start: Option<&'a [u8]>,
-    /// The first key behind it; `None`: to the very last one.
+    /// The first key after it; `None` if it ends after all keys.
     pub end: Option<&'a [u8]>,
-    /// The sequence number of the newest range deletion that covers it; 0: none.
+    /// The sequence number of the newest range deletion that covers it; 0 if there is none.
     pub sequence: SequenceNumber,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Fragment<'a> {
     /// All keys, none of them deleted.
     pub const EVERYTHING: Fragment<'static> = Fragment { start: None, end: None, sequence: 0 };
 
-    /// The answer of two sets together, for the same key: the keys in both fragments, and the newer
+    /// Combines the results of two sets for the same key: the keys in both fragments, and the newer
     /// range deletion.
     pub fn meet(self, other: Fragment<'a>) -> Fragment<'a> {
         Fragment {
@@ -160,7 +160,7 @@ impl RangeTombstones {
         Some((self.bound(0), self.bound(last)))
     }
 
-    /// What is deleted from `lower` to before `upper`; `None`: nothing.
+    /// The part of the set from `lower` to before `upper`; `None` if nothing is deleted there.
     pub fn within(self: Arc<Self>, lower: &[u8], upper: &[u8]) -> Option<Arc<RangeTombstones>> {
         let (start, end) = self.span()?;
         if lower <= start && end <= upper {
@@ -180,7 +180,8 @@ impl RangeTombstones {
         self.keys.capacity() + numbers * size_of::<u64>() + self.ranges.capacity() * range_bytes
     }
 
-    /// The newest range deletion that covers `user_key` and is visible at `sequence`; 0: none.
+    /// The newest range deletion that covers `user_key` and is visible at `sequence`; 0 if there is
+    /// none.
     pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         match self.fragments_up_to(user_key).checked_sub(1) {
             Some(fragment) => self.newest(fragment, sequence),
@@ -217,7 +218,8 @@ impl RangeTombstones {
             .filter(|(start, end, _)| start < end)
     }
 
-    /// The newest range deletion that covers a fragment and is visible at `sequence`; 0: none.
+    /// The newest range deletion that covers a fragment and is visible at `sequence`; 0 if there is
+    /// none.
     pub fn newest(&self, fragment: usize, sequence: SequenceNumber) -> SequenceNumber {
         if fragment >= self.fragment_count() {
             return 0;
@@ -287,15 +289,15 @@ pub(crate) fn fragment_of_disjoint<'a>(
         Some(reaching) => sets[reaching].fragment_at(user_key, sequence),
         None => Fragment::EVERYTHING,
     };
-    // Behind its last range a set does not know where the next set starts.
+    // After its last range a set does not know where the next set starts.
     if fragment.end.is_none() {
         fragment.end = sets.get(behind).and_then(|next| start(next));
     }
     fragment
 }
 
-/// Several sets that answer as one. A memtable makes a new set at every range deletion; sets of
-/// sizes that double keep that cheap.
+/// Several sets that are queried as one. A memtable makes a new set at every range deletion; sets
+/// of doubling sizes keep that cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
@@ -345,7 +347,7 @@ mod tests {
         })
     }
 
-    /// The oracle: asks every range.
+    /// The oracle: checks every range.
     fn naive(ranges: &[Owned], key: &[u8], snapshot: SequenceNumber) -> SequenceNumber {
         let holds = |(start, end, sequence): &&Owned| {
             &start[..] <= key && key < &end[..] && *sequence <= snapshot

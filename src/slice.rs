@@ -6,10 +6,10 @@
 //!             └───────────────────────────────────────^
 //! ```
 //!
-//! Why not `bytes::Bytes`: the block is counted already. A `Bytes` costs a second allocation, this
-//! handle one increment. The feature `bytes` converts where a `Bytes` is needed.
+//! Why not `bytes::Bytes`: the block has a count already. A `Bytes` would cost a second allocation,
+//! and this handle costs one increment. The feature `bytes` converts where a `Bytes` is needed.
 //!
-//! Invariant: `start .. start + length` lies in memory that `owner` keeps alive, in place and
+//! Invariant: `start .. start + length` is in memory that `owner` keeps alive, in place and
 //! unchanged.
 
 use std::borrow::Borrow;
@@ -75,7 +75,7 @@ impl Slice {
         Slice::share(Arc::new(Box::<[u8]>::from(bytes)), 0..bytes.len())
     }
 
-    /// The bytes of `owner` in `range`. Panics when `range` is not inside them.
+    /// The bytes of `owner` in `range`. Panics if `range` is not within them.
     pub(crate) fn share<O: StableBytes>(owner: Arc<O>, range: Range<usize>) -> Slice {
         let bytes = &owner.stable_bytes()[range];
         let (start, length) = (bytes.as_ptr(), bytes.len());
@@ -117,9 +117,9 @@ impl SlicePacker {
         {
             let start = UnsafeCell::raw_get(chunk.0[self.used..].as_ptr());
             self.used += length;
-            // SAFETY: `length` bytes from `start` on lie in the chunk (checked). No slice shows
-            // them, and this is the chunk's only packer, borrowed mutably: nobody else uses them
-            // now.
+            // SAFETY: `length` bytes from `start` on are in the chunk (checked). No slice shows
+            // them, and this is the chunk's only packer, borrowed mutably, so no other code uses
+            // them now.
             unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), length) };
             return Slice { start, length, _owner: Some(Arc::<Chunk>::clone(chunk)) };
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use maypole::filter::{Family, FilterBuilder, FilterSpec};
 use maypole::fs::MemFs;
-use maypole::table::{SstReader, SstWriter, TableOptions};
+use maypole::table::{MetadataForm, SstReader, SstWriter, TableOptions};
 use maypole::{
     BlockCache, BlockKind, Builder, Compression, Db, FilterKeys, PinMetadata, PrefixExtractor,
     Ticker, hash64,
@@ -121,6 +121,16 @@ fn rocksdb_bloom_before_level_is_a_list_of_levels() {
 #[test]
 fn rocksdb_optimize_filters_for_hits_leaves_the_last_level_without() {
     assert_families("bottommost_none(bloom(10))", ["bloom", "bloom", "none"]);
+}
+
+#[test]
+fn rocksdb_partition_filters_is_metadata_in_parts() {
+    let options = TableOptions { metadata: MetadataForm::Parts, ..with_filter("bloom(10)") };
+    let table = table(10_000, |i| format!("{i:08}"), options);
+    let has = |name: &str| table.metaindex().iter().any(|(there, _)| there == name);
+    assert!(has("partitionedfilter.rocksdb.BuiltinBloomFilter"));
+    assert!(table.filters().unwrap().len() > 1);
+    assert!((0..10_000).all(|i| table.may_contain(format!("{i:08}").as_bytes()).unwrap()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! The filters for the page `docs/book/src/playground/index.html`: this package as WebAssembly.
+//! The filters for the pages in `docs/book/src/playground`: this package as WebAssembly.
 //!
 //! ```text
-//! examples/playground/build       compiles this and writes it into the page, as filters.js
+//! examples/playground/build       compiles this and writes it to the pages, as filters.js
 //! ```
 //!
 //! A request is a text and so is its answer, so one buffer and three functions are enough:

@@ -6,21 +6,25 @@
 //!        └─► index ──► data blocks
 //! ```
 //!
-//! Padding is named. Other bytes that no handle leads to are printed as such. Handles of a damaged
-//! file may overlap. Then the first block is printed whole and the other is only named.
+//! Padding is labelled, and so are other bytes that no handle points to. If handles of a damaged
+//! file overlap, the first block is printed completely and the other is only named.
 
 use std::fmt;
 use std::path::Path;
 
 use crate::filter::FilterEncoding;
 use crate::known_files;
+use crate::memory::LineBuf;
+use crate::table::block::bytes::BlockBytes;
 use crate::table::filter::block::StoredFilter;
-use crate::table::format::compression::{Compressed, Failure};
+use crate::table::format::compression::dictionary::Dictionary;
+use crate::table::format::compression::read::{Compressed, Failure};
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer};
 use crate::table::format::limits::most_metadata_bytes;
 use crate::table::format::padding::padding_to_page;
 use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::IndexParser;
+use crate::table::open::DICTIONARY_BLOCK;
 
 use super::block::{self, Contents};
 use super::dump::{Dump, Stop};
@@ -40,7 +44,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
             return dump.part("Neither a table nor a log", bytes.len(), |_| Err(reason));
         }
     };
-    let table = Stored { blocks: &bytes[..footer_at], footer };
+    let table = Stored::new(&bytes[..footer_at], footer);
     for (handle, role) in table.parts() {
         // Every handle here fits: offsets are within the file.
         let (offset, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
@@ -63,8 +67,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
                 Role::Entries(_, Contents::Properties)
                     if dump.peek(4, "checksum")? != computed.to_le_bytes() =>
                 {
-                    // RocksDB may have written the number that an ingestion gave over zeros, and
-                    // left the checksum as it was.
+                    // RocksDB may have overwritten zeros with the number that an ingestion
+                    // assigned, without changing the checksum.
                     let before = with_zero_global_sequence(stored);
                     let before = before.map(|stored| footer.block_checksum(&stored, handle.offset));
                     let note = "of the block before an ingestion wrote its sequence number into it";
@@ -93,7 +97,7 @@ fn with_zero_global_sequence(stored: &[u8]) -> Option<Vec<u8>> {
     Some(before)
 }
 
-/// Prints what stands between two blocks.
+/// Prints the bytes between two blocks.
 fn unreferenced(dump: &mut Dump<'_, '_>, end: usize) -> fmt::Result {
     if dump.position() == end {
         return Ok(());
@@ -142,13 +146,12 @@ fn compression_name(type_byte: u8) -> &'static str {
     }
 }
 
-/// Blocks that other versions and programs write beside those that are read here.
+/// Blocks that other versions and programs write in addition to those that are read here.
 fn named_block(name: &str) -> Option<&'static str> {
     Some(match name {
-        "rocksdb.compression_dict" => "Compression dictionary",
         "rocksdb.hashindex.prefixes" => "Prefixes of the hash index",
         "rocksdb.hashindex.metadata" => "Metadata of the hash index",
-        "rocksdb.stats" => "Properties under their name of old",
+        "rocksdb.stats" => "Properties under their old name",
         "pebble.range_key" => "Range keys of Pebble",
         "pebble.value_index" => "Index of the value blocks of Pebble",
         _ => return None,
@@ -160,8 +163,10 @@ fn named_block(name: &str) -> Option<&'static str> {
 enum Role {
     Entries(&'static str, Contents),
     Filter(FilterEncoding),
-    /// RocksDB's filter of old: one for each stretch of 2 KiB of data. It is not asked here.
+    /// RocksDB's old filter: one for each 2 KiB of data. It is not queried here.
     BlockBasedFilter,
+    /// What the data blocks are compressed with.
+    Dictionary,
     /// A block whose name is known, and whose contents are not read here.
     Named(&'static str),
     Unknown,
@@ -173,21 +178,37 @@ impl fmt::Display for Role {
             Role::Entries(name, _) => name,
             Role::Filter(_) => "Filter block",
             Role::BlockBasedFilter => "Block-based filter",
+            Role::Dictionary => "Compression dictionary",
             Role::Named(name) => name,
             Role::Unknown => "Unknown block",
         })
     }
 }
 
-/// The blocks of a file, and where they start to be found.
+/// The blocks of a file, found from its footer.
 struct Stored<'a> {
     /// The file without its footer.
     blocks: &'a [u8],
     footer: Footer,
+    /// The one of the data blocks.
+    dictionary: Option<Dictionary>,
 }
 
 impl<'a> Stored<'a> {
-    /// Every block that a handle leads to, in the order of the file.
+    fn new(blocks: &'a [u8], footer: Footer) -> Stored<'a> {
+        let table = Stored { blocks, footer, dictionary: None };
+        let names = table.metaindex();
+        let handle = names.iter().find(|(name, _)| name == DICTIONARY_BLOCK).map(|it| it.1);
+        let fits = |handle: &BlockHandle| handle.fits(blocks.len() as u64);
+        let dictionary = handle.filter(fits).and_then(|handle| {
+            let start = handle.offset as usize;
+            let bytes = LineBuf::copy_from(&blocks[start..start + handle.bytes as usize]);
+            Dictionary::new(BlockBytes::new(bytes, handle.bytes as usize), true).ok()
+        });
+        Stored { dictionary, ..table }
+    }
+
+    /// Every block that a handle points to, in the order of the file.
     fn parts(&self) -> Vec<(BlockHandle, Role)> {
         let names = self.metaindex();
         let handle_of =
@@ -208,6 +229,7 @@ impl<'a> Stored<'a> {
                 }
                 name if name == index_name && self.footer.index.is_none() => {}
                 _ if filter.is_some_and(|filter| filter.handle() == handle) => {}
+                DICTIONARY_BLOCK => parts.push((handle, Role::Dictionary)),
                 name if name.starts_with("filter.") => {
                     parts.push((handle, Role::BlockBasedFilter));
                 }
@@ -241,7 +263,7 @@ impl<'a> Stored<'a> {
         parts
     }
 
-    /// The index and the blocks that it leads to.
+    /// The index and the blocks that it points to.
     fn index_parts(
         &self,
         handle: BlockHandle,
@@ -262,7 +284,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Names and handles of the metaindex, as far as it is readable.
+    /// The readable names and handles of the metaindex.
     fn metaindex(&self) -> Vec<(String, BlockHandle)> {
         let mut names = Vec::new();
         let Some(block) = self.block(self.footer.metaindex) else { return names };
@@ -281,11 +303,11 @@ impl<'a> Stored<'a> {
         TableProperties::decode(&block, self.blocks.len() as u64).ok()?.index_form().ok()
     }
 
-    /// The handles in an index block, as far as it is readable.
+    /// The readable handles of an index block.
     fn handles(&self, handle: BlockHandle, form: IndexForm) -> Vec<BlockHandle> {
         let Some(block) = self.block(handle) else { return Vec::new() };
         let mut parser = IndexParser::new(form, self.blocks.len() as u64);
-        // After damage the handles before it are there.
+        // The handles before the damage are kept.
         let _ = parser.add(&block);
         parser.handles().to_vec()
     }
@@ -297,14 +319,19 @@ impl<'a> Stored<'a> {
         }
         let stored = &self.blocks[handle.offset as usize..];
         let (payload, trailer) = stored.split_at(handle.bytes as usize);
-        match self.uncompress(payload, trailer[0]).ok()? {
+        match self.uncompress(payload, trailer[0], None).ok()? {
             None => block::parse(payload).ok(),
             Some(payload) => block::parse(&payload).ok(),
         }
     }
 
-    /// `None`: the payload is not compressed.
-    fn uncompress(&self, payload: &[u8], type_byte: u8) -> Result<Option<Vec<u8>>, Stop> {
+    /// `None` if the payload is not compressed.
+    fn uncompress(
+        &self,
+        payload: &[u8],
+        type_byte: u8,
+        dictionary: Option<&Dictionary>,
+    ) -> Result<Option<Vec<u8>>, Stop> {
         let compressed = Compressed::open(payload, type_byte).map_err(|failure| match failure {
             Failure::Damage(damage) => Stop::from(damage),
             Failure::Unsupported(what) => Stop::Unclear(format!("not supported: {what}")),
@@ -317,7 +344,7 @@ impl<'a> Stored<'a> {
             )));
         }
         let mut out = vec![0; compressed.uncompressed_bytes];
-        compressed.decompress_into(&mut out)?;
+        compressed.decompress_into(&mut out, dictionary)?;
         Ok(Some(out))
     }
 
@@ -328,7 +355,9 @@ impl<'a> Stored<'a> {
         type_byte: u8,
     ) -> Result<(), Stop> {
         let payload = dump.rest();
-        let Some(payload) = self.uncompress(payload, type_byte)? else {
+        let is_data = matches!(role, Role::Entries(_, Contents::Data));
+        let dictionary = self.dictionary.as_ref().filter(|_| is_data);
+        let Some(payload) = self.uncompress(payload, type_byte, dictionary)? else {
             return print_contents(dump, role);
         };
         let (name, bytes) = (compression_name(type_byte), payload.len());
@@ -343,6 +372,10 @@ fn print_contents(dump: &mut Dump<'_, '_>, role: Role) -> Result<(), Stop> {
         Role::Entries(_, contents) => block::print(dump, contents),
         Role::Filter(encoding) => filter::print(dump, encoding),
         Role::BlockBasedFilter => filter::print_block_based(dump),
+        Role::Dictionary => {
+            let bytes = dump.rest().len();
+            Ok(dump.field(bytes, format_args!("{bytes} bytes in front of each data block"))?)
+        }
         Role::Named(_) => Err(Stop::Unclear("a block that is not read here".into())),
         Role::Unknown => Err(Stop::Unclear("a block of an unknown kind".into())),
     }

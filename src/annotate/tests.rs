@@ -102,8 +102,8 @@ fn golden(document: &str, heading: &str) -> std::ops::Range<usize> {
     start..start + document[start..].find("```").expect("the end of the block")
 }
 
-/// The dumps in `docs/format.md` are those of the files that are written today. If a format has
-/// changed on purpose, `MAYPOLE_GOLDEN=write cargo test --lib golden` writes the new dumps there. A
+/// The dumps in `docs/format.md` are those of the files that are written today. After a deliberate
+/// change of a format, `MAYPOLE_GOLDEN=write cargo test --lib golden` writes the new dumps there. A
 /// table stores the predicted rate of its filter. The last digits of this rate depend on the
 /// system's `exp` and `powf`, and so does the checksum of the block.
 #[test]

@@ -82,6 +82,10 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 /// become much larger.
 const MAX_UNUSED_SHARE: usize = 2;
 
+/// Whole filters and indexes may take this share of the cache. They would lose more than parts if
+/// they did not fit.
+const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
+
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
 /// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
@@ -169,6 +173,13 @@ impl BlockCache {
     /// whole and in memory.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.metadata_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the filters and indexes of all open tables would fill most of it. Then new ones are
+    /// better in parts, and whole ones are loaded by pieces.
+    pub(crate) fn metadata_fills_it(&self) -> bool {
+        let (part, whole) = WHOLE_METADATA_SHARE;
+        self.metadata_bytes() / part > self.capacity_bytes / whole
     }
 
     /// The process in which it was made.

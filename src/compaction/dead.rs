@@ -32,8 +32,8 @@
 //! ```
 //!
 //! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. And a
-//! table that goes down takes the tables with deletions of its level along that are over the same
-//! older tables ([`companions`]), so that those are rewritten for all of them, or dropped.
+//! table that goes down takes along the tables of its level whose deletions are over the same older
+//! tables ([`companions`]), so that one merge rewrites or drops the older tables for all of them.
 //!
 //! **It ends.** A dropped table is gone. A table that goes down nears the last level. A table that
 //! is rewritten in its place loses everything that was counted: what is counted as droppable is
@@ -52,7 +52,7 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
 use crate::version::{FileMeta, LEVELS};
 
-/// From this dead share on a place is rewritten while writes go on.
+/// From this dead share on a place is rewritten while writes continue.
 const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 
 /// From this dead share on a place is rewritten while its deletions are fresh.

@@ -1,11 +1,11 @@
 //! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
-//! the level with the highest score goes ([`super::targets`], [`super::level0`]). Level 0 goes as a
-//! whole. Any other level moves one file: the one that overlaps least with the next level for its
-//! size and for what its deletions would free there. It moves the most data per rewritten byte.
-//! When no level is above its target, dead data is removed ([`super::dead`]), and small tables are
-//! merged ([`super::small_tables`]).
+//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). Level 0
+//! is compacted as a whole. Any other level moves one file: the one that overlaps least with the
+//! next level for its size and for what its deletions would free there. It moves the most data per
+//! rewritten byte. When no level is above its target, dead data is removed ([`super::dead`]), and
+//! small tables are merged ([`super::small_tables`]).
 
 use super::damaged::DamagedFiles;
 use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Anchors come from the files' indexes, so no data block is read. A cut is a user key, the first
-//! of its part. So all versions of a key are in one part.
+//! of its part, so all versions of a key are in one part.
 //!
 //! Absent: threads.
 
@@ -19,14 +19,14 @@ use crate::version::TableFile;
 /// A file gives at most this many anchors, as in RocksDB (`ApproximateKeyAnchors`).
 const FILE_ANCHORS: usize = 128;
 
-/// The user keys of one part: from `lower` to before `upper`. `None`: open.
+/// The user keys of one part: from `lower` to before `upper` (`None`: unbounded).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct KeyRange<'a> {
     pub lower: Option<&'a [u8]>,
     pub upper: Option<&'a [u8]>,
 }
 
-/// A user key, and how many bytes lie between it and the anchor before it in its file.
+/// A user key, and how many bytes are between it and the previous anchor of its file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Anchor {
     user_key: Vec<u8>,
@@ -81,7 +81,7 @@ fn equal_cuts(mut anchors: Vec<Anchor>, parts: usize) -> Vec<Vec<u8>> {
     let total: u128 = anchors.iter().map(|anchor| u128::from(anchor.bytes)).sum();
     let mut cuts: Vec<Vec<u8>> = Vec::new();
     let mut passed = 0;
-    // Nothing lies behind the last anchor.
+    // Nothing follows the last anchor.
     let largest = anchors.last().map(|anchor| anchor.user_key.clone());
     for Anchor { user_key, bytes } in anchors {
         passed += u128::from(bytes);
@@ -109,7 +109,7 @@ mod tests {
         let even = [("a", 10), ("b", 10), ("c", 10), ("d", 10), ("e", 10), ("f", 10)];
         assert_eq!(cuts_of(&even, 2), ["c"]);
         assert_eq!(cuts_of(&even, 3), ["b", "d"]);
-        // Two files whose anchors lie between each other's.
+        // Two files whose anchors alternate.
         let two = [("a", 30), ("m", 30), ("z", 30), ("b", 60), ("c", 60)];
         assert_eq!(cuts_of(&two, 2), ["c"]);
     }

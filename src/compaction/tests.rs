@@ -1,5 +1,5 @@
-//! Compactions over real tables in memory. One file, since all tests share the trees made at its
-//! head.
+//! Compactions over real tables in memory. It is one file because all tests share the trees at its
+//! start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -49,6 +49,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
+            takes_leveldbs: false,
         },
         pin_metadata: PinMetadata::None,
         options: TableOptions {
@@ -277,7 +278,7 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
 }
 
 /// Outputs above a damaged file are cut at its bounds. So are range deletions: otherwise they would
-/// hold up what lies beside it.
+/// hold up its neighbours.
 #[test]
 fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     for seed in 0..6 {
@@ -327,8 +328,8 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     }
 }
 
-/// What a reader sees: of each key the newest entry, unless a newer range deletion holds it. Asks
-/// every entry of every range deletion.
+/// What a reader sees: of each key the newest entry, unless a newer range deletion holds it.
+/// Compares every entry with every range deletion.
 fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut newest: BTreeMap<Vec<u8>, (u64, u8, Vec<u8>)> = BTreeMap::new();
     for (_, file) in version.files() {
@@ -353,8 +354,8 @@ fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     values.map(|(key, (_, _, value))| (key, value)).collect()
 }
 
-/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, also two
-/// that hold nothing else. Answers the last sequence number too.
+/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, and two that
+/// hold nothing else. Returns the last sequence number too.
 fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), HashMap::new());
@@ -528,8 +529,8 @@ fn a_merge_within_level_0_counts_older_files_of_it_as_older() {
 }
 
 /// A file ended with a range deletion, whose end was the first key of the next file. A flush looked
-/// for that key in the first file only, whose filter denied it, and dropped a tombstone: the key
-/// came back.
+/// for that key only in the first file, whose filter said no, and dropped a tombstone, so that the
+/// key came back.
 #[test]
 fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
     let store = store(Arc::new(MemFs::new()));

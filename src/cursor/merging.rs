@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!   current ──► the source whose entry is next
-//!   heap        the other sources that stand on an entry, nearest on top
+//!   heap        the other sources that are on an entry, nearest on top
 //! ```
 //!
-//! The current source stays outside the heap. So a step within one source costs one comparison,
-//! with the top of the heap. In a settled tree nearly every step is such a step.
+//! The current source stays outside the heap, so that a step within one source costs one
+//! comparison, with the top of the heap. In a fully compacted tree nearly every step is such a
+//! step.
 //!
 //! Sources must hold distinct internal keys; if two are equal, the source given first goes first.
-//! Backward the order is reversed, and every other source stands before the current key.
+//! Backward the order is reversed, and every other source is before the current key.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -31,7 +32,7 @@ const NO_SOURCE: usize = usize::MAX;
 
 pub(crate) struct MergingCursor<C> {
     sources: Vec<C>,
-    /// Index of the source that stands on the current entry; [`NO_SOURCE`] when there is none.
+    /// Index of the source that is on the current entry; [`NO_SOURCE`] when there is none.
     current: usize,
     /// Indices of the other valid sources, a binary heap in the order of `direction`.
     heap: Vec<usize>,
@@ -53,12 +54,12 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// The sources, to change what they do later. None may be moved.
+    /// The sources, to change how they read from now on. None may be moved to another entry.
     pub fn sources_mut(&mut self) -> &mut [C] {
         &mut self.sources
     }
 
-    /// Which source the entry is from, by its index; none has the number it gives for no entry.
+    /// The index of the entry's source. Without an entry, a number that no source has.
     #[inline]
     pub fn current_source(&self) -> usize {
         self.current
@@ -156,7 +157,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
         self.gather(direction);
         // `gather` has put the current entry in front. Forward it is the first at or after
-        // `target`; backward it is the last, since all others now stand before it.
+        // `target`; backward it is the last, since all others are now before it.
         Ok(())
     }
 
@@ -178,9 +179,9 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Skips entries in the sources that `may_skip` allows. Forward, those that stand before the
-    /// internal key `target` go to it. Backward, those that stand at or after `target` go to the
-    /// last entry before it.
+    /// Skips entries in the sources that `may_skip` allows. Forward, sources before the internal
+    /// key `target` go to it. Backward, sources at or after `target` go to the last entry before
+    /// it.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =
@@ -294,7 +295,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    /// A sorted vector as a cursor; `len()` stands for "on no entry".
+    /// A sorted vector as a cursor; the position `len()` means "on no entry".
     struct VecCursor {
         entries: Vec<Vec<u8>>,
         position: usize,
@@ -326,7 +327,7 @@ mod tests {
             Ok(())
         }
         fn step(&mut self) -> Option<Step> {
-            // Not always, so that `next` takes its turn.
+            // Fails sometimes, so that `next` runs too.
             let [last, entry] = self.entries.get(self.position..self.position + 2)? else {
                 return None;
             };

@@ -1,8 +1,8 @@
-//! [`Cursor`]: the one way to walk sorted entries. Memtables, blocks, tables and merges of them
-//! have it.
+//! [`Cursor`]: the trait of everything that walks sorted entries: memtables, blocks, tables and
+//! merges of them.
 //!
-//! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until it moves. It stands on
-//! an entry or on none ([`Cursor::valid`]); after an error on none. Keys are internal keys.
+//! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until it moves. It is on an
+//! entry or on none ([`Cursor::valid`]); after an error it is on none. Keys are internal keys.
 
 pub(crate) mod merging;
 
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor stands on an entry. All methods but the seeks need that.
+    /// Whether the cursor is on an entry. All methods but the seeks need that.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;
@@ -24,8 +24,8 @@ pub(crate) trait Cursor {
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
     /// Prefetches what [`Cursor::seek`] to the same target will read; that seek must come next.
-    /// With many cursors, all are asked for one part before the next part, so that their trips to
-    /// memory overlap.
+    /// With many cursors, each part is requested of all of them before the next part, so that their
+    /// cache misses overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 
     /// To the last entry **before** the internal key `target`.
@@ -47,7 +47,7 @@ pub(crate) trait Cursor {
     /// The value, until the cursor moves.
     fn value(&self) -> &[u8];
 
-    /// The value, to keep: shares the cached block where there is one.
+    /// The value to keep. It shares the cached block if there is one.
     fn value_slice(&self) -> Slice {
         Slice::copy_from(self.value())
     }
@@ -58,17 +58,17 @@ pub(crate) trait Cursor {
     }
 }
 
-/// The trips to memory of a seek, in this order.
+/// The memory accesses of a seek, in this order.
 #[derive(Clone, Copy)]
 pub(crate) enum Fetch {
-    /// What is known of the block.
+    /// The block's header and key heads.
     Block,
     /// The entries in it.
     Entries,
 }
 
-/// What [`Cursor::step`] came to. A walk of the tree needs this at every entry, and most cursors
-/// know it without a copy of the key before.
+/// The result of [`Cursor::step`]. A walk of the tree needs it at every entry, and most cursors
+/// know it without a copy of the previous key.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     /// Whether the entry has the same user key as the one before.
@@ -77,7 +77,7 @@ pub(crate) struct Step {
     pub trailer: u64,
 }
 
-/// [`Cursor::next`], answering what [`Step::repeats`] says. `scratch` is any buffer.
+/// [`Cursor::next`], which returns what [`Step::repeats`] says. `scratch` is any buffer.
 #[inline(never)]
 pub(crate) fn next_by_copy<C: Cursor>(cursor: &mut C, scratch: &mut Vec<u8>) -> Result<bool> {
     scratch.clear();

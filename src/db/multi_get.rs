@@ -31,6 +31,7 @@
 
 use std::sync::Arc;
 
+use super::get::get;
 use super::get::steps::{TreeObserver, hit_ticker, range_deletion, shows_value};
 use super::inner::reading::Reading;
 use super::read_state::ReadState;
@@ -72,6 +73,10 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
     let tickers = reading.counters().on_thread(&guard);
     tickers.add(Ticker::NumberMultigetCalls, 1);
     tickers.add(Ticker::NumberMultigetKeysRead, keys.len() as u64);
+    if read_state.get().version.is_mixed() {
+        drop(guard);
+        return keys.iter().map(|key| get(reading, key.as_ref(), Some(sequence))).collect();
+    }
     tickers.add(Ticker::NumberKeysRead, keys.len() as u64);
     lookups.sequence = sequence;
     lookups.search(read_state.get(), &guard, tickers)?;
@@ -311,7 +316,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let (mut questions, mut parts) = (std::mem::take(&mut self.unasked), Vec::new());
         questions.retain(|question| {
             let table = &*run.file(question.file as usize).table;
-            let part = table.filter_part_to_ask(&self.open[question.lookup as usize].key);
+            let key = &self.open[question.lookup as usize].key;
+            let part = table.filter_part_to_ask(key, tickers);
             match part {
                 Some(part) => parts.push((table, part)),
                 None => self.maybes.push(*question),
@@ -321,7 +327,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         let filters = batch_read_parts(reader, &parts);
         for ((question, (table, _)), filter) in questions.into_iter().zip(parts).zip(filters) {
             let key = &self.open[question.lookup as usize].key;
-            if table.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, ()) {
+            if table.asked_filter_says_maybe(filter.ok().as_deref(), key, tickers) {
                 self.maybes.push(question);
             }
         }
@@ -422,7 +428,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                     lookup.to = GONE;
                 }
-                Ok(None) => {}
+                Ok(None) => table.searched_in_vain(&lookup.key),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
                     let block = absent.keep_block(table, guard).ok_or(absent.part());
@@ -443,6 +449,11 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         waiting: &mut Vec<Waiting<'k>>,
     ) -> Result<()> {
         let table_of = |run: usize, file| &*read_state.version.runs()[run].file(file).table;
+        for Parked { lookup, run, file, block } in &mut self.parked {
+            if let Err(part) = block {
+                *part = table_of(*run, *file).index_part_in_place_of(*part, &lookup.key)?;
+            }
+        }
         let part = |parked: &Parked<'_>| {
             parked.block.as_ref().err().map(|&part| (table_of(parked.run, parked.file), part))
         };
@@ -490,8 +501,12 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                     tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);
                     self.values[lookup.to] = lookup.value_of(table, &found)?;
                 }
-                Ok(None) if lookup.deleted_at == 0 => self.later.push((run + 1, lookup)),
-                Ok(None) => {}
+                Ok(None) => {
+                    table.searched_in_vain(&lookup.key);
+                    if lookup.deleted_at == 0 {
+                        self.later.push((run + 1, lookup));
+                    }
+                }
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(absent)) => {
                     let block = blocks.absent_after(place, absent, guard);

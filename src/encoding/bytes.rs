@@ -1,8 +1,8 @@
 //! Comparisons of byte strings on the path of every lookup.
 //!
-//! The library's comparisons are calls of `memcmp`, made for long strings. Keys differ early and
-//! prefixes are short: there the call costs more than the comparison. Each function here gives the
-//! library's answer; those without a call are used where that was measured to matter.
+//! The standard library compares by calls of `memcmp`, which suits long strings. Keys differ early
+//! and prefixes are short, so the call costs more than the comparison. Each function here returns
+//! the standard library's result. Those without a call are used where that was measured to matter.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of this part of `bytes`. Where others follow it, a short one takes no copy.
+/// The [`head`] of this part of `bytes`. A short part takes no copy if other bytes follow it.
 #[inline(always)]
 pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     let length = part.len();
@@ -38,9 +38,9 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     }
 }
 
-/// How many of the ascending numbers are below `bound`, which the last one is not. `N` is a power
-/// of two. Compiled, it has no branch and no loop: each halving takes four or five instructions,
-/// where `partition_point` takes ten.
+/// How many of the ascending numbers are below `bound`. The last one must not be. `N` is a power of
+/// two. Compiled, it has no branch and no loop: each halving takes four or five instructions, where
+/// `partition_point` takes ten.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };
@@ -52,12 +52,12 @@ pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usi
     count
 }
 
-/// The bytes that many keys begin with. Each lookup compares them with its key, several times: here
-/// up to eight of them are one word.
+/// A prefix that many keys share. Each lookup compares it with its key several times, so up to
+/// eight of its bytes are kept as one word.
 #[derive(Default)]
 pub(crate) struct Prefix {
     bytes: Box<[u8]>,
-    /// The first 8 bytes as they lie in memory, zeros where there are fewer; and which bits count.
+    /// The first 8 bytes in memory order, padded with zeros, and a mask of the bits that count.
     word: u64,
     mask: u64,
 }
@@ -94,8 +94,8 @@ impl Prefix {
     }
 }
 
-/// What follows `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] finds it. Lookups do it several
-/// times each, with prefixes of a few bytes, where a call costs more than the comparison.
+/// What follows `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] returns it. Each lookup does this
+/// several times, with prefixes of a few bytes, for which a call costs more than the comparison.
 #[inline(always)]
 pub(crate) fn strip_prefix<'a>(bytes: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     let (front, rest) = bytes.split_at_checked(prefix.len())?;
@@ -108,7 +108,7 @@ pub(crate) fn are_equal(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    // Two words that overlap cover what is no multiple of a word.
+    // Two words that overlap cover a length that is no multiple of a word.
     if let (Some(a_end), Some(b_end)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
         let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
         let differ =
@@ -137,8 +137,8 @@ pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-/// Keeps what a lookup seldom needs out of the code it always runs through: the registers of the
-/// one are worth more than the call of the other.
+/// Keeps code that a lookup seldom needs out of its hot path, where the freed registers save more
+/// than the call costs.
 #[cold]
 #[inline(never)]
 pub(crate) fn cold_path<R>(settle: impl FnOnce() -> R) -> R {

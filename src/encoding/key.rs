@@ -134,9 +134,8 @@ pub(crate) fn seek_key(user_key: &[u8], sequence: SequenceNumber) -> Vec<u8> {
     internal_key(user_key, sequence, SEEK_KIND)
 }
 
-/// The largest key of a file whose last range deletion ends before `end` and that holds no entry
-/// from `end` on: a key that no entry has, and that sorts before all entries of `end`. As in
-/// RocksDB.
+/// The largest key of a file that ends with a range deletion up to `end`, which is exclusive. No
+/// entry has this key, and it sorts before all entries of `end`, as in RocksDB.
 pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
     internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
 }

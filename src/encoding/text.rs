@@ -53,7 +53,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// So many of a thing, named in the singular: `1 table`, `1,886 entries`.
+/// A count with its noun, given in the singular: `1 table`, `1,886 entries`.
 pub fn counted(number: u64, thing: &str) -> String {
     // Entries, but keys.
     let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with('e'));

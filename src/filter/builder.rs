@@ -6,11 +6,10 @@
 //!
 //! The size depends on the number of keys, so everything happens in `finish`:
 //!
-//! 1. The family builds. If it cannot (too few keys for it, a build that failed), a Bloom filter of
-//!    the same target is made.
-//! 2. Every hash is asked. A hash that is missed would be a lost key. So a block that misses one is
-//!    thrown away and counted. A Bloom filter is made instead, or no filter, which only costs
-//!    reads.
+//! 1. The family builds its filter. If it cannot (too few keys for it, a build that failed), a
+//!    Bloom filter of the same target is built.
+//! 2. Every hash is queried. A missed hash would be a lost key, so a block that misses one is
+//!    discarded and counted. A Bloom filter is made instead, or no filter, which only costs reads.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +43,7 @@ pub struct FilterBuilder {
     verify: bool,
 }
 
-/// A finished filter: the contents of a filter block, and what is to be said about it.
+/// A finished filter: the contents of a filter block, and its properties.
 ///
 /// ```
 /// use maypole::filter::{FilterBuilder, FilterEncoding, FilterSpec};
@@ -75,8 +74,8 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
-    /// Whether every key is asked after the build. On by default. It costs 1 to 5 ns a key and
-    /// catches what no test can: a fault of memory between `add` and `finish`.
+    /// Whether every key is queried after the build. On by default. It costs 1 to 5 ns a key and
+    /// catches what no test can find: a fault of memory between `add` and `finish`.
     pub fn verify(mut self, verify: bool) -> FilterBuilder {
         self.verify = verify;
         self
@@ -123,9 +122,9 @@ impl FilterBuilder {
         self.finish_with(build).0
     }
 
-    /// Builds the parts of one filter. All have one encoding: where a part cannot have that of the
+    /// Builds the parts of one filter. All have one encoding: if a part cannot have that of the
     /// family, all are Bloom filters. `None` when a part has nothing to store. Also counts the
-    /// builds that were thrown away.
+    /// discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {
@@ -148,7 +147,7 @@ impl FilterBuilder {
         (blocks, failed)
     }
 
-    /// Adds what `other` was given, behind all else.
+    /// Adds the hashes of `other` after all others.
     pub(crate) fn append(&mut self, other: &FilterBuilder) {
         other.hashes.iter().for_each(|hash| self.add(hash));
         self.previous_prefix = other.previous_prefix;
@@ -167,7 +166,7 @@ impl FilterBuilder {
             let Some((block, encoding)) = build(family, &self.hashes, target) else { continue };
             let reader = FilterReader::open(block, encoding);
             if self.verify {
-                // WebAssembly has no clock: asking for the time would end the program.
+                // WebAssembly has no clock: reading the time would end the program.
                 let start = (!cfg!(target_family = "wasm")).then(Instant::now);
                 let missed = misses_a_key(&reader, &self.hashes);
                 verify_time += start.map_or(Duration::ZERO, |start| start.elapsed());
@@ -184,7 +183,7 @@ impl FilterBuilder {
     }
 }
 
-/// One attempt; `None` when the family cannot serve these keys.
+/// One attempt; `None` when the family does not suit these keys.
 fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, FilterEncoding)> {
     let info = family.info();
     Some(((info.build)(hashes, target)?, info.encoding))
@@ -205,17 +204,17 @@ pub(super) fn misses_a_key(reader: &FilterReader, hashes: &HashList) -> bool {
 }
 
 impl FilterBlock {
-    /// What the table stores.
+    /// The bytes that the table stores.
     pub fn bytes(&self) -> &[u8] {
         self.reader.bytes()
     }
 
-    /// Under which of a table's names it is stored.
+    /// Determines the name under which a table stores it.
     pub fn encoding(&self) -> FilterEncoding {
         self.encoding
     }
 
-    /// The family used: Bloom where the one asked for could not serve these keys.
+    /// The family used: Bloom if the requested one does not suit these keys.
     pub fn family(&self) -> Family {
         self.family
     }
@@ -235,7 +234,7 @@ impl FilterBlock {
         self.reader.predicted_fpr(self.keys)
     }
 
-    /// How long it took to ask every key; `None` when that was switched off.
+    /// How long it took to query every key; `None` when that was switched off.
     pub fn verify_time(&self) -> Option<Duration> {
         self.verify_time
     }
@@ -313,7 +312,7 @@ mod tests {
                 "{spec}: no filter is right, a wrong one is not"
             );
             let (block, failed) = builder_of(spec).verify(false).finish_with(forgetful);
-            assert!(block.is_some() && failed == 0, "{spec}: nobody looked");
+            assert!(block.is_some() && failed == 0, "{spec}: it was not checked");
         }
     }
 }

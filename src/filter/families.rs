@@ -1,6 +1,6 @@
 //! The table of families. The order is that of reports: the default first, what is only read last.
 //!
-//! Where several families share an encoding or a policy name, the first of them stands for all.
+//! If several families share an encoding or a policy name, the first of them represents all.
 
 use std::fmt;
 use std::str::FromStr;

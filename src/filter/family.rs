@@ -22,7 +22,7 @@ pub type KeyHash = u64;
 /// ```
 /// use maypole::filter::{Family, FilterSpec};
 ///
-/// // A rate can be asked for in any family that is written.
+/// // Any family that is written takes a rate.
 /// let spec = FilterSpec::fpr(0.01, Family::Burr)?;
 /// assert_eq!(spec.to_string(), "fpr(0.01, burr)");
 /// assert!(FilterSpec::fpr(0.01, Family::LegacyBloom).is_err());
@@ -78,7 +78,7 @@ pub enum FilterEncoding {
 /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
 /// builder.add(maypole::hash64(b"apple"));
 /// let filter = builder.finish().expect("a key makes a filter").into_reader();
-/// // Only filters of old tables are fed the other one.
+/// // Only filters of old tables take the other one.
 /// assert_eq!(filter.hash_kind(), HashKind::Hash64);
 /// # Ok::<(), maypole::filter::SpecError>(())
 /// ```

@@ -33,8 +33,8 @@ pub(crate) struct FamilyInfo {
     pub bits_for_rate: fn(f64) -> f64,
     /// The parts of a stored filter whose keys are equations; `None` for every other block.
     pub inspect: fn(&[u8]) -> Option<BandParts>,
-    /// Gives any bytes the trailer of a filter and cuts them to a size that fits, so that a fuzzer
-    /// gets past the trailer. Valid fields of the trailer are kept.
+    /// Turns any bytes into a filter that its reader accepts: cuts them to a size that fits and
+    /// writes a trailer, of which valid fields are kept. So a fuzzer gets past the trailer.
     #[cfg(any(test, fuzzing))]
     pub repair: fn(&mut Vec<u8>),
 }

@@ -23,6 +23,7 @@ use super::family::{Family, FilterEncoding, KeyHash};
 use super::geometry::Geometry;
 use super::info::FamilyInfo;
 use super::inspect::trace::{ProbedBit, QueryTrace};
+use super::lined::Lined;
 use crate::memory::LineBuf;
 
 /// The sizes of cache lines that machines have had.
@@ -61,12 +62,13 @@ impl LegacyGeometry {
         u32::from(self.probes)
     }
 
-    pub fn line_bytes(&self) -> usize {
-        1 << self.log2_line_bytes
+    fn payload_bytes(&self) -> usize {
+        (self.lines as usize) << self.log2_line_bytes
     }
 
+    /// The lines of the block, or of one of its pieces.
     fn payload<'a>(&self, block: &'a LineBuf) -> &'a [u8] {
-        &block[..(self.lines as usize) << self.log2_line_bytes]
+        &block[..block.len().min(self.payload_bytes())]
     }
 
     /// The bits of a hash in its line.
@@ -107,7 +109,7 @@ impl Geometry for LegacyGeometry {
     }
 
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
-        let line = hash as u32 % self.lines;
+        let line = self.line_of(hash);
         block.prefetch((line as usize) << self.log2_line_bytes);
         line
     }
@@ -122,24 +124,41 @@ impl Geometry for LegacyGeometry {
     }
 
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
-        let number = hash as u32 % self.lines;
-        let line_bytes = 1usize << self.log2_line_bytes;
-        let line = &self.payload(block)[number as usize * line_bytes..][..line_bytes];
-        let found = |bit: usize| line[bit / 8] >> (bit % 8) & 1 == 1;
-        let probed = |bit| ProbedBit { number: bit as u32, found: found(bit), wanted: true };
-        QueryTrace::Line {
-            line: number,
-            lines: self.lines,
-            line_bytes: line_bytes as u32,
-            bits: self.bits(hash).map(probed).collect(),
-        }
+        let number = self.line_of(hash);
+        let line = &self.payload(block)[number as usize * self.line_bytes()..][..self.line_bytes()];
+        self.trace_line(line, number, hash).expect("a whole line")
     }
 
-    fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64 {
-        let bits_per_key = self.payload(block).len() as f64 * 8.0 / keys.max(1) as f64;
+    fn predicted_fpr(&self, _block: &LineBuf, keys: u64) -> f64 {
+        let bits_per_key = self.payload_bytes() as f64 * 8.0 / keys.max(1) as f64;
         // Lines of other sizes than 64 are rare, and the estimate for 64 is close enough.
         let keys_per_line = 512.0 / bits_per_key;
         let collisions = keys as f64 / 4_294_967_296.0;
         (cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)
+    }
+}
+
+impl Lined for LegacyGeometry {
+    fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    fn line_bytes(&self) -> usize {
+        1 << self.log2_line_bytes
+    }
+
+    fn line_of(&self, hash: KeyHash) -> u32 {
+        hash as u32 % self.lines
+    }
+
+    fn trace_line(&self, line: &[u8], number: u32, hash: KeyHash) -> Option<QueryTrace> {
+        let found = |bit: usize| line[bit / 8] >> (bit % 8) & 1 == 1;
+        let probed = |bit| ProbedBit { number: bit as u32, found: found(bit), wanted: true };
+        (line.len() == self.line_bytes()).then(|| QueryTrace::Line {
+            line: number,
+            lines: self.lines,
+            line_bytes: line.len() as u32,
+            bits: self.bits(hash).map(probed).collect(),
+        })
     }
 }

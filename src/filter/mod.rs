@@ -49,6 +49,7 @@
 //! info.rs  families.rs      the description of a family; the table of all
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               the contract of a family's reader
+//! pieces/                   a filter that is read and asked piece by piece
 //! inspect/                  the parts of a stored filter; how an answer is computed, bit by bit
 //! bloom/reference.rs            a Bloom filter in forty lines
 //! burr/mod.rs  burr/reference.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
@@ -101,6 +102,8 @@ mod hashes;
 mod info;
 mod inspect;
 mod legacy;
+mod lined;
+mod pieces;
 mod reader;
 mod ribbon;
 pub mod sizing;
@@ -117,5 +120,7 @@ pub(crate) use families::FAMILIES;
 pub use family::{Family, FilterEncoding, HashKind, KeyHash, SpecError};
 pub use inspect::parts::{BandLayer, BandParts, KeyEquation};
 pub use inspect::trace::{BumpedLayer, ProbedBit, QueryTrace};
+pub(crate) use lined::PIECE_BYTES;
+pub(crate) use pieces::FilterPieces;
 pub use reader::{FilterReader, PreparedQuery};
 pub use spec::FilterSpec;

@@ -15,6 +15,7 @@ use super::fuse::query::FuseGeometry;
 use super::geometry::Geometry;
 use super::inspect::trace::QueryTrace;
 use super::legacy::LegacyGeometry;
+use super::lined::{Lined, Piece};
 use super::ribbon::query::RibbonGeometry;
 use super::{bloom, ribbon};
 use crate::memory::{LINE_BYTES, LineBuf};
@@ -83,11 +84,13 @@ impl PreparedQuery {
 
 /// The filter that was found in the block.
 #[derive(Clone, Copy)]
-enum AnyGeometry {
+pub(super) enum AnyGeometry {
     /// Answers "maybe", for this reason.
     Untrusted(&'static str),
     LegacyBloom(LegacyGeometry),
+    LegacyPiece(Piece<LegacyGeometry>),
     Bloom(BloomGeometry),
+    BloomPiece(Piece<BloomGeometry>),
     Ribbon(RibbonGeometry),
     Burr(BurrGeometry),
     Fuse(FuseGeometry),
@@ -99,7 +102,9 @@ macro_rules! of_family {
         match &$any {
             AnyGeometry::Untrusted(_) => $untrusted,
             AnyGeometry::LegacyBloom($geometry) => $answer,
+            AnyGeometry::LegacyPiece($geometry) => $answer,
             AnyGeometry::Bloom($geometry) => $answer,
+            AnyGeometry::BloomPiece($geometry) => $answer,
             AnyGeometry::Ribbon($geometry) => $answer,
             AnyGeometry::Burr($geometry) => $answer,
             AnyGeometry::Fuse($geometry) => $answer,
@@ -148,6 +153,20 @@ impl FilterReader {
         FilterReader::open(LineBuf::copy_from(bytes), encoding)
     }
 
+    /// A piece of a filter; see [`FilterReader::pieces`].
+    pub(super) fn of_piece(geometry: AnyGeometry, block: LineBuf) -> FilterReader {
+        FilterReader { geometry, block }
+    }
+
+    pub(super) fn geometry(&self) -> &AnyGeometry {
+        &self.geometry
+    }
+
+    /// Whether this is a piece of a filter.
+    pub(crate) fn is_piece(&self) -> bool {
+        matches!(self.geometry, AnyGeometry::LegacyPiece(_) | AnyGeometry::BloomPiece(_))
+    }
+
     /// A filter whose bytes could not be read, and the reason. It answers "maybe" to everything.
     pub(crate) fn without_bytes(reason: &'static str) -> FilterReader {
         FilterReader { geometry: AnyGeometry::Untrusted(reason), block: LineBuf::copy_from(&[]) }
@@ -191,7 +210,8 @@ impl FilterReader {
     pub(crate) fn answer_for(&self, hash: KeyHash) -> Option<bool> {
         match &self.geometry {
             AnyGeometry::Bloom(geometry) => Some(geometry.may_contain(&self.block, hash)),
-            AnyGeometry::Untrusted(_) | AnyGeometry::LegacyBloom(_) => None,
+            AnyGeometry::Untrusted(_) => None,
+            AnyGeometry::LegacyBloom(_) | AnyGeometry::LegacyPiece(_) => None,
             _ => Some(self.may_contain_other(hash)),
         }
     }
@@ -251,8 +271,8 @@ impl FilterReader {
     pub fn family(&self) -> Option<Family> {
         match self.geometry {
             AnyGeometry::Untrusted(_) => None,
-            AnyGeometry::LegacyBloom(_) => Some(Family::LegacyBloom),
-            AnyGeometry::Bloom(_) => Some(Family::Bloom),
+            AnyGeometry::LegacyBloom(_) | AnyGeometry::LegacyPiece(_) => Some(Family::LegacyBloom),
+            AnyGeometry::Bloom(_) | AnyGeometry::BloomPiece(_) => Some(Family::Bloom),
             AnyGeometry::Ribbon(_) => Some(Family::Ribbon),
             AnyGeometry::Burr(_) => Some(Family::Burr),
             AnyGeometry::Fuse(_) => Some(Family::Fuse),
@@ -262,7 +282,7 @@ impl FilterReader {
     /// The hash that the filter takes.
     pub fn hash_kind(&self) -> HashKind {
         match self.geometry {
-            AnyGeometry::LegacyBloom(_) => HashKind::LegacyHash32,
+            AnyGeometry::LegacyBloom(_) | AnyGeometry::LegacyPiece(_) => HashKind::LegacyHash32,
             _ => HashKind::Hash64,
         }
     }
@@ -271,7 +291,9 @@ impl FilterReader {
     pub fn probes(&self) -> Option<u32> {
         match &self.geometry {
             AnyGeometry::LegacyBloom(geometry) => Some(geometry.probes()),
+            AnyGeometry::LegacyPiece(piece) => Some(piece.whole.probes()),
             AnyGeometry::Bloom(geometry) => Some(geometry.probes()),
+            AnyGeometry::BloomPiece(piece) => Some(piece.whole.probes()),
             _ => None,
         }
     }
@@ -281,7 +303,9 @@ impl FilterReader {
     pub fn fill(&self) -> Option<f64> {
         match &self.geometry {
             AnyGeometry::LegacyBloom(geometry) => Some(geometry.fill(&self.block)),
+            AnyGeometry::LegacyPiece(piece) => Some(piece.whole.fill(&self.block)),
             AnyGeometry::Bloom(geometry) => Some(geometry.fill(&self.block)),
+            AnyGeometry::BloomPiece(piece) => Some(piece.whole.fill(&self.block)),
             _ => None,
         }
     }
@@ -290,7 +314,8 @@ impl FilterReader {
     pub(super) fn line_bytes(&self) -> Option<usize> {
         match &self.geometry {
             AnyGeometry::LegacyBloom(geometry) => Some(geometry.line_bytes()),
-            AnyGeometry::Bloom(_) => Some(LINE_BYTES),
+            AnyGeometry::LegacyPiece(piece) => Some(piece.whole.line_bytes()),
+            AnyGeometry::Bloom(_) | AnyGeometry::BloomPiece(_) => Some(LINE_BYTES),
             _ => None,
         }
     }

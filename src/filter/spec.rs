@@ -5,12 +5,12 @@
 //! bloom(10)      bloom:10     a family and the bits to store for each key; fractions count
 //! ribbon_like_bloom(10)       a Ribbon filter with the false-positive rate of bloom(10)
 //! fpr(0.01)      fpr:0.01     a false-positive rate; the family is bloom …
-//! fpr(0.01, burr) fpr:0.01:burr fpr:0.01,burr    … unless it is said. fpr(1) is none
+//! fpr(0.01, burr) fpr:0.01:burr fpr:0.01,burr    … unless it is named. fpr(1) is none
 //! ```
 //!
-//! There are two spellings because a shell gives parentheses a meaning of its own. A spec is
-//! checked when it is made, so every spec can be built. Bits are kept in thousandths, as RocksDB
-//! keeps them.
+//! There are two spellings because parentheses have a special meaning in a shell. A spec is checked
+//! when it is made, so every spec can be built. Bits are kept in thousandths, as RocksDB keeps
+//! them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,11 +35,11 @@ use super::info::Limits;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FilterSpec {
-    /// `None`: no filter.
+    /// `None` is no filter.
     plan: Option<(Family, Target)>,
 }
 
-/// The forms of a spec, for whoever wrote another.
+/// The valid forms of a spec, for error messages.
 fn forms() -> String {
     let families: String = Family::written().map(|family| format!("{family}(BITS), ")).collect();
     format!("none, {families}ribbon_like_bloom(BITS), fpr(RATE) or fpr(RATE, FAMILY)")
@@ -55,7 +55,7 @@ impl FilterSpec {
     /// No filter: every lookup reads.
     pub const NONE: FilterSpec = FilterSpec { plan: None };
 
-    /// RocksDB's Bloom filter. 10 bits a key give 1 %; each further 5.6 a tenth of that.
+    /// RocksDB's Bloom filter. 10 bits a key give 1 %; each further 5.6 bits divide that by ten.
     ///
     /// # Errors
     ///
@@ -64,8 +64,8 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Bloom)
     }
 
-    /// RocksDB's Ribbon filter (Standard128). 7 bits a key give 1 %; each further 3.5 a tenth of
-    /// that.
+    /// RocksDB's Ribbon filter (Standard128). 7 bits a key give 1 %; each further 3.5 bits divide
+    /// that by ten.
     ///
     /// # Errors
     ///
@@ -86,8 +86,8 @@ impl FilterSpec {
         Ok(FilterSpec { plan: Some((Family::Ribbon, Target::LikeBloom(millibits))) })
     }
 
-    /// Maypole's bumped ribbon: the smallest and, of the two Ribbons, the faster one. RocksDB
-    /// reads the table and merely has no filter for it.
+    /// Maypole's bumped ribbon: the smallest and, of the two Ribbons, the faster one. RocksDB reads
+    /// the table without its filter.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl FilterSpec {
         let lowest = limits(family)?.lowest_rate;
         if !(lowest..=1.0).contains(&rate) {
             return Err(SpecError(format!(
-                "fpr({rate}, {family}): the rate must lie between {lowest:e} and 1"
+                "fpr({rate}, {family}): the rate must be between {lowest:e} and 1"
             )));
         }
         if rate == 1.0 {
@@ -129,12 +129,12 @@ impl FilterSpec {
         self.plan.is_none()
     }
 
-    /// The family asked for. A table may get another one: see [`super::FilterBlock::family`].
+    /// The requested family. A table may get another one: see [`super::FilterBlock::family`].
     pub fn family(&self) -> Option<Family> {
         self.plan.map(|(family, _)| family)
     }
 
-    /// RocksDB's own words for a policy of such filters: `bloomfilter:10:false`. A family that it
+    /// RocksDB's notation for a policy of such filters: `bloomfilter:10:false`. A family that it
     /// does not have becomes its Bloom filter of the same false-positive rate. `None` for no
     /// filter.
     ///
@@ -167,7 +167,7 @@ impl FilterSpec {
 fn millibits(name: &str, bits_per_key: f64, most: f64) -> Result<u32, SpecError> {
     if !(1.0..=most).contains(&bits_per_key) {
         return Err(SpecError(format!(
-            "{name}({bits_per_key}): bits per key must lie between 1 and {most}"
+            "{name}({bits_per_key}): bits per key must be between 1 and {most}"
         )));
     }
     Ok((bits_per_key * 1000.0 + 0.500001) as u32)

@@ -94,8 +94,8 @@ fn hashes_that_crowd_together_are_not_missed() {
     }
 }
 
-/// The version of the test above with many filters, for a change to a builder: a fault at the seams
-/// of a construction appears in one filter of a thousand. From no key to ten million.
+/// The test above with many more filters, of no key to ten million. Run it after a change to a
+/// builder, because a fault at the seams of a construction appears in one filter of a thousand.
 ///
 /// ```sh
 /// cargo test --release --lib no_key_is_missed_in_a_billion -- --ignored --nocapture

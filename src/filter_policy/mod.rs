@@ -1,19 +1,19 @@
-//! [`FilterPolicy`]: which filter a new table gets, from where in the tree it will stand.
+//! [`FilterPolicy`]: which filter a new table gets, depending on its place in the tree.
 //!
 //! The filter library knows one filter at a time ([`FilterSpec`]); the tree knows levels. A policy
-//! is asked whenever a table is written. So a changed policy reaches the whole tree as compaction
-//! rewrites it.
+//! is consulted whenever a table is written, so a changed policy reaches the whole tree as
+//! compaction rewrites it.
 //!
 //! ```text
 //! bloom(10)  burr(7)  fpr(0.01, burr) …    any spec: the same filter for every table
 //! levels(bloom(12), bloom(10), burr(7))    level 0, the next level that holds data, …; last repeats
 //! bottommost_none(bloom(10))               no filter where no deeper level holds data
-//! budget(64MiB, burr)  budget(7/key, burr) so much memory for all filters together
+//! budget(64MiB, burr)  budget(7/key, burr) a limit for all filters together
 //! ```
 //!
 //! ```text
 //! mod.rs       the rules, and which filter each gives        budget.rs   a budget divided among runs
-//! context.rs   what a rule is told about the tree            text.rs     rules as text
+//! context.rs   what a rule knows about the tree              text.rs     rules as text
 //! ```
 
 mod budget;
@@ -72,8 +72,9 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Levels(specs)))
     }
 
-    /// `spec` everywhere but in the deepest level that holds data. For keys that are nearly always
-    /// there: the last level holds nine tenths of the filter memory, and such lookups end in it.
+    /// `spec` everywhere but in the deepest level that holds data. For lookups whose keys nearly
+    /// always exist: they end in the last level, whose filters would take nine tenths of the filter
+    /// memory.
     #[doc(alias = "optimize_filters_for_hits")]
     pub fn bottommost_none(spec: FilterSpec) -> FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
@@ -91,7 +92,7 @@ impl FilterPolicy {
         Self::budget(Budget::Bytes(bytes), family)
     }
 
-    /// So many bits a key on average, divided so that absent lookups read least.
+    /// A number of bits a key on average, divided so that absent lookups read least.
     ///
     /// # Errors
     ///
@@ -102,20 +103,20 @@ impl FilterPolicy {
     ) -> Result<FilterPolicy, SpecError> {
         if !(0.1..=32.0).contains(&bits_per_key) {
             return Err(SpecError(format!(
-                "budget({bits_per_key}/key): bits per key must lie between 0.1 and 32"
+                "budget({bits_per_key}/key): bits per key must be between 0.1 and 32"
             )));
         }
         Self::budget(Budget::BitsPerKey(bits_per_key), family)
     }
 
     fn budget(budget: Budget, family: Family) -> Result<FilterPolicy, SpecError> {
-        // Whether the family can be written at all.
+        // Rejects a family that cannot be written.
         FilterSpec::fpr(0.01, family)?;
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
-    /// About the most that the filters of a tree with so many entries take, in bytes. For those who
-    /// say beforehand what they will write.
+    /// The approximate maximum, in bytes, of the filters of a tree with this many entries. For
+    /// estimates before anything is written.
     #[doc(hidden)]
     pub fn most_filter_bytes(&self, entries: u64) -> u64 {
         // No family takes more than a Bloom filter of the same rate.
@@ -175,7 +176,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// The most bits of all filters in a tree with so many entries.
+    /// The most bits of all filters in a tree with this many entries.
     pub fn most_bits(&self, entries: u64) -> f64 {
         SLACK * self.budget.bits(entries)
     }

@@ -1,4 +1,4 @@
-//! A policy as text: printed as it is read.
+//! A policy as text, which is printed in the form in which it is read.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ impl FromStr for FilterPolicy {
     fn from_str(text: &str) -> Result<FilterPolicy, SpecError> {
         let text = text.trim();
         let unknown = || SpecError(format!("unknown filter policy {text:?}: expected {FORMS}"));
-        // `bloom:10` reads as `bloom(10)`. What is for a whole tree has no such form.
+        // `bloom:10` reads as `bloom(10)`. Policies of whole trees have no such form.
         let name = text.split(['(', ':']).next().unwrap_or_default();
         let is_for_tree = matches!(name.trim_end(), "levels" | "bottommost_none" | "budget");
         if is_for_tree && !text[name.len()..].starts_with('(') {
@@ -81,7 +81,8 @@ impl TryFrom<&str> for FilterPolicy {
     }
 }
 
-/// An argument is wrong: so a function that returns [`crate::Result`] can parse a policy with `?`.
+/// A wrong policy is an invalid argument, so that a function that returns [`crate::Result`] can
+/// parse a policy with `?`.
 impl From<SpecError> for Error {
     fn from(error: SpecError) -> Error {
         Error::InvalidArgument(error.to_string())
@@ -105,7 +106,7 @@ fn parse_budget(text: &str, size: &str, family: &str) -> Result<FilterPolicy, Sp
     FilterPolicy::budget_bytes(number.saturating_mul(unit), family)
 }
 
-/// Splits at the commas that stand in no parentheses.
+/// Splits at the commas outside of parentheses.
 fn split_arguments(list: &str) -> Vec<&str> {
     let mut depth = 0;
     let at_top = |character: char| {

@@ -135,7 +135,7 @@ impl MappedWindow {
     fn fill<'a>(&mut self, from: &'a [u8]) -> &'a [u8] {
         let (now, later) = from.split_at(from.len().min(self.ready - self.filled));
         // SAFETY: the bytes from `filled` to `filled + now.len() <= ready` are in the mapping, to
-        // which this value has exclusive access, so `now` is elsewhere.
+        // which this value has exclusive access, so `now` does not overlap them.
         unsafe {
             let to = self.start.as_ptr().add(self.filled);
             std::ptr::copy_nonoverlapping(now.as_ptr(), to, now.len());

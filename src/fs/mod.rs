@@ -305,8 +305,8 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
         Ok(true)
     }
 
-    /// Asks the operating system to drop its cached pages of this file, so that the next reads
-    /// reach the device. This is a hint: Linux follows it for synced pages, other systems do
+    /// Requests that the operating system drop its cached pages of this file, so that the next
+    /// reads reach the device. This is a hint: Linux follows it for synced pages, other systems do
     /// nothing.
     ///
     /// # Errors

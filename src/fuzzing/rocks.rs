@@ -1,4 +1,4 @@
-//! Databases of RocksDB's, with any bytes as MANIFEST, log or CURRENT.
+//! Databases of RocksDB's and LevelDB's, with any bytes as MANIFEST or log.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -11,14 +11,14 @@ use crate::error::Result;
 use crate::fs::{Fs, MemFs};
 use crate::range_tombstones::RangeTombstone;
 use crate::rocksdb::ListedTable;
-use crate::rocksdb::fuzzing::{EditBytes, LogBytes, repaired};
+use crate::rocksdb::fuzzing::{EditBytes, LogBytes, leveldbs_file, repaired};
 use crate::table::{Dialect, TableBuilder, TableOptions};
 
 const DIR: &str = "/rocks";
 const MANIFEST: &str = "MANIFEST-000005";
 const LOG: &str = "000030.log";
 
-/// A directory of two column families, three tables and a log.
+/// A directory of two column families, five tables and a log. Two tables of level 0 have no order.
 fn image() -> &'static MemFs {
     static IMAGE: OnceLock<MemFs> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -26,10 +26,15 @@ fn image() -> &'static MemFs {
         fs.create_dir_all(Path::new(DIR)).expect("memory");
         let tables: Vec<ListedTable> =
             [(0, 10, 40), (1, 11, 20), (2, 12, 1)].map(|(l, n, s)| table(&fs, l, n, s)).into();
+        let mixed = [13, 14].map(|number| ListedTable {
+            smallest_sequence: 50,
+            epoch: 0,
+            ..table(&fs, 0, number, number + 40)
+        });
         let mut manifest = LogBytes::new(None);
         let mut edit = EditBytes::default();
         edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 99);
-        for table in &tables[..2] {
+        for table in tables[..2].iter().chain(&mixed) {
             edit.table(table);
         }
         manifest.add(&edit.0);
@@ -56,6 +61,45 @@ fn image() -> &'static MemFs {
     })
 }
 
+/// A directory of LevelDB: tables of level 0, which overlap, neighbours that share a key, and a log.
+fn leveldbs_image() -> &'static MemFs {
+    static IMAGE: OnceLock<MemFs> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let fs = MemFs::new();
+        fs.create_dir_all(Path::new(DIR)).expect("memory");
+        let mut edit = EditBytes::default();
+        edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(9, 0);
+        edit.number(3, 40).number(4, 99);
+        for (level, number, entries) in [
+            (0, 10, [("key 1", 40, 1, "10"), ("key 5", 41, 0, "")]),
+            (0, 11, [("key 1", 50, 1, "11"), ("key 6", 51, 1, "11")]),
+            (1, 12, [("key 0", 20, 1, "12"), ("key 3", 21, 1, "12")]),
+            (1, 13, [("key 3", 10, 1, "13"), ("key 5", 11, 1, "13")]),
+        ] {
+            let (bytes, [smallest, largest]) = leveldbs_file(&entries, 0);
+            put_file(&fs, &Path::new(DIR).join(format!("{number:06}.ldb")), &bytes);
+            let file_bytes = bytes.len() as u64;
+            let table = ListedTable {
+                level,
+                number,
+                file_bytes,
+                smallest,
+                largest,
+                ..ListedTable::default()
+            };
+            edit.leveldbs_table(&table);
+        }
+        let mut manifest = LogBytes::new(None);
+        manifest.add(&edit.0);
+        let mut log = LogBytes::new(None);
+        log.add(&batch(100, 0, &[(1, "key 2"), (0, "key 6")]));
+        put_file(&fs, &Path::new(DIR).join("CURRENT"), format!("{MANIFEST}\n").as_bytes());
+        put_file(&fs, &Path::new(DIR).join(MANIFEST), &manifest.bytes);
+        put_file(&fs, &Path::new(DIR).join(LOG), &log.bytes);
+        fs
+    })
+}
+
 fn table(fs: &MemFs, level: u32, number: u64, sequence: u64) -> ListedTable {
     let file = fs.create(&Path::new(DIR).join(format!("{number:06}.sst"))).expect("memory");
     let dialect = Dialect::Database { file_number: number };
@@ -75,6 +119,7 @@ fn table(fs: &MemFs, level: u32, number: u64, sequence: u64) -> ListedTable {
         largest: summary.largest,
         smallest_sequence: summary.smallest_sequence,
         largest_sequence: summary.largest_sequence,
+        has_sequences: true,
         epoch: number,
         ..ListedTable::default()
     }
@@ -100,26 +145,31 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     out
 }
 
-/// The MANIFEST and the log of a sound directory.
+/// The MANIFESTs and the logs of sound directories.
 #[cfg(test)]
-pub(super) fn samples() -> [Vec<u8>; 2] {
-    [MANIFEST, LOG].map(|name| image().read(&Path::new(DIR).join(name)).expect("memory"))
+pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
+    [image(), leveldbs_image()].map(|image| {
+        open(image).and_then(|rocks| rocks.column_family("default")).expect("a sound directory");
+        [MANIFEST, LOG].map(|name| image.read(&Path::new(DIR).join(name)).expect("memory"))
+    })
 }
 
-/// Opens a directory whose MANIFEST is `data`, its checksums repaired.
+/// Opens directories whose MANIFEST is `data`, its checksums repaired.
 pub fn rocksdb_manifest(data: &[u8]) {
-    open_with(MANIFEST, &repaired(data));
+    open_with(image(), MANIFEST, &repaired(data));
+    open_with(leveldbs_image(), MANIFEST, &repaired(data));
 }
 
-/// Opens a directory whose log is `data`, its checksums repaired.
+/// Opens directories whose log is `data`, its checksums repaired.
 pub fn rocksdb_log(data: &[u8]) {
-    open_with(LOG, &repaired(data));
+    open_with(image(), LOG, &repaired(data));
+    open_with(leveldbs_image(), LOG, &repaired(data));
 }
 
 /// What opens can be read to its end or to an error, and so can an import of it. Lookups and scans
 /// may differ: bounds and levels are what the MANIFEST says.
-fn open_with(name: &str, bytes: &[u8]) {
-    let fs = image().kill();
+fn open_with(image: &MemFs, name: &str, bytes: &[u8]) {
+    let fs = image.kill();
     put_file(&fs, &Path::new(DIR).join(name), bytes);
     let Ok(rocks) = open(&fs) else { return };
     for (i, family) in rocks.column_families().iter().enumerate() {

@@ -6,9 +6,9 @@ use super::{Known, MAYPOLE_LOG};
 use crate::encoding::coding::fixed32;
 use crate::fs::Fs;
 
-/// What is read of the start of a file: a block of a record log.
+/// Bytes read from the start of a file: a block of a record log.
 const HEAD_BYTES: u64 = 32 << 10;
-/// What is read of the end.
+/// Bytes read from the end.
 const TAIL_BYTES: u64 = 64;
 
 const ROCKSDB_TABLE: u64 = 0x88e2_41b7_85f4_cff7;
@@ -29,7 +29,8 @@ const MAGICS: &[(At, &[u8], &str, &str)] = &[
         At::End,
         &0xdb47_7524_8b80_fb57_u64.to_le_bytes(),
         "a table of LevelDB",
-        "LevelDB reads it, and RocksDB too, up to format_version 1",
+        "LevelDB reads it, and RocksDB too, up to format_version 1; `maypole import` takes the whole \
+         database",
     ),
     (
         At::End,
@@ -75,10 +76,11 @@ const MAGICS: &[(At, &[u8], &str, &str)] = &[
     (At::Start(0), b"\x7fELF", "a program", ""),
 ];
 
-/// The last bytes of Pebble's own tables, behind a fixed32 version.
+/// The last bytes of Pebble's own tables, after a fixed32 version.
 const PEBBLE: [u8; 8] = [0xf0, 0x9f, 0xaa, 0xb3, 0xf0, 0x9f, 0xaa, 0xb3];
 
-/// What a file is, if it is another program's. A file that cannot be read is not known.
+/// The kind of a file of another program. `None` for other files, and for those that cannot be
+/// read.
 pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     let file = fs.open(path).ok()?;
     let length = file.len();
@@ -89,7 +91,7 @@ pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     of(&head, &tail)
 }
 
-/// What a whole file, or the start of one, is in a few words: "a table of LevelDB".
+/// The kind of a file, from all or the start of its bytes, in a few words: "a table of LevelDB".
 pub(crate) fn name_of(head: &[u8], tail: &[u8]) -> Option<String> {
     of(&head[..head.len().min(HEAD_BYTES as usize)], tail).map(|known| known.what)
 }
@@ -150,7 +152,7 @@ pub(super) struct RecordLog<'a> {
 }
 
 impl<'a> RecordLog<'a> {
-    /// `None`: the bytes are no such log, or its first record is damaged.
+    /// `None` if the bytes are no such log, or if its first record is damaged.
     pub fn of(head: &'a [u8]) -> Option<RecordLog<'a>> {
         let bytes = usize::from(u16::from_le_bytes(*head.get(4..)?.first_chunk()?));
         let payload_at = match head.get(6)? {

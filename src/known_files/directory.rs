@@ -8,8 +8,8 @@
 //!            OPTIONS-000003 000002.log
 //! ```
 //!
-//! `CURRENT` and MANIFEST may be all that a copy of such a directory has in common with nothing of
-//! Maypole's: then the MANIFEST's first record tells, by its checksum.
+//! A copy of such a directory may have nothing but names that Maypole uses too, such as `CURRENT`
+//! and a MANIFEST. Then the checksum of the MANIFEST's first record identifies the engine.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use super::{Known, MAYPOLE_LOG};
 use crate::error::Result;
 use crate::fs::Fs;
 
-/// What is read of a file.
+/// Bytes read from the start of a file.
 const HEAD_BYTES: u64 = 32 << 10;
 
-/// Files that are looked into, at most: Maypole keeps few MANIFESTs and few WALs.
+/// The most files that are read: Maypole keeps few MANIFESTs and few WALs.
 const MAX_FILES: usize = 16;
 
 const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the data over, write it \
@@ -30,10 +30,14 @@ const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the 
                          of their own and repair that";
 
 /// As [`OWN_TOOLS`], of a database that can be imported.
-const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it as \
-                      it is; its own tools repair it";
+const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, `maypole advise` says what \
+                      its filters do, and `RocksDb` reads it as it is; its own tools repair it";
 
-/// Databases that have nothing in common with Maypole's names.
+/// The same of one whose filters are not read.
+const IMPORT_FIRST: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it \
+                            as it is; its own tools repair it";
+
+/// Databases whose names differ from Maypole's.
 const OTHERS: &[(&str, &str)] = &[
     ("data.mdb", "a database of LMDB"),
     ("WiredTiger.wt", "a database of WiredTiger"),
@@ -41,8 +45,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("PG_VERSION", "a database of PostgreSQL"),
 ];
 
-/// What a directory with these names is, if it is another program's. Files that cannot be read tell
-/// nothing.
+/// The kind of a directory with these names, if it is another program's. Files that cannot be read
+/// are ignored.
 pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
     let with_extension = |wanted: &str| names.iter().any(|name| extension(name) == wanted);
@@ -64,7 +68,7 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     logs.sort_unstable();
     let mut manifest = None;
     for name in logs.into_iter().rev().take(MAX_FILES) {
-        // A directory or a socket under such a name tells nothing.
+        // A directory or a socket under such a name is ignored.
         if head(name, MAYPOLE_LOG.len() as u64).is_ok_and(|head| head == MAYPOLE_LOG) {
             return None;
         }
@@ -98,7 +102,11 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
         false => "",
     };
     if !what.is_empty() {
-        let instead = if what == "a database of RocksDB" { IMPORT } else { OWN_TOOLS };
+        let instead = match what {
+            "a database of RocksDB" | "a database of RocksDB or LevelDB" => IMPORT,
+            "a database of LevelDB" => IMPORT_FIRST,
+            _ => OWN_TOOLS,
+        };
         return Some(Known::new(what, instead));
     }
     let other = OTHERS.iter().find(|(name, _)| has(name));

@@ -1,16 +1,16 @@
-//! What the files and directories of other programs look like, so that each is called by its name.
+//! Recognises the files and directories of other programs, so that errors can name them.
 //!
 //! ```text
 //! bytes.rs        a file: the magic numbers at its start and its end     ──► Known
 //! directory.rs    a directory: names, and the first bytes of a few files ──► Known
 //! ```
 //!
-//! A file is looked at when it could not be read as what it should be. A directory is looked at
-//! before anything is written to it: the names `CURRENT`, `MANIFEST-000005` and `000007.sst` are
-//! also RocksDB's, LevelDB's and Pebble's.
+//! A file is checked when it could not be read in its expected format. A directory is checked
+//! before anything is written to it, because the names `CURRENT`, `MANIFEST-000005` and
+//! `000007.sst` are also RocksDB's, LevelDB's and Pebble's.
 //!
-//! Invariant: nothing that Maypole wrote is known here. A directory with a log that has Maypole's
-//! magic number is Maypole's, whatever else is in it.
+//! Invariant: nothing that Maypole wrote is recognised here. A directory with a log that has
+//! Maypole's magic number is Maypole's, whatever else is in it.
 
 mod bytes;
 mod directory;
@@ -31,7 +31,7 @@ pub(crate) const MAYPOLE_LOG: [u8; 8] = *b"\x8dMaypole";
 pub(crate) struct Known {
     /// A noun phrase: "a table of LevelDB".
     what: String,
-    /// What to use instead; empty where there is nothing.
+    /// What to use instead; empty if there is nothing.
     instead: &'static str,
 }
 
@@ -40,7 +40,7 @@ impl Known {
         Known { what: what.into(), instead }
     }
 
-    /// The error of a call that was given it.
+    /// The error of a call that got this file or directory.
     pub fn refused(&self, path: &Path) -> Error {
         Error::Unsupported { file: path.to_owned(), what: self.to_string() }
     }
@@ -56,15 +56,15 @@ impl fmt::Display for Known {
     }
 }
 
-/// Refuses a directory, given as that of a database, that is another program's database. No error
-/// where nothing is, or no directory.
+/// Rejects a database directory that belongs to another program. No error if the path is missing or
+/// not a directory.
 pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
-    // Where it cannot be listed, the opening says better what is wrong.
+    // If it cannot be listed, the opening reports a better error.
     let known = fs.list(path).ok().and_then(|names| directory::of(fs, path, &names));
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Refuses a directory without a database of Maypole, if it holds a database of another program in
+/// Rejects a directory without a database of Maypole, if it holds a database of another program in
 /// a single file.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
@@ -77,7 +77,7 @@ pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     known.map_or(Ok(()), |(known, path)| Err(known.refused(&path)))
 }
 
-/// `error`, which came of reading the file at `path`; or, if the file is another program's, the
+/// `error`, which reading the file at `path` returned; or, if the file is another program's, an
 /// error that says so.
 pub(crate) fn or_foreign_file(fs: &dyn Fs, path: &Path, error: Error) -> Error {
     match &error {

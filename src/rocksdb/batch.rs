@@ -14,10 +14,11 @@
 //!  24                  25  key, value, fixed64       24  value with a write time
 //!   3                      string                     -  not counted
 //!  13                      nothing                    -  not counted
-//!   9 10 11 12 18 19 21    two-phase transactions     -  refused
+//!   9 10 11 12 18 19 21    two-phase transactions     -  rejected
 //! ```
 //!
-//! Keys and values are strings. A varint32 before them is the column family; without it 0.
+//! Keys and values are strings. A varint32 before them is the column family. Without it the family
+//! is 0.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed32, fixed64};
@@ -80,7 +81,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// `None`: it is not counted.
+    /// `None` if the operation is not counted.
     fn read(&mut self) -> Result<Option<Operation<'a>>, Refusal> {
         let decoder = &mut self.decoder;
         let start = decoder.position();
@@ -116,7 +117,7 @@ impl<'a> Batch<'a> {
         }
         if kind == EntryKind::RangeDeletion as u8 && key > value {
             return Err(
-                Damage::new(start, "a range that ends behind its start", "the reverse").into()
+                Damage::new(start, "a range that ends after its start", "the reverse").into()
             );
         }
         Ok(Some(Operation { family, kind, key, value }))
@@ -160,7 +161,7 @@ mod tests {
                 if plain == 24 {
                     bytes.extend_from_slice(&[1; 8]);
                 }
-                // What is not counted takes no sequence number.
+                // Operations that are not counted take no sequence number.
                 bytes.extend_from_slice(&[13, 3, 2, b'x', b'y']);
             }
         }

@@ -1,10 +1,11 @@
-//! [`Directory`]: the files of a RocksDB database that count.
+//! [`Directory`]: the current files of a RocksDB database.
 //!
 //! ```text
 //! CURRENT ─► MANIFEST ─► families, tables
 //! names   ─► NNNNNN.log from the first one that a family needs     OPTIONS-NNNNNN, the newest
 //! ```
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -14,46 +15,52 @@ use crate::fs::Fs;
 use crate::known_files::MAYPOLE_LOG;
 use crate::version::names;
 
-/// No more of `CURRENT` is read: names are shorter.
+/// The most bytes that are read of `CURRENT`: names are shorter.
 const MAX_CURRENT_BYTES: u64 = 64;
 
-/// What a directory says of itself.
+/// The content of a directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub dir: PathBuf,
     pub manifest: Manifest,
     /// Numbers of the logs that may count, ascending.
     pub logs: Vec<u64>,
-    /// `None`: there is no OPTIONS file, or it cannot be read.
+    /// `None` if there is no OPTIONS file, or if it cannot be read.
     pub options: Option<OptionsText>,
+    /// Numbers of the tables with the ending that LevelDB uses.
+    ldb_tables: HashSet<u64>,
 }
 
 impl Directory {
     /// # Errors
     /// [`Error::NoDatabase`] without `CURRENT`; [`Error::Unsupported`] for the directory of another
-    /// program, and for what this build does not have; [`Error::Corruption`].
+    /// program, and for features that this build does not have; [`Error::Corruption`] for damage.
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
         let number = current(fs, dir)?;
         let path = dir.join(names::manifest_name(number));
         let listed = fs.list(dir)?;
-        refuse_relatives(fs, dir, &path, &listed)?;
+        refuse_own(fs, dir, &path)?;
         let manifest = Manifest::read(fs, &path, number)?;
         let first = manifest.first_log();
-        let mut logs: Vec<u64> = listed.iter().filter_map(|name| log_number(name)).collect();
+        let numbers = |ending: &'static str| {
+            listed.iter().filter_map(move |name| number_before(ending, name))
+        };
+        let mut logs: Vec<u64> = numbers(".log").collect();
         logs.retain(|&log| log >= first);
         logs.sort_unstable();
         let directory = Directory {
             dir: dir.to_owned(),
             manifest,
             options: OptionsText::newest(fs, dir, &listed),
+            ldb_tables: numbers(".ldb").collect(),
             logs,
         };
         directory.check_logs_are_here(fs)?;
         Ok(directory)
     }
 
-    /// Whether `CURRENT` names another MANIFEST by now, or the MANIFEST has grown: a writer is at
-    /// work, and logs that were read since may have been written over.
+    /// Whether `CURRENT` now names another MANIFEST, or the MANIFEST has grown: then a writer is
+    /// active, and logs that were read since may have been overwritten.
     pub fn has_changed(&self, fs: &dyn Fs) -> Result<bool> {
         Ok(current(fs, &self.dir)? != self.manifest.number
             || fs.open(&self.manifest.path)?.len() != self.manifest.file_bytes)
@@ -63,9 +70,16 @@ impl Directory {
         self.dir.join(format!("{number:06}.log"))
     }
 
-    /// Refuses a database whose logs are in another directory. RocksDB stores that directory also
-    /// where it is that of the database itself, and a copy keeps the name of the original: so one
-    /// that holds a database is none of logs alone.
+    pub fn table_path(&self, number: u64) -> PathBuf {
+        match self.ldb_tables.contains(&number) {
+            true => self.dir.join(format!("{number:06}.ldb")),
+            false => names::table_path(&self.dir, number),
+        }
+    }
+
+    /// Rejects a database whose logs are in another directory. RocksDB also stores the name if logs
+    /// are in the database's own directory, and a copy keeps the name of the original. So a
+    /// directory that holds a database is not taken for a directory of logs.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
@@ -76,7 +90,7 @@ impl Directory {
         }
         let first = self.manifest.first_log();
         let holds_logs = |names: Vec<String>| {
-            let is_live = |name: &String| log_number(name).is_some_and(|log| log >= first);
+            let is_live = |name: &String| number_before(".log", name) >= Some(first);
             !names.iter().any(|name| name == "CURRENT") && names.iter().any(is_live)
         };
         match fs.list(wal_dir).is_ok_and(holds_logs) {
@@ -116,28 +130,27 @@ fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     }
 }
 
-/// Refuses by name the databases whose files have the same names.
-fn refuse_relatives(fs: &dyn Fs, dir: &Path, manifest: &Path, listed: &[String]) -> Result<()> {
-    let refused = |what: &str| {
-        Err(Error::Unsupported { file: dir.to_owned(), what: format!("this is {what}") })
-    };
+/// Refuses a database of Maypole's, whose files have the same names.
+fn refuse_own(fs: &dyn Fs, dir: &Path, manifest: &Path) -> Result<()> {
     let file = fs.open(manifest)?;
     let mut head = [0; MAYPOLE_LOG.len()];
     if file.len() >= head.len() as u64 {
         file.read_exact_at(0, &mut head)?;
         if head == MAYPOLE_LOG {
-            return refused("a database of Maypole's own; Db::open and the other commands read it");
+            return Err(Error::Unsupported {
+                file: dir.to_owned(),
+                what:
+                    "this is a database of Maypole's own; Db::open and the other commands read it"
+                        .into(),
+            });
         }
-    }
-    if listed.iter().any(|name| name.ends_with(".ldb")) {
-        return refused("a database of LevelDB; only RocksDB's are read");
     }
     Ok(())
 }
 
-/// The number in the name of a log.
-fn log_number(name: &str) -> Option<u64> {
-    let digits = name.strip_suffix(".log")?;
+/// The number in a name that ends so.
+fn number_before(ending: &str, name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(ending)?;
     let number = digits.parse().ok()?;
     (format!("{number:06}") == digits).then_some(number)
 }
@@ -182,7 +195,7 @@ mod tests {
         let read = Directory::read(&fs, Path::new("/db")).unwrap();
         assert_eq!(read.logs, [7, 12, 1_234_567]);
         assert!(read.options.is_none() && !read.has_changed(&fs).unwrap());
-        // The MANIFEST grows; another one is in force.
+        // The MANIFEST grows; then another one is current.
         put_file(&fs, Path::new("/db/MANIFEST-000005"), &manifest[..manifest.len() - 1]);
         assert!(read.has_changed(&fs).unwrap());
         put_file(&fs, Path::new("/db/CURRENT"), b"MANIFEST-000010\n");
@@ -204,22 +217,31 @@ mod tests {
     }
 
     #[test]
-    fn relatives_are_refused_by_name() {
-        let manifest = manifest();
-        let current = ("CURRENT", &b"MANIFEST-000005\n"[..]);
+    fn a_database_of_maypoles_is_refused_by_name() {
         let own = [&MAYPOLE_LOG[..], &[0; 40]].concat();
-        for (files, name) in [
-            (vec![current, ("MANIFEST-000005", &own[..])], "Maypole"),
-            (vec![current, ("MANIFEST-000005", &manifest[..]), ("000003.ldb", b"")], "LevelDB"),
-        ] {
-            let error = Directory::read(&directory(&files), Path::new("/db")).unwrap_err();
-            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-            assert!(error.to_string().contains(name), "{error}");
-        }
+        let fs = directory(&[("CURRENT", b"MANIFEST-000005\n"), ("MANIFEST-000005", &own)]);
+        let error = Directory::read(&fs, Path::new("/db")).unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("Maypole"), "{error}");
+    }
+
+    #[test]
+    fn tables_are_found_with_the_ending_of_leveldb_too() {
+        let manifest = manifest();
+        let fs = directory(&[
+            ("CURRENT", b"MANIFEST-000005\n"),
+            ("MANIFEST-000005", &manifest),
+            ("000003.ldb", b""),
+            ("000004.sst", b""),
+            ("5.ldb", b""),
+        ]);
+        let read = Directory::read(&fs, Path::new("/db")).unwrap();
+        let name = |number| read.table_path(number).file_name().unwrap().to_owned();
+        assert_eq!([3, 4, 5].map(name), ["000003.ldb", "000004.sst", "000005.sst"]);
     }
 
     /// A copy keeps the name of the original's directory in its OPTIONS, and a checkpoint may have
-    /// no log: neither is a reason to refuse it.
+    /// no log: neither is a reason to reject it.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
         let manifest = manifest();

@@ -8,11 +8,13 @@
 //! 4          varint                                            last sequence number
 //! 5          varint level, string                              compaction cursor; ignored
 //! 6          varint level, varint number                       a table leaves
-//! 7 100 102  (forms that old versions wrote)                   refused by name
+//! 7          level, number, bytes, smallest and largest        a table of LevelDB enters
+//!            internal key as strings
+//! 100 102    (forms that old versions wrote)                   refused by name
 //! 103        level, number, bytes, smallest and largest        a table enters
 //!            internal key as strings, smallest and largest
 //!            sequence number, custom fields
-//! 9 10       varint                                            previous log; least log to keep
+//! 9 10       varint                                            previous log, 0; least log to keep
 //! 200        varint                                            the column family that this is about
 //! 201 202    string; nothing                                   it is created; it is dropped
 //! 203        varint                                            largest column family id
@@ -24,8 +26,8 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Tags 8194 to 8197 have bit 13 and are no strings. A custom field is a varint tag and a string;
-//! tag 1 alone ends them. One with bit 6 that is not known is refused.
+//! Tags 8194 to 8197 have bit 13 but are no strings. A custom field is a varint tag and a string;
+//! tag 1 alone ends them. An unknown one with bit 6 is rejected.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
@@ -38,24 +40,26 @@ const IGNORABLE: u32 = 1 << 13;
 /// A custom field with this bit must be understood.
 const NOT_IGNORABLE: u32 = 1 << 6;
 
-/// What the MANIFEST says of a table.
+/// The record of a table in the MANIFEST.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ListedTable {
     pub level: u32,
     pub number: u64,
     pub file_bytes: u64,
-    /// Internal keys. They bound what counts of the table's range deletions.
+    /// Internal keys. The table's range deletions apply only between them.
     pub smallest: Vec<u8>,
     pub largest: Vec<u8>,
     pub smallest_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
+    /// Whether the MANIFEST names them. LevelDB's does not.
+    pub has_sequences: bool,
     /// Newer files of level 0 have a larger one; 0: not known.
     pub epoch: u64,
-    /// RocksDB's internal unique id; `None` where it was not recorded.
+    /// RocksDB's internal unique id; `None` if it was not recorded.
     pub identity: Option<[u64; 2]>,
-    /// The lowest number of the blob files that it refers to; 0: it refers to none.
+    /// The lowest number of the blob files that it refers to; 0 if it refers to none.
     pub oldest_blob_file: u64,
-    /// The directory that it is in; 0: that of the database.
+    /// The index of its directory; 0 is that of the database.
     pub path: u32,
 }
 
@@ -73,11 +77,11 @@ pub(crate) struct Edit {
     pub family: u32,
     pub created: Option<String>,
     pub dropped: bool,
-    /// In an atomic group: how many edits of it follow.
+    /// The number of edits that follow in an atomic group.
     pub group_left: Option<u32>,
-    /// Logs that were closed or synced, with the bytes that were.
+    /// Logs that were closed or synced, and how many of their bytes.
     pub synced_logs: Vec<(u64, Option<u64>)>,
-    /// Logs below it are gone.
+    /// Logs below this number are gone.
     pub deleted_logs: Option<u64>,
     pub cuts_timestamps: bool,
 }
@@ -120,14 +124,23 @@ impl Edit {
                     let level = decoder.varint32("level")?;
                     edit.removed.push((level, number(decoder, "file number")?));
                 }
+                7 => edit.added.push(leveldbs_table(decoder)?),
                 103 => edit.added.push(table(decoder)?),
-                tag @ (7 | 100 | 102) => {
+                tag @ (100 | 102) => {
                     return Err(unsupported(format!(
                         "a table in the form of an old version (tag {tag}); open the database once \
                          with RocksDB 5 or later, which writes the MANIFEST anew"
                     )));
                 }
-                9 => drop(decoder.varint("previous log number")?),
+                9 => {
+                    let log = decoder.varint("previous log number")?;
+                    if log != 0 {
+                        return Err(unsupported(format!(
+                            "a previous log ({log}), which only old versions write; open the \
+                             database once with the program that it is of"
+                        )));
+                    }
+                }
                 10 => edit.least_log = Some(number(decoder, "least log number")?),
                 200 => edit.family = decoder.varint32("column family")?,
                 201 => edit.created = Some(text(decoder, "name of a column family")?),
@@ -170,7 +183,7 @@ impl Edit {
                 }
                 tag => {
                     let what = format!("the field {tag} of a version edit");
-                    // A tag that makes no sense is damage, one that might is not known.
+                    // An impossible tag is damage; any other one is unsupported.
                     return Err(match tag {
                         0 => Damage::new(start, "a tag above 0", tag).into(),
                         _ => unsupported(what),
@@ -182,7 +195,7 @@ impl Edit {
     }
 }
 
-/// Appends the field of a table that enters. What is not known of it is left out.
+/// Appends the field of a table that enters. Unknown properties are left out.
 pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
     for value in [103, u64::from(table.level), table.number, table.file_bytes] {
         put_varint(out, value);
@@ -238,7 +251,7 @@ fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
     }
 }
 
-fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
+fn leveldbs_table(decoder: &mut Decoder) -> Result<ListedTable, Damage> {
     let level = decoder.varint32("level")?;
     let number = number(decoder, "file number")?;
     let file_bytes = decoder.varint("file size")?;
@@ -246,22 +259,18 @@ fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
     let smallest = decoder.length_prefixed("smallest key")?.to_vec();
     let largest = decoder.length_prefixed("largest key")?.to_vec();
     if smallest.len() < TRAILER_BYTES || largest.len() < TRAILER_BYTES {
-        return Err(Damage::new(start, "two internal keys", "fewer than 8 bytes").into());
+        return Err(Damage::new(start, "two internal keys", "fewer than 8 bytes"));
     }
     if compare(&smallest, &largest).is_gt() {
-        return Err(Damage::new(start, "smallest key <= largest key", "the reverse").into());
+        return Err(Damage::new(start, "smallest key <= largest key", "the reverse"));
     }
-    let (smallest_sequence, largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
-    let mut table = ListedTable {
-        level,
-        number,
-        file_bytes,
-        smallest,
-        largest,
-        smallest_sequence,
-        largest_sequence,
-        ..ListedTable::default()
-    };
+    Ok(ListedTable { level, number, file_bytes, smallest, largest, ..ListedTable::default() })
+}
+
+fn table(decoder: &mut Decoder) -> Result<ListedTable, Refusal> {
+    let mut table = ListedTable { has_sequences: true, ..leveldbs_table(decoder)? };
+    (table.smallest_sequence, table.largest_sequence) = (sequence(decoder)?, sequence(decoder)?);
+    let number = table.number;
     loop {
         let tag = decoder.varint32("tag of a custom field")?;
         if tag == 1 {
@@ -333,6 +342,7 @@ mod tests {
             largest: internal_key(b"cow", 3, 1),
             smallest_sequence: 3,
             largest_sequence: 9,
+            has_sequences: true,
             epoch: 5,
             identity: Some([1, 2]),
             oldest_blob_file: 0,
@@ -364,7 +374,7 @@ mod tests {
             ..Edit::default()
         };
         assert_eq!(Edit::decode(&edit.encode_new()).unwrap(), edit);
-        assert_eq!(Edit::default().encode_new(), []);
+        assert!(Edit::default().encode_new().is_empty());
     }
 
     #[test]
@@ -384,7 +394,7 @@ mod tests {
     }
 
     /// Tags that a later version may write are ignored exactly where the format allows it: 8194 to
-    /// 8197 have the bit of ignorable tags and are no strings.
+    /// 8197 have the bit of ignorable tags but are no strings.
     #[test]
     fn unknown_fields_are_ignored_or_refused_by_their_bits() {
         let field = |tag: u64, rest: &[u8]| {
@@ -412,7 +422,7 @@ mod tests {
         assert_eq!(field(8200, &[1, 12]).unwrap().deleted_logs, Some(12));
         assert!(field(8201, &[1, 0]).unwrap().cuts_timestamps);
         assert!(!field(8201, &[1, 1]).unwrap().cuts_timestamps);
-        for old_form in [7, 100, 102] {
+        for old_form in [100, 102] {
             assert!(matches!(field(old_form, &[0]), Err(Refusal::Unsupported(_))));
         }
     }

@@ -57,6 +57,61 @@ impl EditBytes {
         put_table(&mut self.0, table);
         self
     }
+
+    /// The field of a table in LevelDB's form.
+    pub fn leveldbs_table(&mut self, table: &ListedTable) -> &mut EditBytes {
+        for value in [7, u64::from(table.level), table.number, table.file_bytes] {
+            put_varint(&mut self.0, value);
+        }
+        put_length_prefixed(&mut self.0, &table.smallest);
+        put_length_prefixed(&mut self.0, &table.largest);
+        self
+    }
+}
+
+/// A table in LevelDB's format, without a filter: the bytes of its file, and its bounds. `entries`:
+/// user key, sequence number, kind and value, one a block. `compression`: what the trailer of each
+/// data block says.
+pub(crate) fn leveldbs_file(
+    entries: &[(&str, u64, u8, &str)],
+    compression: u8,
+) -> (Vec<u8>, [Vec<u8>; 2]) {
+    let mut file = Vec::new();
+    let mut add = |pairs: &[(&[u8], &[u8])], compression: u8| {
+        let mut block = Vec::new();
+        let mut restarts = Vec::new();
+        for (key, value) in pairs {
+            restarts.push(block.len() as u32);
+            [0, key.len(), value.len()].iter().for_each(|&n| put_varint(&mut block, n as u64));
+            block.extend([*key, *value].concat());
+        }
+        restarts.resize(restarts.len().max(1), 0);
+        let count = restarts.len() as u32;
+        restarts.into_iter().chain([count]).for_each(|number| put_fixed32(&mut block, number));
+        let mut handle = Vec::new();
+        [file.len(), block.len()].iter().for_each(|&n| put_varint(&mut handle, n as u64));
+        block.push(compression);
+        let checksum = masked_crc32c(&block);
+        put_fixed32(&mut block, checksum);
+        file.extend(block);
+        handle
+    };
+    let key = |&(key, sequence, kind, _): &(&str, u64, u8, &str)| {
+        internal_key(key.as_bytes(), sequence, kind)
+    };
+    let index: Vec<(Vec<u8>, Vec<u8>)> = entries
+        .iter()
+        .map(|entry| (key(entry), add(&[(&key(entry), entry.3.as_bytes())], compression)))
+        .collect();
+    let metaindex = add(&[], 0);
+    let index: Vec<(&[u8], &[u8])> = index.iter().map(|(key, at)| (&key[..], &at[..])).collect();
+    let index = add(&index, 0);
+    let mut footer = [metaindex, index].concat();
+    footer.resize(40, 0);
+    put_fixed64(&mut footer, 0xdb47_7524_8b80_fb57);
+    file.extend(footer);
+    let bounds = [entries.first(), entries.last()].map(|entry| key(entry.expect("an entry")));
+    (file, bounds)
 }
 
 /// A table of values from one user key to another.
@@ -69,6 +124,7 @@ pub(crate) fn listed(level: u32, number: u64, first: &str, last: &str) -> Listed
         largest: internal_key(last.as_bytes(), 3, 1),
         smallest_sequence: 3,
         largest_sequence: 9,
+        has_sequences: true,
         ..ListedTable::default()
     }
 }
@@ -87,8 +143,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     out
 }
 
-/// `data` with right checksums in most records, their lengths cut to what is there. The old
-/// checksum decides which.
+/// `data` with right checksums in most records, and lengths limited to the bytes that exist. The
+/// old checksum decides which.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

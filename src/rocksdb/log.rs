@@ -20,11 +20,11 @@
 //!  130         131  the log before this one
 //! ```
 //!
-//! A log can end in several ways, and what an end means differs between MANIFEST and WAL, so the
-//! reader says how it ended ([`LogEnd`]) and its caller judges.
+//! A log can end in several ways, whose meaning differs between MANIFEST and WAL. So the reader
+//! reports how the log ended ([`LogEnd`]), and its caller decides.
 //!
-//! A recycled log is written over an older one. Its tail is old: an old record shows by its log
-//! number, or by a checksum where it was overwritten in part. Both are ordinary ends.
+//! A recycled log overwrites an older one, so its tail is old. An old record has another log
+//! number, or a wrong checksum if it was partly overwritten. Both are ordinary ends.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::{Refusal, unsupported};
 use crate::encoding::coding::fixed32;
 use crate::error::{Damage, Error, Result};
 use crate::fs::{Fs, RandomAccessFile};
-use crate::table::format::compression::uncompress_frame;
+use crate::table::format::compression::read::uncompress_frame;
 
 pub(super) const BLOCK_BYTES: usize = 32 << 10;
 pub(super) const HEADER_BYTES: usize = 7;
@@ -47,7 +47,7 @@ const RECYCLABLE: u8 = 4;
 const COMPRESSION: u8 = 9;
 const TIMESTAMPS: [u8; 2] = [10, 11];
 const PREDECESSOR: [u8; 2] = [130, 131];
-/// The reader passes over an unknown kind from here on.
+/// Unknown kinds from here on are skipped.
 const FIRST_IGNORABLE: u8 = 128;
 const ZSTD: u32 = 7;
 
@@ -58,15 +58,15 @@ pub(super) fn masked_crc32c(bytes: &[u8]) -> u32 {
 /// How a log ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LogEnd {
-    /// Between two records, or where the rest belongs to the log that was here before.
+    /// Between two records, or before bytes of the older log.
     Clean,
     /// Within a record, which is dropped.
     CutOff,
-    /// With bytes that are no record. The offset is one of the file.
+    /// At bytes that are no record. The offset is in the file.
     Damaged(Damage),
 }
 
-/// One record, put together from its fragments and uncompressed.
+/// One record, assembled from its fragments and uncompressed.
 #[derive(Debug)]
 pub(super) struct Record<'a> {
     pub payload: &'a [u8],
@@ -79,11 +79,11 @@ pub(super) struct RecordLog {
     file: Arc<dyn RandomAccessFile>,
     /// The low 32 bits of the log's number.
     number: u32,
-    /// The block in memory: its offset in the file, its bytes, and how many of them are read.
+    /// The block in memory: its offset in the file, its bytes, and how many of them were consumed.
     block_offset: u64,
     block: Vec<u8>,
     at: usize,
-    /// The fragments of the record so far, and where the first one lies.
+    /// The fragments of the record so far, and the offset of the first one.
     pieces: Vec<u8>,
     first_offset: Option<u64>,
     /// The payload of a compressed record.
@@ -119,7 +119,7 @@ impl RecordLog {
         })
     }
 
-    /// The length of the file when it was opened. Nothing behind it is read.
+    /// The length of the file when it was opened. Nothing after it is read.
     pub fn file_bytes(&self) -> u64 {
         self.file.len()
     }
@@ -132,7 +132,8 @@ impl RecordLog {
     /// The next record, or `None` at the end.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where the log needs what this build does not have, [`Error::Io`].
+    /// [`Error::Unsupported`] if the log needs a feature that this build does not have,
+    /// [`Error::Io`].
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         let Some(offset) = self.assemble()? else { return Ok(None) };
         if !self.is_compressed || self.pieces.is_empty() {
@@ -140,17 +141,17 @@ impl RecordLog {
         }
         match uncompress_frame(&self.pieces, &mut self.uncompressed) {
             Ok(()) => Ok(Some(Record { payload: &self.uncompressed, offset })),
-            Err(crate::table::format::compression::Failure::Unsupported(what)) => {
+            Err(crate::table::format::compression::read::Failure::Unsupported(what)) => {
                 Err(self.refused(unsupported(what), offset))
             }
-            Err(crate::table::format::compression::Failure::Damage(damage)) => {
+            Err(crate::table::format::compression::read::Failure::Damage(damage)) => {
                 self.end = Some(LogEnd::Damaged(Damage { offset, ..damage }));
                 Ok(None)
             }
         }
     }
 
-    /// Puts the next record together in `pieces`; answers where it starts.
+    /// Assembles the next record in `pieces`; returns where it starts.
     fn assemble(&mut self) -> Result<Option<u64>> {
         self.pieces.clear();
         self.first_offset = None;
@@ -218,14 +219,14 @@ impl RecordLog {
         Ok(None)
     }
 
-    /// The next physical record. `None`: look again, or the log has ended.
+    /// The next physical record. `None` if the caller must call again, or the log has ended.
     fn fragment(&mut self) -> Result<Option<Fragment>> {
         let rest = self.block.len() - self.at;
         let is_last_block = self.block_offset + self.block.len() as u64 == self.file.len();
         let offset = self.block_offset + self.at as u64;
         if rest < HEADER_BYTES {
             match is_last_block {
-                // A whole block's last bytes may be too few for a header.
+                // The last bytes of a whole block may be too few for a header.
                 true if rest == 0 || self.block.len() == BLOCK_BYTES => {
                     self.end = Some(match self.first_offset {
                         None => LogEnd::Clean,
@@ -253,7 +254,7 @@ impl RecordLog {
         let header_bytes = if is_recyclable { RECYCLABLE_HEADER_BYTES } else { HEADER_BYTES };
         if rest >= header_bytes && is_recyclable {
             if fixed32(&header[HEADER_BYTES..]) != self.number {
-                // What stands here belongs to the log that this one was written over.
+                // These bytes belong to the log that this one overwrites.
                 self.end = Some(LogEnd::Clean);
                 return Ok(None);
             }
@@ -292,7 +293,7 @@ impl RecordLog {
         Ok(Some(Fragment { kind, offset, payload }))
     }
 
-    /// Reads the block behind the one in memory.
+    /// Reads the block after the one in memory.
     fn read_block(&mut self) -> Result<()> {
         let offset = self.block_offset + self.block.len() as u64;
         let bytes = (self.file.len() - offset).min(BLOCK_BYTES as u64) as usize;
@@ -367,7 +368,7 @@ mod tests {
             let (records, end) = read(&log.bytes[..cut]);
             let whole = ends.iter().filter(|&&end| end <= cut).count() - 1;
             assert_eq!(records, all[..whole], "{cut}");
-            // Where the file ends with a whole block, and a record goes on behind it.
+            // The file ends with a whole block, within a record.
             let expected = if ends.contains(&cut) { LogEnd::Clean } else { LogEnd::CutOff };
             assert_eq!(end, expected, "{cut}");
         }
@@ -393,10 +394,10 @@ mod tests {
         let new_bytes = log.bytes.len();
         let mut old = LogBytes::new(Some(3));
         (0..9).for_each(|_| old.add(b"old"));
-        // The old record behind the new one is whole.
+        // The old record after the new one is whole.
         log.bytes.extend_from_slice(&old.bytes);
         assert_eq!(read(&log.bytes), (vec![b"new".to_vec()], LogEnd::Clean));
-        // It was overwritten in part.
+        // It was partly overwritten.
         log.bytes.truncate(new_bytes);
         log.bytes.extend_from_slice(&old.bytes[5..]);
         let (records, end) = read(&log.bytes);

@@ -8,16 +8,15 @@
 //! end                       next file number, last sequence number and a log number must be known
 //! ```
 //!
-//! A family that this build cannot read is kept, with the reason ([`Family::refusal`]): the others
-//! of its database can be read all the same.
+//! A family that this build cannot read is kept, with the reason ([`Family::refusal`]), because the
+//! others of its database can still be read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::edit::{Edit, ListedTable};
 use super::log::{LogEnd, RecordLog};
-use crate::encoding::key;
-use crate::encoding::key::{SequenceNumber, user_key};
+use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Result};
 use crate::fs::Fs;
 use crate::table::is_bytewise;
@@ -28,9 +27,9 @@ use crate::version::edit::LEVELS;
 pub(crate) struct Family {
     pub id: u32,
     pub name: String,
-    /// `None` where no edit names it: bytewise.
+    /// `None` if no edit names it, which means bytewise.
     pub comparator: Option<String>,
-    /// Logs below it hold nothing that is not in tables of the family.
+    /// All writes of the family in logs below this number are in tables.
     pub log_number: u64,
     /// By file number.
     pub tables: BTreeMap<u64, ListedTable>,
@@ -38,7 +37,7 @@ pub(crate) struct Family {
     pub cuts_timestamps: bool,
 }
 
-/// What a MANIFEST says.
+/// The content of a MANIFEST.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     pub path: PathBuf,
@@ -50,7 +49,7 @@ pub(crate) struct Manifest {
     pub next_file: u64,
     pub last_sequence: SequenceNumber,
     least_log: u64,
-    /// Logs that must exist, and how many bytes of each.
+    /// Logs that must exist, and the least length of each.
     pub synced_logs: BTreeMap<u64, Option<u64>>,
 }
 
@@ -58,7 +57,7 @@ impl Manifest {
     /// Reads the MANIFEST of this number at `path`.
     ///
     /// # Errors
-    /// Damage, and what is not supported, with the offset of the edit.
+    /// Damage and unsupported features, with the offset of the edit.
     pub fn read(fs: &dyn Fs, path: &Path, number: u64) -> Result<Manifest> {
         let mut log = RecordLog::open(fs, path, number)?;
         let mut builder = Builder::default();
@@ -76,6 +75,12 @@ impl Manifest {
             let expected = format_args!("a version edit with the {what}").to_string();
             Damage::new(0, expected, "none").in_file(path, offset)
         };
+        for table in builder.families.values_mut().flat_map(|family| family.tables.values_mut()) {
+            // LevelDB does not say. No table has a newer entry than this.
+            if !table.has_sequences {
+                table.largest_sequence = builder.last_sequence.unwrap_or(0);
+            }
+        }
         let next_file = builder.next_file.ok_or_else(|| missing("next file number"))?;
         let last_sequence = builder.last_sequence.ok_or_else(|| missing("last sequence number"))?;
         if !builder.has_log_number {
@@ -93,7 +98,7 @@ impl Manifest {
         })
     }
 
-    /// Logs below this number count for no family.
+    /// No family needs a log below this number.
     pub fn first_log(&self) -> u64 {
         let least = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
         least.max(self.least_log)
@@ -171,8 +176,8 @@ impl Builder {
         if let Some(name) = edit.created {
             let is_taken = id != 0 && self.families.contains_key(&id);
             if is_taken || self.families.values().any(|it| it.id != id && it.name == name) {
-                let found =
-                    format_args!("\"{}\", {id}, once more", name.escape_debug()).to_string();
+                let found = format_args!("\"{}\", {id}, which exists already", name.escape_debug())
+                    .to_string();
                 return Err(Damage::new(0, "a new column family", found));
             }
             self.families.entry(id).or_default();
@@ -239,35 +244,7 @@ impl Family {
                 LEVELS - 1
             ));
         }
-        self.shared_key()
-    }
-
-    /// The tables of a level, in key order.
-    fn level(&self, level: u32) -> Vec<&ListedTable> {
-        let mut tables: Vec<_> =
-            self.tables.values().filter(|table| table.level == level).collect();
-        tables.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
-        tables
-    }
-
-    /// Two tables of one level from 1 on of which one ends with the user key that the other begins
-    /// with. A lookup would search one of them only. Tables that overlap further are damage, which
-    /// is found when the tree is put together.
-    fn shared_key(&self) -> Option<String> {
-        (1..LEVELS as u32).find_map(|level| {
-            let tables = self.level(level);
-            let pair = tables.windows(2).find(|pair| {
-                let (end, start) = (&pair[0].largest, user_key(&pair[1].smallest));
-                user_key(end) == start && !key::is_range_end(end)
-            })?;
-            Some(format!(
-                "tables {} and {} of level {level}, which share the key \"{}\"; let RocksDB compact \
-                 the column family",
-                pair[0].number,
-                pair[1].number,
-                user_key(&pair[1].smallest).escape_ascii()
-            ))
-        })
+        None
     }
 }
 
@@ -275,7 +252,6 @@ impl Family {
 mod tests {
     use super::super::fuzzing::{EditBytes, LogBytes, listed, put_file};
     use super::*;
-    use crate::encoding::key::range_end;
     use crate::error::Error;
     use crate::fs::MemFs;
 
@@ -293,7 +269,7 @@ mod tests {
         edit
     }
 
-    /// What every MANIFEST begins with.
+    /// The start of every MANIFEST.
     fn start() -> EditBytes {
         edit(|e| e.text(1, "leveldb.BytewiseComparator").number(2, 4).number(3, 6).number(4, 90))
     }
@@ -376,7 +352,7 @@ mod tests {
             let mut changed = log.bytes.clone();
             changed[at] ^= 1;
             put_file(&fs, path, &changed);
-            // A length that leads behind the file's end looks as a cut does.
+            // A length that exceeds the file looks like a cut file.
             match Manifest::read(&fs, path, 5) {
                 Ok(manifest) => assert!(
                     (4..6).contains(&(at - whole)) && manifest.families[&0].tables.is_empty()
@@ -393,14 +369,6 @@ mod tests {
             Family { tables, ..Family::default() }.refusal()
         };
         let reason = |tables: &[ListedTable]| with(tables).unwrap();
-        // Neighbours in a level.
-        let shared = [listed(2, 1, "a", "f"), listed(2, 2, "f", "k")];
-        assert!(reason(&shared).contains("tables 1 and 2 of level 2"));
-        let mut cut = shared.clone();
-        cut[0].largest = range_end(b"f");
-        assert_eq!(with(&cut), None);
-        let levels = [listed(1, 1, "a", "f"), listed(2, 2, "f", "k")];
-        assert_eq!(with(&levels), None);
         // Levels, paths, comparators.
         assert_eq!(with(&[listed(6, 1, "a", "f")]), None);
         assert!(reason(&[listed(7, 1, "a", "f")]).contains("level 7"));

@@ -1,5 +1,5 @@
-//! A directory of RocksDB's: which files count, what is in the MANIFEST and in the write-ahead
-//! logs, what OPTIONS asks for; and the files that make a new one of tables.
+//! A directory of RocksDB: its current files, the contents of MANIFEST, write-ahead logs and
+//! OPTIONS; and the files that turn tables into a new database.
 //!
 //! ```text
 //! directory   CURRENT ─► MANIFEST ─► files that count          Directory
@@ -15,14 +15,15 @@
 //! Invariants:
 //!
 //! - Only `write` writes, to a directory without a database. No file is locked, and none is opened
-//!   twice for what one reading gives.
-//! - Bytes from disk are input. They are refused, never asserted, and no read allocates more than
-//!   the file has (for a compressed record: what its bytes can stand for, and a window of 8 MiB).
-//! - What this build does not understand is [`Error::Unsupported`] and names itself. What the
-//!   format does not allow is [`Error::Corruption`].
+//!   twice if one reading suffices.
+//! - Bytes from disk are input. They are rejected, never asserted, and no read allocates more than
+//!   the file has (for a compressed record: the most that its bytes can expand to, and a window of
+//!   8 MiB).
+//! - A feature that this build does not understand is [`Error::Unsupported`], which names it.
+//!   Content that the format does not allow is [`Error::Corruption`].
 //!
-//! Absent: tables (`table/` reads them), what an operation means (memtables and lookups know),
-//! changes of a directory that is there, and WALs that are written.
+//! Absent on purpose: reading tables (`table/` does that), the meaning of operations (memtables and
+//! lookups know it), changes of existing directories, and writing WALs.
 
 mod batch;
 pub(crate) mod directory;
@@ -46,12 +47,12 @@ pub(crate) use write::{NewDatabase, is_rocksdbs_own};
 
 use crate::error::{Damage, Error};
 
-/// Why bytes cannot be used, said by a decoder that knows no file.
+/// Why bytes cannot be used, from a decoder that knows no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// They are not what the format says.
+    /// They violate the format.
     Damage(Damage),
-    /// They are well formed and ask for what this build does not have: a noun phrase.
+    /// They are well formed and need a feature that this build does not have: a noun phrase.
     Unsupported(String),
 }
 

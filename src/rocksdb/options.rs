@@ -9,14 +9,14 @@
 //!   filter_policy=bloomfilter:10:false
 //! ```
 //!
-//! Nothing here is needed to read a database. So what cannot be understood is passed over: a file
-//! that is damaged or missing is no error.
+//! Nothing here is needed to read a database. So lines that are not understood are skipped, and a
+//! damaged or missing file is no error.
 
 use std::path::Path;
 
 use crate::fs::Fs;
 
-/// Larger files are no OPTIONS: with a thousand column families they have some 8 MiB.
+/// Larger files are not read: OPTIONS of a thousand column families have some 8 MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Sections with their options, in the order of the file.
@@ -28,7 +28,7 @@ pub(crate) struct OptionsText {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Section {
     kind: String,
-    /// Empty where it is of no family.
+    /// Empty if the section belongs to no family.
     family: String,
     /// Names and values.
     options: Vec<(String, String)>,

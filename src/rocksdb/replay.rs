@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Logs are read in the order of their numbers, from the first that some column family needs. An
-//! operation is passed over where its family does not exist any more, or where the log's number is
-//! below that of the family: those writes are in tables, and newer tables may have deleted them.
+//! operation is skipped if its family does not exist any more, or if the log's number is below that
+//! of the family: such writes are in tables, and newer tables may have deleted them.
 //!
-//! After a log that ended badly the replay goes on only at the write that follows the last one.
-//! This is RocksDB's default, point-in-time recovery: what comes back is a prefix of the writes.
+//! After a log that ended badly the replay continues only at the write that follows the last one.
+//! This is RocksDB's default, point-in-time recovery, which recovers a prefix of the writes.
 
 use super::Directory;
 use super::batch::Batch;
@@ -23,26 +23,26 @@ use crate::fs::Fs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogEntry<'a> {
     pub sequence: SequenceNumber,
-    /// Its kind byte; it may be one that this build gives no meaning to.
+    /// Its kind byte, which this build may not understand.
     pub kind: u8,
     pub key: &'a [u8],
-    /// The exclusive end, where it is a range deletion.
+    /// The value, or the exclusive end of a range deletion.
     pub value: &'a [u8],
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// The last write that counts, in tables or in logs.
+    /// The last recovered write, in tables or in logs.
     pub last_sequence: SequenceNumber,
 }
 
-/// Hands every write of the logs that is in no table to `visit`, with the id of its column family,
+/// Passes every write of the logs that is in no table to `visit`, with the id of its column family,
 /// in the order of sequence numbers.
 ///
 /// # Errors
-/// [`Error::Corruption`] where a log that the MANIFEST calls synced is missing or short, and where
-/// a record with a right checksum is no write batch; [`Error::Unsupported`].
+/// [`Error::Corruption`] if a log that the MANIFEST calls synced is missing or short, or if a
+/// record with a right checksum is no write batch; [`Error::Unsupported`].
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,
@@ -145,7 +145,7 @@ mod tests {
         fs
     }
 
-    /// `family:sequence` of what is replayed, and the last sequence number.
+    /// `family:sequence` of each replayed write, and the last sequence number.
     fn replay(fs: &MemFs) -> Result<(Vec<String>, SequenceNumber)> {
         let directory = Directory::read(fs, Path::new("/db"))?;
         let mut entries = Vec::new();
@@ -174,7 +174,7 @@ mod tests {
         let (entries, last) = replay(&fs).unwrap();
         assert_eq!(entries, ["0:35", "0:38", "1:41", "0:43"]);
         assert_eq!(last, 43);
-        // Without a log the MANIFEST's number holds.
+        // Without a log the MANIFEST's number is the last one.
         assert_eq!(replay(&database(&[], |_| {})).unwrap(), (vec![], 40));
     }
 
@@ -188,13 +188,13 @@ mod tests {
         for other in [43, 60] {
             assert_eq!(entries(&next(other)), (vec!["0:41".into()], 41));
         }
-        // The torn log's first write: what follows the MANIFEST's last one.
+        // The torn log's first write follows the MANIFEST's last one.
         let early = &whole[..5];
         let follows = database(&[(7, early), (9, &next(41))], |_| {});
         assert_eq!(replay(&follows).unwrap().1, 42);
         let not = database(&[(7, early), (9, &next(42))], |_| {});
         assert_eq!(replay(&not).unwrap(), (vec![], 40));
-        // Behind a log that ended well a gap is nothing unusual.
+        // After a log that ended well a gap is normal.
         let gap = database(&[(7, &whole), (9, &next(60))], |_| {});
         assert_eq!(replay(&gap).unwrap().1, 61);
     }

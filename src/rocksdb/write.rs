@@ -1,4 +1,4 @@
-//! [`NewDatabase`]: the files that make a RocksDB database of a directory of tables.
+//! [`NewDatabase`]: the files that turn a directory of tables into a RocksDB database.
 //!
 //! ```text
 //! MANIFEST-N      identity │ comparator, numbers, last sequence number │ every table
@@ -9,7 +9,7 @@
 //!
 //! N is above the numbers of all tables, and the next file number above both. There is no log.
 //!
-//! A database opens without OPTIONS, but RocksDB uses the filters of tables only where its options
+//! A database opens without OPTIONS, but RocksDB uses the filters of tables only if its options
 //! name a filter policy. Options that the file does not name have RocksDB's defaults.
 
 use std::path::Path;
@@ -35,13 +35,13 @@ const IDENTITY_TAG: u64 = 8193;
 pub(crate) struct NewDatabase {
     /// A UUID as text.
     pub identity: String,
-    /// The name of the order of its keys.
+    /// The name of its comparator.
     pub comparator: String,
-    /// At least that of every entry: RocksDB does not see entries above it.
+    /// At least the largest of all entries, because RocksDB does not see entries above it.
     pub last_sequence: SequenceNumber,
     pub tables: Vec<ListedTable>,
-    /// In RocksDB's words, such as `bloomfilter:10:false`; `None`: new tables get no filter, and
-    /// those that are there are not used.
+    /// In RocksDB's notation, such as `bloomfilter:10:false`. `None`: new tables get no filter, and
+    /// existing filters are not used.
     pub filter_policy: Option<String>,
 }
 
@@ -93,7 +93,7 @@ impl NewDatabase {
     }
 }
 
-/// Whether [`NewDatabase::write`] makes a file of this name that no database of Maypole's has.
+/// Whether [`NewDatabase::write`] creates a file of this name that no Maypole database has.
 pub(crate) fn is_rocksdbs_own(name: &str) -> bool {
     name == "IDENTITY" || name.strip_prefix("OPTIONS-").is_some_and(|it| it.parse::<u64>().is_ok())
 }
@@ -107,12 +107,12 @@ fn put_file(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 /// The bytes of a record log being made: the records of a MANIFEST or of a WAL.
 pub(crate) struct LogBytes {
     pub bytes: Vec<u8>,
-    /// Of a log with recyclable headers.
+    /// The number of a log with recyclable headers.
     number: Option<u64>,
 }
 
 impl LogBytes {
-    /// `number`: that of a WAL with recyclable headers, which hold it; `None` for short headers.
+    /// `number` is that of a WAL with recyclable headers, which store it; `None` for short headers.
     pub fn new(number: Option<u64>) -> LogBytes {
         LogBytes { bytes: Vec::new(), number }
     }

@@ -129,8 +129,8 @@ impl AddAssign for FileCounts {
     }
 }
 
-/// The answers of filters to point lookups, in RocksDB's terms. A filter without whole keys answers
-/// for the prefix of a key, so it says maybe for all keys that share the prefix.
+/// The answers of filters to point lookups, in RocksDB's terms. A filter without whole keys is
+/// queried for the prefix of a key, so it says maybe for all keys that share a present prefix.
 ///
 /// ```
 /// use maypole::FilterCounts;

@@ -26,7 +26,7 @@ const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The number of rows that are created together.
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Runs `count` on more threads than have rows of their own, all alive at one time. Answers how
+/// Runs `count` on more threads than have rows of their own, all alive at one time. Returns how
 /// many threads there were.
 #[cfg(all(test, not(loom)))]
 pub(super) fn on_threads_beyond_the_rows(count: impl Fn() + Sync) -> u64 {

@@ -70,6 +70,9 @@ tickers! {
     BloomPrefixTruePositive = "bloom.filter.prefix.true.positive",
     /// Of the full positives, those of filters that could not be trusted. (Ours.)
     BloomUntrusted = "bloom.filter.untrusted",
+    /// Of the full positives, those where the filter was not in memory and not worth a read: the
+    /// table was searched as if it had none. (Ours.)
+    BloomPassedBy = "bloom.filter.passed.by",
 
     /// A data block was resident.
     BlockCacheDataHit = "block.cache.data.hit",
@@ -111,15 +114,15 @@ tickers! {
     NumberMultigetCalls = "number.multiget.get",
     /// Keys that were looked up by `multi_get`.
     NumberMultigetKeysRead = "number.multiget.keys.read",
-    /// Lookups that a memtable answered.
+    /// Lookups that ended in a memtable.
     MemtableHit = "memtable.hit",
     /// Lookups that went on to the tables.
     MemtableMiss = "memtable.miss",
-    /// Lookups that level 0 answered.
+    /// Lookups that ended in level 0.
     GetHitL0 = "l0.hit",
-    /// Lookups that level 1 answered.
+    /// Lookups that ended in level 1.
     GetHitL1 = "l1.hit",
-    /// Lookups that a deeper level answered.
+    /// Lookups that ended in a deeper level.
     GetHitL2AndUp = "l2andup.hit",
     /// Seeks of cursors; an iterator seeks once for each end that it is read from.
     NumberDbSeek = "number.db.seek",
@@ -163,7 +166,7 @@ tickers! {
     FilterBuildKeys = "filter.build.keys",
     /// Nanoseconds spent building them from the key hashes, checking included. (Ours.)
     FilterBuildNanos = "filter.build.nanos",
-    /// Filters thrown away because a key added to them was missed by the check. (Ours.)
+    /// Filters discarded because the check missed a key added to them. (Ours.)
     FilterBuildFailed = "filter.build.failed",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",

@@ -7,7 +7,7 @@
 //! builder   TableBuilder: writes a table from sorted keys
 //! options   what to write, and what was written
 //! index     which data block can hold a key    parts     which part of a filter or index does
-//! tops      the lists of the parts
+//! tops      the lists of the parts              pieces    parts of whole ones, in a small cache
 //! range_del the ranges of keys that a table deletes
 //! open      what opening a table reads and refuses       verify    a check of the whole file
 //! salvage   what can still be read of a damaged table    sst/      single tables, without a database
@@ -21,6 +21,7 @@
 
 pub(crate) mod block;
 mod builder;
+mod credit;
 mod cursor;
 pub(crate) mod filter;
 pub(crate) mod format;
@@ -29,14 +30,16 @@ pub(crate) mod fuzzing;
 pub(crate) mod garbage;
 pub(crate) mod index;
 mod lookup;
-mod open;
+pub(crate) mod open;
 mod options;
 mod parts;
+mod pieces;
 mod range_del;
 mod salvage;
 mod sst;
 #[allow(clippy::module_inception)] // The open table is what this folder is named after.
 mod table;
+mod table_index;
 #[cfg(test)]
 mod tests;
 mod tops;

@@ -10,11 +10,14 @@ use crate::memory::LineBuf;
 use crate::stats::Counters;
 
 use super::block::Block;
-use super::format::file::{BlockFile, MAX_TAIL_BYTES};
+use super::format::file::{BlockFile, MAX_TAIL_BYTES, SEPARATED};
 use super::format::footer::{BlockHandle, unsupported};
 use super::format::limits::KeyBytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
 use super::range_del::RANGE_DEL_BLOCK;
+
+/// The name of the compression dictionary in the metaindex.
+pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 
 /// Where the first of the blocks lies that opening reads. `index_top`: the top of an index in
 /// parts. In this crate's tables the top of the filter stands in front of it. In others it may be
@@ -30,7 +33,8 @@ pub(super) fn tail_start<N: AsRef<str>>(
     };
     let filter_top = metaindex.iter().find(is_top).map(|&(_, handle)| handle);
     let tops = filter_top.or(index_top).map_or(u64::MAX, |top| top.offset);
-    let is_read = |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK);
+    let is_read =
+        |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK | DICTIONARY_BLOCK);
     let read = metaindex.iter().filter(|(name, _)| is_read(name.as_ref()));
     let offsets = read.map(|(_, handle)| handle.offset);
     offsets.fold(metaindex_handle.offset.min(tops), u64::min)
@@ -87,6 +91,18 @@ pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<T
     decoded.map_err(|damage| file.damaged(damage, handle))
 }
 
+/// Reads the compression dictionary, if the table has one.
+pub(super) fn read_dictionary(
+    file: &mut BlockFile,
+    metaindex: &[(String, BlockHandle)],
+    properties: &TableProperties,
+) -> Result<()> {
+    match metaindex.iter().find(|(name, _)| name == DICTIONARY_BLOCK) {
+        Some(&(_, handle)) => file.read_dictionary(handle, properties.may_use_zstd()),
+        None => Ok(()),
+    }
+}
+
 /// For an ingested table: the sequence number of all its entries.
 pub(super) fn global_sequence_of(
     properties: &TableProperties,
@@ -122,13 +138,13 @@ pub(super) fn global_sequence_of(
 }
 
 /// Refuses tables whose entries this build would read wrongly.
-pub(super) fn refuse_unknown(
-    file: &BlockFile,
-    metaindex: &[(String, BlockHandle)],
-    properties: &TableProperties,
-) -> Result<()> {
-    if metaindex.iter().any(|(name, _)| name == "rocksdb.compression_dict") {
-        return Err(unsupported(file.path(), "compression dictionaries"));
+pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> Result<()> {
+    if properties.number(names::SEPARATED) == Some(1) {
+        return Err(unsupported(file.path(), SEPARATED));
+    }
+    if let Some(manager) = properties.foreign_compression(file.footer().format_version) {
+        let what = format_args!("the compression of another program: of its manager {manager}");
+        return Err(unsupported(file.path(), what));
     }
     match properties.text(names::COMPARATOR) {
         Some(other) if !is_bytewise(other) => Err(unsupported(
@@ -148,13 +164,13 @@ pub(super) fn refuse_unknown(
 pub(crate) fn readable_properties(
     file: &Arc<dyn RandomAccessFile>,
 ) -> Result<Option<TableProperties>> {
-    let Ok(file) = BlockFile::open(Arc::clone(file), Arc::new(Counters::new()), 0) else {
+    let Ok(file) = BlockFile::open(Arc::clone(file), Arc::new(Counters::new()), 0, false) else {
         return Ok(None);
     };
     let Ok(metaindex) = read_metaindex(&file, file.footer().metaindex) else { return Ok(None) };
     let handle = metaindex.iter().find(|(name, _)| name == "rocksdb.properties");
     let properties = handle.and_then(|&(_, handle)| read_properties(&file, handle).ok());
     let Some(properties) = properties else { return Ok(None) };
-    refuse_unknown(&file, &metaindex, &properties)?;
+    refuse_unknown(&file, &properties)?;
     Ok(Some(properties))
 }

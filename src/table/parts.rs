@@ -40,7 +40,8 @@ use super::format::footer::BlockHandle;
 use super::format::properties::IndexForm;
 use super::index::{Index, IndexParser};
 use super::lookup::key::LookupKey;
-use super::table::{Table, TableIndex};
+use super::table::Table;
+use super::table_index::TableIndex;
 
 /// What [`Table::whole_index`] returns.
 pub(crate) enum WholeIndex {
@@ -102,7 +103,7 @@ impl Table {
         let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
         let mut parts = part_of(lower)..=last;
         // Without bounds in order there is no range.
-        parts.any(|part| match self.filter_part(part) {
+        parts.any(|part| match self.filter_for(part, &prefix) {
             Ok(filter) => filter.may_contain(&prefix) != FilterAnswer::No,
             Err(_) => true,
         })
@@ -131,9 +132,12 @@ impl Table {
         TableFilter::decode(self.block_file(), fetch(handle)?, stored.encoding(), buffer)
     }
 
-    /// Where part `part` of the filter is, if the filter is in parts.
+    /// Where part or piece `part` of the filter is. `None`: it is the whole one.
     pub(super) fn filter_part_handle(&self, part: usize) -> Option<BlockHandle> {
-        self.filter_top.as_ref().map(|top| top.handle(part))
+        match &self.filter_top {
+            Some(top) => Some(top.handle(part)),
+            None => self.filter_piece_handle(part),
+        }
     }
 
     /// Stored bytes of part `part` of the filter; 0 without a filter.
@@ -192,11 +196,12 @@ impl Table {
         Ok(parser.finish(buffer))
     }
 
-    /// The whole index. One in parts is read past the cache. Hold no guard.
+    /// The whole index. One in parts is read past the cache, and so is one that the cache would not
+    /// keep. Hold no guard.
     pub fn whole_index(&self) -> Result<WholeIndex> {
-        match self.index_top {
-            None => Ok(WholeIndex::Cached(self.index(0)?)),
-            Some(_) => Ok(WholeIndex::Read(self.read_index(LineBuf::zeroed)?)),
+        match self.index_top.is_none() && self.index_part_to_read(&[], u64::MAX)? == 0 {
+            true => Ok(WholeIndex::Cached(self.index(0)?)),
+            false => Ok(WholeIndex::Read(self.read_index(LineBuf::zeroed)?)),
         }
     }
 
@@ -221,13 +226,13 @@ impl Table {
         parse().map_err(|damage| file.damaged(damage, handle))
     }
 
-    /// Loads part `part` of the index through the cache. Hold no guard.
+    /// Loads part or piece `part` of the index through the cache. Hold no guard.
     #[cold]
     pub(crate) fn load_index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
         self.load_index_from(part, |handle| self.fetch_part(handle))
     }
 
-    /// As [`Table::load_index`]. `fetch` reads a part of an index in parts.
+    /// As [`Table::load_index`]. `fetch` reads what is not a whole index.
     pub(super) fn load_index_from(
         &self,
         part: usize,
@@ -238,19 +243,24 @@ impl Table {
             Ticker::BlockCacheIndexAdd,
             Ticker::BlockCacheIndexBytesInsert,
         ];
-        self.load(&self.index, part, tickers, || {
+        let (slots, place) = self.index_slot(part);
+        self.load(slots, place, tickers, || {
             let buffer = |len| self.cache.buffer(len);
-            let index = match &self.index_top {
-                None => self.read_index(buffer)?,
-                Some(top) => self.read_index_part(top, part, fetch, buffer)?,
+            let index = match (&self.index_top, self.pieces.index()) {
+                (Some(top), _) => self.read_index_part(top, part, fetch, buffer)?,
+                (None, Some(pieces)) if part > 0 => {
+                    self.read_index_piece(pieces, place, fetch, buffer)?
+                }
+                (None, _) => self.read_index(buffer)?,
             };
             let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
-            Ok((TableIndex { index, blocks, part }, heap_bytes))
+            let parts = self.index_numbers(part);
+            Ok((TableIndex { index, blocks, part, parts }, heap_bytes))
         })
     }
 
-    /// Loads part `part` of the filter through the cache. Hold no guard.
+    /// Loads part or piece `part` of the filter through the cache. Hold no guard.
     #[cold]
     pub(crate) fn load_filter(
         &self,
@@ -272,9 +282,14 @@ impl Table {
             Ticker::BlockCacheFilterAdd,
             Ticker::BlockCacheFilterBytesInsert,
         ];
-        self.load(&self.filter, part, tickers, || {
+        let (slots, place) = self.filter_slot(part);
+        self.load(slots, place, tickers, || {
             let buffer = |len| self.cache.buffer(len);
-            let filter = match self.read_filter_part(stored, part, fetch, buffer) {
+            let read = match self.pieces.filter().filter(|_| part >= self.filter.len()) {
+                Some(pieces) => self.read_filter_piece(pieces, place, fetch, buffer),
+                None => self.read_filter_part(stored, part, fetch, buffer),
+            };
+            let filter = match read {
                 // Cached as well, so that lookups do not read the damaged bytes again and again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
                 other => other?,
@@ -284,7 +299,7 @@ impl Table {
         })
     }
 
-    /// Of an index in parts: refuses a block that starts with a key of an earlier part, and one
+    /// Of an index in parts or pieces: refuses a block that starts with a key of an earlier part, and one
     /// that says of no key where it belongs. See [`Index::check_position`]. So no block is read
     /// twice by a scan, whatever the parts say.
     pub(super) fn check_part_of(
@@ -293,17 +308,25 @@ impl Table {
         i: usize,
         block: &Block,
     ) -> Result<(), Damage> {
-        if self.index_top.is_none() {
-            return Ok(());
-        }
+        let is_stored = index.part < self.index.len();
+        let top = match (&self.index_top, self.pieces.index()) {
+            (Some(top), _) => &**top,
+            (None, Some(pieces)) if !is_stored => &pieces.top,
+            _ => return Ok(()),
+        };
         if block.entries().is_empty() {
-            return Err(Damage::new(0, "a data block with entries", "none"));
+            // The whole index, of which a piece was made, is checked to lead to no block twice.
+            return match is_stored {
+                true => Err(Damage::new(0, "a data block with entries", "none")),
+                false => Ok(()),
+            };
         }
-        if i > 0 || index.part == 0 {
+        let place = index.part - index.parts.start;
+        if i > 0 || place == 0 {
             return Ok(());
         }
         let first = block.restart_key(0)?;
-        if self.index_part_of(key::user_key(first), key::trailer(first)) == index.part {
+        if top.find(key::user_key(first), key::trailer(first)) == place {
             return Ok(());
         }
         let found = format_args!("\"{}\"", key::user_key(first).escape_ascii()).to_string();
@@ -314,11 +337,7 @@ impl Table {
     /// behind all of them. Reads a part of the index. Hold no guard.
     pub fn offset_of(&self, user_key: &[u8]) -> Result<Option<u64>> {
         let trailer = pack(MAX_SEQUENCE, SEEK_KIND);
-        let part = self.index_part_of(user_key, trailer);
-        if part == self.index_parts() {
-            return Ok(None);
-        }
-        let index = self.index(part)?;
+        let index = self.index(self.index_part_to_read(user_key, trailer)?)?;
         let block = index.index.find(user_key, trailer);
         Ok((block < index.index.len()).then(|| index.index.handle(block).offset))
     }

@@ -6,7 +6,8 @@
 //!                                          └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]).
+//! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]). A
+//! cache that is too small for whole ones loads them by pieces ([`super::pieces`]).
 //!
 //! Opening reads footer, metaindex, properties, range deletions and the lists of parts
 //! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup asks
@@ -31,6 +32,7 @@ use crate::sync::{Guard, pin};
 use super::block::Block;
 use super::block::cursor::BlockCursor;
 use super::block::key_heads::KeyHeads;
+use super::credit::Credit;
 use super::filter::block::{FilterAnswer, PrefixFilter, StoredFilter, TableFilter};
 use super::filter::info::FilterInfo;
 use super::format::file::{BlockFile, Buffer, LARGE_BLOCK_BYTES, StoredBlock};
@@ -39,9 +41,12 @@ use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::Index;
 use super::lookup::key::LookupKey;
 use super::open::{
-    global_sequence_of, read_metaindex, read_properties, refuse_unknown, tail_bytes, tail_start,
+    global_sequence_of, read_dictionary, read_metaindex, read_properties, refuse_unknown,
+    tail_bytes, tail_start,
 };
+use super::pieces::kept::Pieces;
 use super::range_del::read_ranges;
+use super::table_index::TableIndex;
 use super::tops::{FilterTop, read_top};
 
 /// What a table shares with the rest of a database, and how it is to be read.
@@ -61,6 +66,9 @@ pub(crate) struct TableContext {
     /// deletions count between them only. RocksDB writes a range deletion whole into each table
     /// that it reaches, and zeroes sequence numbers of keys beside it.
     pub key_bounds: Option<[Vec<u8>; 2]>,
+    /// Whether a table in LevelDB's format is read, too. In a database of this crate it would be a
+    /// stranger.
+    pub takes_leveldbs: bool,
 }
 
 /// Memory of an open table beside [`Table`]: its file and the words that count its users, the
@@ -81,6 +89,11 @@ pub(crate) struct Table {
     pub(super) index_top: Option<Box<Index>>,
     /// `None`: the filter is whole.
     pub(super) filter_top: Option<Box<FilterTop>>,
+    pub(super) pieces: Pieces,
+    /// One for each part of the filter.
+    pub(super) filter_credits: Box<[Credit]>,
+    /// Filter and index stay in memory once loaded.
+    pub(super) pins_metadata: bool,
     /// The filter that point lookups ask for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
     /// The filter, where it can be asked for prefixes.
@@ -95,14 +108,6 @@ pub(crate) struct Table {
     usual_entries: u32,
     /// What the open table itself takes.
     _reserved: Reservation,
-}
-
-/// A parsed index, or one part of it, and the slots of the data blocks it leads to.
-pub(crate) struct TableIndex {
-    pub index: Index,
-    pub blocks: Slots<Block>,
-    /// Which part it is; 0 if it is whole.
-    pub part: usize,
 }
 
 // SAFETY: a block's bytes are `BlockBytes`, which keep the promise, and a block never changes them.
@@ -126,7 +131,6 @@ impl Cached for Block {
     }
 }
 
-impl Cached for TableIndex {}
 impl Cached for TableFilter {}
 
 /// About how many bytes filter and index take if they are whole and in memory.
@@ -151,7 +155,7 @@ impl Table {
     /// Opens a table: reads its footer, metaindex, properties and range deletions.
     pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
         let counters = Arc::clone(&context.counters);
-        let mut file = BlockFile::open(file, counters, context.tail_bytes)?;
+        let mut file = BlockFile::open(file, counters, context.tail_bytes, context.takes_leveldbs)?;
         file.counters().add(Ticker::FileOpens, 1);
         let footer = *file.footer();
         file.extend_tail(footer.metaindex.offset)?;
@@ -164,20 +168,26 @@ impl Table {
             let damage = Damage::new(0, format_args!("the entry {name} in the metaindex"), "none");
             file.damaged(damage, footer.metaindex)
         };
-        let properties_handle =
-            handle_of("rocksdb.properties").ok_or_else(|| missing("rocksdb.properties"))?;
-        let properties = read_properties(&file, properties_handle)?;
+        let (properties_handle, properties) = match handle_of("rocksdb.properties") {
+            Some(handle) => (handle, read_properties(&file, handle)?),
+            None if footer.is_leveldbs() => (footer.metaindex, TableProperties::default()),
+            None => return Err(missing("rocksdb.properties")),
+        };
         let index_handle = match footer.index {
             Some(handle) => handle,
             None => handle_of("rocksdb.index").ok_or_else(|| missing("rocksdb.index"))?,
         };
         let damaged = |damage| file.damaged(damage, properties_handle);
-        let index_form = properties.index_form().map_err(damaged)?;
+        let index_form = match properties.raw(names::INDEX_TYPE) {
+            None if footer.is_leveldbs() => IndexForm::default(),
+            _ => properties.index_form().map_err(damaged)?,
+        };
         let is_ingested = properties.number(names::EXTERNAL_VERSION) >= Some(2);
         let if_ingested = context.sequence_if_ingested.filter(|_| is_ingested);
         let assigned = context.global_sequence.or(if_ingested);
         let global_sequence = global_sequence_of(&properties, assigned).map_err(damaged)?;
-        refuse_unknown(&file, &metaindex, &properties)?;
+        refuse_unknown(&file, &properties)?;
+        read_dictionary(&mut file, &metaindex, &properties)?;
         let ranges = read_ranges(&file, &metaindex, &properties, global_sequence)?;
         let ranges = match &context.key_bounds {
             Some([smallest, largest]) => ranges.and_then(|ranges| {
@@ -207,10 +217,13 @@ impl Table {
         let filter = Slots::new(&context.cache, filter_parts, BlockKind::Filter, pinned);
         let index = Slots::new(&context.cache, index_parts, BlockKind::Index, pinned);
         let index_top = index_top.map(Box::new);
+        let filter_credits = Credit::of(filter_parts);
         let heap_bytes = size_of::<Table>()
             + properties.heap_bytes()
+            + file.dictionary_bytes()
             + names_bytes.sum::<usize>()
             + filter.heap_bytes()
+            + size_of_val(&*filter_credits)
             + index.heap_bytes()
             + index_top.as_ref().map_or(0, |top| size_of::<Index>() + top.heap_bytes())
             + filter_top.as_ref().map_or(0, |top| size_of::<FilterTop>() + top.heap_bytes());
@@ -219,6 +232,9 @@ impl Table {
             index,
             index_top,
             filter_top,
+            pieces: Pieces::default(),
+            filter_credits,
+            pins_metadata: pinned,
             _reserved: context
                 .cache
                 .reserve(heap_bytes + BESIDE_TABLE_BYTES)
@@ -243,6 +259,11 @@ impl Table {
 
     pub fn properties(&self) -> &TableProperties {
         &self.properties
+    }
+
+    /// Whether the table is in LevelDB's format. It has no properties then, as a rule.
+    pub fn is_leveldbs(&self) -> bool {
+        self.footer().is_leveldbs()
     }
 
     /// Names and handles of the metadata blocks.
@@ -339,14 +360,16 @@ impl Table {
         part: usize,
         guard: &'g Guard,
     ) -> Option<Lease<'g, TableIndex>> {
-        let lease = self.index.get(part, guard)?;
+        let (slots, place) = self.index_slot(part);
+        let lease = slots.get(place, guard)?;
         self.count(Ticker::BlockCacheIndexHit);
         Some(lease)
     }
 
     /// Part `part` of the filter, which the table must have. Hold no guard: it may have to be read.
     pub fn filter_part(&self, part: usize) -> Result<Lease<'static, TableFilter>> {
-        if let Some(lease) = self.filter.get(part, &pin()) {
+        let (slots, place) = self.filter_slot(part);
+        if let Some(lease) = slots.get(place, &pin()) {
             self.count(Ticker::BlockCacheFilterHit);
             return Ok(lease.share());
         }
@@ -358,8 +381,14 @@ impl Table {
     /// A filter that cannot be trusted never says so.
     pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
-        let part = self.filter_part_of(&key);
-        let filter = self.whole_key_filter.and_then(|_| self.filter.get(part, guard));
+        if self.whole_key_filter.is_none() {
+            return false;
+        }
+        let filter: Option<&TableFilter> =
+            match self.filter.borrow(self.filter_part_of(&key), guard) {
+                Some(filter) => Some(filter),
+                None => self.filter_piece_with_key(&key, guard),
+            };
         filter.is_some_and(|filter| filter.may_contain(&key) == FilterAnswer::No)
     }
 
@@ -415,9 +444,8 @@ impl Table {
     ) -> Result<Block> {
         let handle = stored.handle();
         self.file.check(&stored)?;
-        let bytes = self.file.uncompress(stored, buffer)?;
+        let block = self.file.data_block(self.file.uncompress(stored, buffer)?, handle)?;
         let decode = || {
-            let block = Block::new(bytes)?;
             index.index.check_position(i, &block)?;
             self.check_part_of(index, i, &block)?;
             Ok(block)
@@ -437,9 +465,9 @@ impl Table {
             let handle = index.handle(i);
             let stored = self.file.read_stored(handle, LineBuf::zeroed)?;
             self.file.check(&stored)?;
-            let bytes = self.file.uncompress(stored, LineBuf::zeroed)?;
             let damaged = |damage| self.file.damaged(damage, handle);
-            let block = Block::new(bytes).map_err(damaged)?;
+            let payload = self.file.uncompress(stored, LineBuf::zeroed)?;
+            let block = self.file.data_block(payload, handle)?;
             index.check_position(i, &block).map_err(damaged)?;
             let mut cursor = BlockCursor::new(&block, None);
             cursor.seek_to_first().map_err(damaged)?;

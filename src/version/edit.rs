@@ -25,7 +25,6 @@
 //! extra field  varint tag (0 = no more), length-prefixed value
 //! 2            fixed64, fixed64                          identity of the table
 //! 4            varint bytes                              the file's tail: all that opening reads
-//! 4            varint bytes                              the file's tail: all that opening reads
 //!
 //! A length follows each tag from 64 on, and each tag of an extra field, so that a later version
 //! may add such tags. An unknown even one is skipped. An unknown odd one is rejected, because it

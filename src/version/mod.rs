@@ -16,6 +16,10 @@
 //! So a lookup may stop at the first level that has the key or a tombstone of it. The same holds
 //! for range deletions, because the range of a file includes its range deletions.
 //!
+//! A tree that RocksDB or LevelDB wrote may break the last two. Then the version is *mixed*
+//! ([`Version::mixed`]): a lookup searches all tables of a level that may hold the key, and the
+//! largest sequence number decides. Only databases that are opened read-only have such versions.
+//!
 //! Readers hold versions. A table that a newer version does not list is *obsolete*. Its file is
 //! deleted with the last version that lists it ([`TableFile`]).
 
@@ -56,6 +60,9 @@ pub(crate) struct Version {
     pub levels: [Level; LEVELS],
     /// The same files in the form that lookups search.
     ranges: KeyRanges<Arc<TableFile>>,
+    /// The same, where the version is mixed. `ranges` is then empty, so that the code of usual
+    /// lookups need not know.
+    mixed: Option<KeyRanges<Arc<TableFile>>>,
     /// Whether any file holds a range deletion. This is rare.
     pub has_range_deletions: bool,
     /// The range deletions of each level's files, in the order of the files.
@@ -96,7 +103,22 @@ impl Version {
             files.iter().filter_map(|file| file.table.ranges().cloned()).collect::<Vec<_>>()
         });
         let has_range_deletions = range_deletions.iter().any(|level| !level.is_empty());
-        Version { levels, ranges, has_range_deletions, range_deletions }
+        Version { levels, ranges, mixed: None, has_range_deletions, range_deletions }
+    }
+
+    /// The same version for a tree in which several tables of a level may hold a key, and none of
+    /// them is the newer one.
+    pub fn mixed(mut self) -> Version {
+        self.mixed = Some(std::mem::take(&mut self.ranges));
+        // Level 0 is the one whose tables may overlap.
+        let sets = std::mem::take(&mut self.range_deletions).into_iter().flatten();
+        self.range_deletions[0] = sets.collect();
+        self
+    }
+
+    #[inline(always)]
+    pub fn is_mixed(&self) -> bool {
+        self.mixed.is_some()
     }
 
     /// The fragments around `user_key`: a range of keys, with the newest range deletion that covers
@@ -130,19 +152,39 @@ impl Version {
         self.ranges.head(key)
     }
 
-    /// Every run, newest first: each file of level 0, then the deeper levels that have files.
+    /// Every run, newest first: each file of level 0, then the deeper levels that have files. None
+    /// if the version is mixed.
     #[inline(always)]
     pub fn runs(&self) -> &[Run<Arc<TableFile>>] {
         self.ranges.runs()
     }
 
+    /// As [`Version::runs`], also of a mixed version. There no order of level 0 counts, and several
+    /// files of a deeper run may hold a key: [`Version::candidates`].
+    pub fn all_runs(&self) -> &[Run<Arc<TableFile>>] {
+        self.mixed.as_ref().unwrap_or(&self.ranges).runs()
+    }
+
+    /// The positions in `run` of the files whose ranges hold the key.
+    pub fn candidates(&self, run: &Run<Arc<TableFile>>, user_key: &[u8]) -> Range<usize> {
+        let key = Some(user_key);
+        match run.level {
+            0 => 0..usize::from(run.file(0).overlaps(key, key)),
+            level => self.overlapping_range(level, key, key),
+        }
+    }
+
     /// Two files of a level from 1 on that overlap, if there are any. The tree is then damaged,
-    /// because a lookup could search the wrong one.
+    /// because a lookup could search the wrong one. In a mixed version two files may share the
+    /// user key at which they meet.
     pub fn overlap(&self) -> Option<(usize, &FileMeta, &FileMeta)> {
+        let overlap = |one: &FileMeta, other: &FileMeta| match self.is_mixed() {
+            true => key::compare(&one.largest, &other.smallest).is_ge(),
+            false => !other.starts_after(&one.largest),
+        };
         (1..LEVELS).find_map(|level| {
-            let pair = self.levels[level]
-                .windows(2)
-                .find(|pair| !pair[1].meta.starts_after(&pair[0].meta.largest))?;
+            let mut pairs = self.levels[level].windows(2);
+            let pair = pairs.find(|pair| overlap(&pair[0].meta, &pair[1].meta))?;
             Some((level, &pair[0].meta, &pair[1].meta))
         })
     }

@@ -22,16 +22,13 @@ use crate::table::{
     property_names as property,
 };
 
-/// Whole filters and indexes may take this share of the cache. They would lose more than parts if
-/// they did not fit.
-const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
-
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
     /// Open tables take their descriptors from it.
     pub descriptors: Arc<DescriptorPool>,
-    /// Each table keeps a descriptor of its own instead: somebody else may delete the names.
+    /// Each table keeps a descriptor of its own instead, because another process may delete the
+    /// names.
     pub keeps_tables_open: bool,
     /// What readers of a table need.
     pub context: TableContext,
@@ -39,7 +36,7 @@ pub(crate) struct TableStore {
     pub pin_metadata: PinMetadata,
     /// How tables are written. The filter is chosen for each table.
     pub options: TableOptions,
-    /// New tables name it as their maker.
+    /// The creator that new tables record.
     pub creator: Creator,
     pub next_file: AtomicU64,
     /// The account of tables that have left the tree.
@@ -53,22 +50,29 @@ impl TableStore {
     }
 
     /// Opens a table that is or will be in `level`. The file must be the one that `meta` describes.
-    /// Fills in what `meta` does not say.
+    /// Fills in the fields that `meta` lacks.
     ///
     /// # Errors
     /// [`Error::Corruption`] if the file is another one than `meta` describes.
     pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
-        let table = self.open_in_bounds(&meta, context)?;
-        self.described(meta, table)
+        let path = names::table_path(&self.dir, meta.number);
+        let table = self.open_in_bounds(&path, &meta, context)?;
+        self.described(meta, table, path)
     }
 
-    /// As [`TableStore::open`], of a table that the MANIFEST of RocksDB describes: that says less,
-    /// and calls a table ingested by a property only.
-    pub fn open_listed(&self, mut meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
+    /// As [`TableStore::open`], of a table at `path` that the MANIFEST of RocksDB or LevelDB
+    /// describes: that says less, and calls a table ingested by a property only.
+    pub fn open_listed(
+        &self,
+        mut meta: FileMeta,
+        level: usize,
+        path: PathBuf,
+    ) -> Result<Arc<TableFile>> {
         let sequence_if_ingested = Some(meta.largest_sequence);
-        let context = TableContext { sequence_if_ingested, ..self.context_for(None, level, 0) };
-        let table = self.open_in_bounds(&meta, context)?;
+        let context = self.context_for(None, level, 0);
+        let context = TableContext { sequence_if_ingested, takes_leveldbs: true, ..context };
+        let table = self.open_in_bounds(&path, &meta, context)?;
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
@@ -77,17 +81,25 @@ impl TableStore {
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
-        self.described(meta, table)
+        self.described(meta, table, path)
     }
 
-    fn open_in_bounds(&self, meta: &FileMeta, context: TableContext) -> Result<Arc<Table>> {
+    fn open_in_bounds(
+        &self,
+        path: &Path,
+        meta: &FileMeta,
+        context: TableContext,
+    ) -> Result<Arc<Table>> {
         let key_bounds = Some([meta.smallest.clone(), meta.largest.clone()]);
-        let path = names::table_path(&self.dir, meta.number);
-        self.open_in(&path, TableContext { key_bounds, ..context })
+        self.open_in(path, TableContext { key_bounds, ..context })
     }
 
-    fn described(&self, mut meta: FileMeta, table: Arc<Table>) -> Result<Arc<TableFile>> {
-        let path = names::table_path(&self.dir, meta.number);
+    fn described(
+        &self,
+        mut meta: FileMeta,
+        table: Arc<Table>,
+        path: PathBuf,
+    ) -> Result<Arc<TableFile>> {
         check_described(&path, &meta, &table)?;
         meta.identity = meta.identity.or_else(|| table.properties().identity());
         meta.tail_bytes = table.tail_bytes();
@@ -96,8 +108,8 @@ impl TableStore {
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete)))
     }
 
-    /// Opens the file at `path`. `global_sequence`: the sequence number of all its entries, if it
-    /// was ingested. `tail_bytes`: how much of its end an opening reads; 0 if that is not known.
+    /// Opens the file at `path`. `global_sequence` is the sequence number of all its entries, if it
+    /// was ingested. `tail_bytes` is how much of its end an opening reads; 0 if that is not known.
     pub fn open_table(
         &self,
         path: &Path,
@@ -140,21 +152,13 @@ impl TableStore {
         }
     }
 
-    /// Whether the filters and indexes of all tables that share the cache would fill most of it, so
-    /// that new ones are better in parts.
-    fn metadata_fills_cache(&self) -> bool {
-        let cache = &self.context.cache;
-        let (part, whole) = WHOLE_METADATA_SHARE;
-        cache.metadata_bytes() / part > cache.capacity() / whole
-    }
-
     /// Starts a new table, for `level`.
     pub fn create(&self, filter: FilterSpec, level: usize) -> Result<NewTable<'_>> {
         let number = self.new_number();
         let path = names::table_path(&self.dir, number);
         let file = self.fs.create(&path)?;
         let metadata = match self.options.metadata {
-            MetadataForm::Auto if self.metadata_fills_cache() => MetadataForm::Parts,
+            MetadataForm::Auto if self.context.cache.metadata_fills_it() => MetadataForm::Parts,
             form => form,
         };
         let options = TableOptions { filter, metadata, ..self.options.clone() };
@@ -175,7 +179,7 @@ fn contents_of(table: &Table) -> TableContents {
     let number = |name| properties.number(name).unwrap_or(0);
     let mut garbage =
         properties.raw(property::GARBAGE).and_then(Garbage::decode).unwrap_or_default();
-    // Deletions of unknown age are as old as what they lie in, or new from now on.
+    // Deletions of unknown age are as old as the table that they are in, or new from now on.
     if number(property::DELETIONS) > 0 && garbage.oldest_deletion == 0 {
         let created = number(property::CREATION_TIME);
         garbage.oldest_deletion = if created > 0 { created } else { seconds_since_1970() };
@@ -188,8 +192,8 @@ fn contents_of(table: &Table) -> TableContents {
     }
 }
 
-/// Compares a file with what the MANIFEST says of it. Somebody may have exchanged two files, or put
-/// back an older file of the name.
+/// Compares a file with its record in the MANIFEST. Two files may have been exchanged, or an older
+/// file of the same name put back.
 pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
     let properties = table.properties();
     let stored_file_bytes = table.block_file().file().len();

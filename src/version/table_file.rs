@@ -1,7 +1,7 @@
-//! A table of the tree: what the MANIFEST says of it, and the open file.
+//! A table of the tree: its record in the MANIFEST, and the open file.
 //!
-//! A file that has left the tree is *obsolete*. Readers go on using it until the last version that
-//! lists it is dropped. Then the file is deleted.
+//! A file that has left the tree is *obsolete*. Readers use it until the last version that lists it
+//! is dropped. Then the file is deleted.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,9 +19,9 @@ use crate::table::Table;
 /// The account of obsolete tables. All tables of a database share it.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
-    /// What lookups counted in obsolete tables, by the last level of each.
+    /// The lookup counts of obsolete tables, by the last level of each.
     counts: Mutex<[FileCounts; LEVELS]>,
-    /// The database is closed: its directory may belong to somebody else now.
+    /// The database is closed: its directory may belong to another owner now.
     closed: AtomicBool,
     /// A forked child deletes nothing.
     process: Process,
@@ -78,8 +78,8 @@ impl TableFile {
     }
 
     /// `false` if the file holds no entry of a key from `lower` to before `upper` (`None`: to the
-    /// end). It may hold range deletions there. The filter is asked only if the range lies between
-    /// the file's first and last key: so a large range loads at most one filter of a level.
+    /// end). It may hold range deletions there. The filter is queried only if the range is between
+    /// the file's first and last key, so that a large range loads at most one filter of a level.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let lies_inside = user_key(&self.meta.smallest) < lower
             && upper.is_some_and(|upper| upper <= user_key(&self.meta.largest));
@@ -93,8 +93,8 @@ impl TableFile {
     }
 
     /// About how many bytes belong to the user keys from `lower` to before `upper` (`None`: open).
-    /// A file inside the range counts whole, its filter and index included. Else its index is read,
-    /// and no data.
+    /// A file inside the range counts as a whole, its filter and index included. Otherwise its
+    /// index is read, but no data.
     pub fn bytes_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<u64> {
         let (first, last) = (user_key(&self.meta.smallest), user_key(&self.meta.largest));
         if upper.is_some_and(|upper| upper <= first) || lower.is_some_and(|lower| lower > last) {

@@ -1,6 +1,7 @@
 //! The figures.
 
-use super::figures::{FIGURES, plots};
+use super::figures::pictures::{PICTURES, cliff};
+use super::figures::{FIGURES, NEARLY_SAME};
 use super::markdown::{chapters, root};
 
 const COMMAND: &str = "printed by: cargo run --example book -- ";
@@ -20,14 +21,45 @@ fn every_figure_is_what_the_program_prints() {
         }
     }
     for (name, _) in FIGURES {
-        assert!(shown.iter().any(|there| there == name), "no chapter shows {name}");
+        let times = shown.iter().filter(|there| *there == name).count();
+        assert_eq!(times, 1, "chapters that show {name}");
     }
 }
 
+/// What the cache evicts depends a little on the other threads of the process.
 #[test]
-fn every_plot_is_what_the_program_draws() {
-    for (name, svg) in plots::all() {
-        let stored = std::fs::read_to_string(root().join("docs/book/src/img").join(name)).unwrap();
-        assert!(stored == svg, "{name}: cargo run --example book -- plots docs/book/src/img");
+fn what_parts_save_is_near_what_the_chapter_says() {
+    let chapters = chapters();
+    for (name, print) in NEARLY_SAME {
+        let comment = format!("counted by: cargo run --example book -- {name}");
+        let fences = chapters.iter().flat_map(|chapter| chapter.fences());
+        let mut shown = fences.filter(|fence| fence.comment.as_ref() == Some(&comment));
+        let [shown, counted] = [shown.next().expect(name).code, print()].map(|t| cliff::rows(&t));
+        assert_eq!(shown.len(), counted.len(), "{counted:?}");
+        for (shown, counted) in shown.iter().zip(&counted) {
+            for (shown, counted) in shown.iter().zip(counted) {
+                let near = (shown - counted).abs() <= 0.5 + 0.3 * shown;
+                assert!(near, "{name}: {counted}, not {shown}");
+            }
+        }
     }
+}
+
+/// Plots whose figures no page computes.
+const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
+
+/// A chapter shows each picture, which leads to a page on which the reader moves it.
+#[test]
+fn every_picture_is_what_the_program_draws() {
+    let chapters = chapters();
+    let is_shown = |link: &str| chapters.iter().any(|chapter| chapter.text.contains(link));
+    for (name, draw) in PICTURES {
+        let stored = std::fs::read_to_string(root().join("docs/book/src/img").join(name)).unwrap();
+        let command = "cargo run --example book -- pictures docs/book/src/img";
+        assert!(stored == draw(), "{name}: {command}");
+        let page = if STILL.contains(name) { "" } else { "](playground/" };
+        assert!(is_shown(&format!("(img/{name}){page}")), "no chapter shows {name}");
+    }
+    let stored = super::markdown::files(&root().join("docs/book/src/img"), ".svg");
+    assert_eq!(stored.len(), PICTURES.len(), "a stored picture is not drawn");
 }

@@ -20,12 +20,15 @@ pub fn documents() -> Vec<Document> {
     paths.into_iter().map(read).collect()
 }
 
-/// Whether the line cannot be wrapped: it is a row of a table, or a single link or picture.
+/// Whether the line cannot be wrapped: it is a row of a table, or a single link or picture, or a
+/// picture that is a link.
 fn is_one_piece(line: &str) -> bool {
     let line = line.trim();
+    let to = links(line);
     let ends_with_link = |to: &String| line.ends_with(&format!("]({to})"));
+    let parts = if line.starts_with("[![") { 2 } else { 1 };
     let is_link =
-        line.starts_with(['[', '!']) && matches!(&links(line)[..], [to] if ends_with_link(to));
+        line.starts_with(['[', '!']) && to.len() == parts && to.last().is_some_and(ends_with_link);
     line.starts_with('|') || is_link
 }
 
@@ -55,7 +58,11 @@ fn every_link_leads_to_a_file_and_a_heading() {
                 continue;
             }
             assert!(path.exists(), "{}: no file for the link {link}", document.name());
-            if !anchor.is_empty() {
+            if path.extension().is_some_and(|extension| extension == "html") {
+                let page = fs::read_to_string(&path).unwrap();
+                let found = anchor.is_empty() || page.contains(&format!("id=\"{anchor}\""));
+                assert!(found, "{}: no element for the link {link}", document.name());
+            } else if !anchor.is_empty() {
                 let found = read(path).anchors().iter().any(|there| there == anchor);
                 assert!(found, "{}: no heading for the link {link}", document.name());
             }

@@ -112,6 +112,10 @@ fn the_terminal_gets_eighty_columns_and_every_level() {
         "\nTables\n",
         "\nMemory: filters ",
         "A lookup of absent keys reads ",
+        "bloom:10, parts",
+        "ribbon:10, parts",
+        "bloom by level",
+        "ribbon by level",
         "burr by level",
         "\nAdvice\n1.  Keep what there is",
     ] {

@@ -1,4 +1,4 @@
-//! `explain`: the way of one lookup, as text and as JSON.
+//! `explain`: the path of one lookup, as text and as JSON.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -58,7 +58,7 @@ impl Done {
         Done { err, ..self }.well()
     }
 
-    /// It was not: `code`, nothing on standard output, one line on standard error beside notes.
+    /// It was not: `code`, nothing on standard output, one line and notes on standard error.
     /// Gives the line.
     fn badly(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
@@ -75,7 +75,7 @@ fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Done {
     run_with(arguments, b"")
 }
 
-/// As [`run`], on a screen of so many columns.
+/// As [`run`], on a screen of this many columns.
 fn run_at<S: AsRef<OsStr>>(columns: usize, arguments: &[S]) -> Done {
     let output = Command::new(env!("CARGO_BIN_EXE_maypole"))
         .args(arguments)

@@ -54,3 +54,23 @@ fn bits_give_a_rate_and_memory_a_share() {
     assert_eq!(done.code, 0, "{}", done.err);
     assert!(done.err.lines().all(|line| line.starts_with("note: ")), "{}", done.err);
 }
+
+/// Databases whose filters and indexes outgrow the block cache read them again and again. `size`
+/// computed filters alone, so a plan looked right that the cache could not hold.
+#[test]
+fn filters_and_indexes_that_exceed_the_cache_are_a_warning() {
+    let call = ["size", "--keys=800M", "--entry-bytes=125", "--bits=10"];
+    let with = |cache| maypole!(call[0], call[1], call[2], call[3], cache).well();
+    let (large, small) = (with("--cache=8G"), with("--cache=512M"));
+    assert!(!large.contains("Warning"), "{large}");
+    let warning = "indexes do not fit into the block cache.";
+    let unwrapped = small.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(unwrapped.contains(warning), "{small}");
+
+    let text = maypole!(call[0], call[1], call[2], call[3], "--json").well();
+    let bloom = rows(&text).into_iter().find(|row| row["filter"] == "bloom").unwrap();
+    // docs/scaling.md: 1.64 bytes a key of entries of this size.
+    let index_bytes = bloom["index_bytes"].as_f64().unwrap();
+    assert!((index_bytes / 800e6 / 1.64 - 1.0).abs() < 0.02, "{index_bytes}");
+    assert!(bloom["top_bytes"].as_f64().unwrap() < index_bytes / 50.0, "{bloom}");
+}

@@ -62,7 +62,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     let text = maypole!("stats", &path).well();
     for expected in [
         format!("by process {}, which has it open", std::process::id()),
-        format!("{} of {} questions", filter.useful, maypole_count(filter.asked())),
+        format!("{} of {} queries", filter.useful, maypole_count(filter.asked())),
         "level".to_string(),
         "bloom.filter.useful".to_string(),
     ] {
@@ -226,7 +226,7 @@ fn what_is_left_behind_says_so() {
     file.set_modified(current - Duration::from_secs(60)).unwrap();
     let text = maypole!("stats", &path).well();
     assert!(text.contains("opened again, by a program that publishes nothing"), "{text}");
-    // An owner that was killed: its counters say open, and nobody is there.
+    // An owner that was killed: its counters say open, although the process is gone.
     let bytes = fs::read_to_string(path.join("STATS")).unwrap();
     let (text, _) = bytes.rsplit_once("crc32c ").unwrap();
     // No process has a number above 2^22.
@@ -309,7 +309,7 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
         assert!(Instant::now() < end, "{block}");
     };
     assert!(busy.contains("4,000") || busy.contains("3,"), "{busy}");
-    // Another owner counts anew.
+    // Another owner starts counting from zero.
     db.close().unwrap();
     drop(reopen(Db::builder(&path).publish_stats(OFTEN)));
     while !block().contains("opened anew") {
@@ -359,7 +359,7 @@ fn warnings_are_given_where_they_mean_something() {
     let found = warnings(db);
     let says = |found: &[String], text: &str| found.iter().any(|warning| warning.contains(text));
     assert!(
-        says(&found, "level 0: its filters were asked 1,000 times and never said no"),
+        says(&found, "level 0: its filters were queried 1,000 times and never said no"),
         "{found:?}"
     );
     assert!(says(&found, "of block cache and memtables, which is more than"), "{found:?}");
@@ -444,7 +444,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let text = maypole!("stats", &path).well();
     assert!(text.contains("for snapshots") && text.contains("the oldest is"), "{text}");
 
-    // Nothing is counted from here on. What the release frees is compacted.
+    // Nothing is counted from here on. The release starts a compaction.
     drop(snapshot);
     wait_for(&|published| published.oldest_snapshot.is_none());
     db.wait_for_compaction().unwrap();

@@ -139,7 +139,7 @@ fn claims_get_verdicts_that_the_figures_carry() {
         assert_eq!(found.len(), 1, "{part}");
         found[0]
     };
-    // Those that neither the machine nor so few keys can turn.
+    // Those that neither the machine nor the small number of keys can turn.
     for (part, verdict) in [
         ("counting", "true"),
         ("below a rate of 3 %", "half true"),
@@ -228,7 +228,7 @@ fn the_page_shows_what_json_csv_and_terminal_say() {
                 assert!(page::same(cell, &row[field]), "{field}: {cell} in {row}");
             }
         }
-        // What the terminal rounds stands in the page's first table.
+        // The page's first table has what the terminal rounds.
         let name = row["structure"].as_str().unwrap();
         let shown = terminal.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         let glance = page::between(html, "<table class=\"glance\">", "</table>")[0];

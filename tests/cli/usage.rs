@@ -233,7 +233,7 @@ fn a_file_in_the_place_of_a_database_is_told_apart() {
     assert_eq!(fs::read(&file).unwrap(), b"a\n");
 }
 
-/// A shell that reads the script completes with it; what is told to shells is the whole command
+/// A shell that reads the script completes with it; what shells get is the whole command
 /// line.
 #[test]
 fn completions_and_manual_pages_know_every_command() {

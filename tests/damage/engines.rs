@@ -195,12 +195,13 @@ fn a_repair_refuses_tables_of_other_formats_and_orders() {
     let own = Table::new(&[("a", 1, 1, "1")]).bytes();
     let reversed = Table::new(&[("a", 1, 1, "1")])
         .with("rocksdb.comparator", b"rocksdb.ReverseBytewiseComparator");
-    let dictionary = Table::new(&[("a", 1, 1, "1")]).with_block("rocksdb.compression_dict", b"d");
+    let separated =
+        Table::new(&[("a", 1, 1, "1")]).with("rocksdb.separate.key.value.in.data.block", &[1]);
     let cases = [
         (pebble_table(3), "a table of Pebble"),
         ([&[7; 100][..], &0x8242_2296_63bf_9564_u64.to_le_bytes()].concat(), "a plain table"),
         (reversed.bytes(), "the comparator rocksdb.ReverseBytewiseComparator"),
-        (dictionary.bytes(), "compression dictionaries"),
+        (separated.bytes(), "keys and values are stored apart"),
     ];
     for (bytes, what) in cases {
         let dir = tempfile::tempdir().unwrap();

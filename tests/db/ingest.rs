@@ -343,6 +343,8 @@ fn writers_go_on_while_an_ingestion_waits_for_a_flush_and_a_close_ends_the_wait(
 fn an_ingestion_ends_although_its_range_is_written_to_all_the_time() {
     let (_, _, fs) = faults();
     let db = builder(&fs).open().unwrap();
+    // The writer's thread may get its first turn late.
+    db.put("m", "written").unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let writer = spawn("writer", {
         let (db, stop) = (db.clone(), Arc::clone(&stop));

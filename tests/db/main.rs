@@ -11,8 +11,8 @@
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
 //! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored power loss at random points |
 //! | `MAYPOLE_OPENING_SEEDS` | 2 | histories whose opening loses power, and whose next opening does |
-//! | `MAYPOLE_OPENINGS` | 10,000 | read-only openings of the ignored test beside a writer |
-//! | `MAYPOLE_FAULT_STEP` | 4 | of so many calls one is made to fail; 1: each of them |
+//! | `MAYPOLE_OPENINGS` | 10,000 | read-only openings of the ignored test during writes |
+//! | `MAYPOLE_FAULT_STEP` | 4 | one in this many calls is made to fail; 1: each of them |
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
 //! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak whose data dies |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |

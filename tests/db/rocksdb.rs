@@ -1,5 +1,5 @@
-//! RocksDB's directories, read as they are and imported. What they hold is what RocksDB itself
-//! reads.
+//! RocksDB's and LevelDB's directories, read as they are and imported. What they hold is what these
+//! read themselves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -95,7 +95,7 @@ fn every_column_family_reads_as_rocksdb_reads_it_and_nothing_changes() {
         assert_eq!(state_of(dir.path()), before, "{name}");
         families += 1;
     }
-    assert_eq!(families, 17);
+    assert_eq!(families, 19);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn entries_that_only_rocksdb_reads_are_named_at_the_read_and_at_the_import() {
         };
         let error = unsupported(scanned);
         assert!(error.contains(kind), "{error}");
-        // The key in the message, read by itself.
+        // The key in the message, read alone.
         let key = error.split("the key \"").nth(1).unwrap().split('"').next().unwrap();
         let key = unescaped(key);
         assert!(unsupported(db.get(&key).map(|_| String::new())).contains(kind));

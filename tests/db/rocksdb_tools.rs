@@ -92,17 +92,29 @@ fn families_and_range_deletions_of_ldb_read_as_ldb_reads_them() {
 }
 
 /// Trees of several levels and of each style of compaction, with several filters, with range
-/// deletions, and with a compressed log.
+/// deletions, with a compressed log, and with each compression that only RocksDB writes.
 #[test]
 #[ignore = "needs RocksDB's db_bench and ldb"]
 fn trees_of_db_bench_read_as_ldb_reads_them() {
-    let shapes: [&[&str]; 6] = [
+    let dictionary = "--compression_max_dict_bytes=4096";
+    let shapes: [&[&str]; 12] = [
         &["--benchmarks=fillrandom", "--bloom_bits=10"],
         &["--benchmarks=fillrandom,overwrite", "--compaction_style=1", "--num_levels=5"],
         &[
             "--benchmarks=fillrandom",
             "--compaction_style=2",
             "--level0_file_num_compaction_trigger=100",
+        ],
+        // Many tables in level 0: an import merges some of them.
+        &[
+            "--benchmarks=fillrandom,overwrite,deleterandom",
+            "--compaction_style=2",
+            "--fifo_compaction_allow_compaction=false",
+            "--fifo_compaction_max_table_files_size_mb=1000",
+            "--level0_file_num_compaction_trigger=1000",
+            "--level0_slowdown_writes_trigger=1000",
+            "--level0_stop_writes_trigger=2000",
+            "--write_buffer_size=65536",
         ],
         &["--benchmarks=fillrandom,deleterandom", "--use_ribbon_filter", "--bloom_bits=10"],
         &["--benchmarks=fillrandom,overwrite", "--wal_compression=zstd"],
@@ -114,6 +126,16 @@ fn trees_of_db_bench_read_as_ldb_reads_them() {
             "--writes_per_range_tombstone=500",
             "--range_tombstone_width=100",
         ],
+        &["--benchmarks=fillrandom", "--compression_type=zstd", dictionary],
+        &[
+            "--benchmarks=fillrandom,compact",
+            "--compression_type=zstd",
+            "--compression_zstd_max_train_bytes=65536",
+            dictionary,
+        ],
+        &["--benchmarks=fillrandom,compact", dictionary],
+        &["--benchmarks=fillrandom,compact", "--compression_type=zlib", dictionary],
+        &["--benchmarks=fillrandom", "--compression_type=bzip2"],
     ];
     for shape in shapes {
         let dir = tempfile::tempdir().unwrap();

@@ -22,7 +22,7 @@ const fn fixture(
     Fixture { name, format_version, filter, filter_partitions }
 }
 
-const FIXTURES: [Fixture; 9] = [
+const FIXTURES: [Fixture; 14] = [
     fixture("r7-v2-nofilter-none", 2, None, 0),
     fixture("r7-v4-legacybloom-none", 4, Some(Family::LegacyBloom), 1),
     fixture("r7-v5-bloom-snappy", 5, Some(Family::Bloom), 1),
@@ -32,6 +32,11 @@ const FIXTURES: [Fixture; 9] = [
     fixture("r11-v5-parts-ribbon", 5, Some(Family::Ribbon), 11),
     fixture("r11-v6-ribbon-lz4", 6, Some(Family::Ribbon), 1),
     fixture("r11-v7-bloom-none", 7, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-lz4", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-zlib", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-zstd-samples", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-dictionary-zstd-trained", 5, Some(Family::Bloom), 1),
+    fixture("r7-v5-small-bzip2", 5, Some(Family::Bloom), 1),
 ];
 
 impl Fixture {
@@ -47,6 +52,7 @@ impl Fixture {
     fn scan(&self) -> String {
         let name = match self.name {
             "r11-v5-versions-none" => self.name,
+            name if name.contains("-dictionary-") || name.contains("-small-") => "r7-small",
             "r11-v5-parts-bloom" | "r11-v5-parts-ribbon" => "r11-v5-parts",
             name => name.split('-').next().unwrap(),
         };
@@ -69,6 +75,32 @@ fn every_entry_is_what_sst_dump_printed() {
             assert_eq!(entry.to_string(), expected, "{}, entry {i}", fixture.name);
         }
         assert_eq!(entries.next_entry().unwrap(), None, "{}", fixture.name);
+    }
+}
+
+/// Of the dictionary every data block needs every byte, so a damaged one is an error at opening.
+#[test]
+fn each_flipped_byte_of_a_dictionary_is_an_error_that_names_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    for fixture in FIXTURES.iter().filter(|fixture| fixture.name.contains("-dictionary-")) {
+        let is_dictionary = |name: &str| name == "rocksdb.compression_dict";
+        let reader = fixture.open();
+        let found = reader.metaindex().iter().find(|(name, _)| is_dictionary(name));
+        let handle = found.expect("a dictionary").1;
+        let bytes = std::fs::read(fixture.path("sst")).unwrap();
+        // Payload, type and checksum.
+        for offset in (handle.offset..handle.offset + handle.bytes + 5).step_by(97) {
+            let mut flipped = bytes.clone();
+            flipped[offset as usize] ^= 1;
+            let path = dir.path().join("flipped.sst");
+            std::fs::write(&path, flipped).unwrap();
+            match SstReader::open(&path) {
+                Err(error @ maypole::Error::Corruption { .. }) => {
+                    assert!(error.to_string().contains("flipped.sst"), "{error}");
+                }
+                other => panic!("{}, byte {offset}: {:?}", fixture.name, other.err()),
+            }
+        }
     }
 }
 
@@ -140,7 +172,7 @@ fn the_keys_make_rocksdbs_bloom_blocks_byte_for_byte() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 3);
+    assert_eq!(compared, 8);
 }
 
 #[test]

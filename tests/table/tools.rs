@@ -304,7 +304,7 @@ fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathB
 }
 
 /// Where a filter holds prefixes, RocksDB's and ours, legacy ones included, ranges of absent ones
-/// are denied and none that is there is; and with whole keys beside them the blocks are equal byte
+/// are denied and none that is there is; and with whole keys too the blocks are equal byte
 /// for byte. (Of prefixes only, db_bench 7.8 adds two hashes that belong to no key.)
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
@@ -377,7 +377,7 @@ fn absent_prefixes_let_through(reader: &SstReader, case: &str) -> usize {
     absent.iter().filter(|prefix| reader.range_may_match(prefix, Some(&plus(prefix, 1)))).count()
 }
 
-/// As for whole keys: only a filter that is wrong on purpose shows that it is asked.
+/// As for whole keys: only a filter that is wrong on purpose shows that it is queried.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
@@ -410,7 +410,7 @@ fn rocksdb_uses_our_prefix_filters_since_a_wrong_one_makes_it_miss_keys() {
 }
 
 /// The ranges a table deletes, `begin: end` in hexadecimal, as `sst_dump --command=raw` prints
-/// them. It writes to a file beside the table.
+/// them. It writes to a file next to the table.
 fn raw_ranges(path: &Path) -> Vec<String> {
     let (_, errors) = run("sst_dump", &[&format!("--file={}", path.display()), "--command=raw"]);
     assert_eq!(errors, "");
@@ -601,7 +601,7 @@ fn statistic(text: &str, name: &str) -> u64 {
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_ingests_what_write_table_makes_and_finds_every_key_by_its_filter() {
     const KEYS: u64 = 20_000;
-    // With so many random reads one of the keys is left out once in 10^4 runs.
+    // With this many random reads, one of the keys is left out once in 10^4 runs.
     const READS: u64 = 20 * KEYS;
     for filter in ["bloom(10)", "ribbon_like_bloom(10)"] {
         let directory = tempfile::tempdir().unwrap();

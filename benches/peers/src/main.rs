@@ -1,16 +1,16 @@
-//! Maypole beside RocksDB and fjall: the same keys, the same cache, the same filter bits.
+//! Maypole compared with RocksDB and fjall: the same keys, the same cache, the same filter bits.
 //!
 //! ```text
 //! peers read      point lookups, multi_get, seeks and scans on a loaded tree
 //! peers device    the same from files that are not in the system's cache
-//! peers cache     how often the block cache has what lookups want, with a scan beside them
-//! peers growth    present and absent lookups in trees of several sizes, beside memory's own cost
-//! peers threads   what a second reader thread gains, beside what one of pure loads gains
-//! peers write     fills and overwrites, until compaction has settled; reads beside a writer
+//! peers cache     how often the block cache has what lookups want, with a scan during them
+//! peers growth    present and absent lookups in trees of several sizes, and the cost of a memory access
+//! peers threads   what a second reader thread gains, and what one of pure loads gains
+//! peers write     fills and overwrites, until compaction has settled; reads during writes
 //! peers living    deletions, queues, retention, snapshots and checkpoints: time, and what is left
 //!
 //! engine/  the engines behind one interface      server   one process an engine
-//! keys     what is written and asked             memory   what a load from memory costs
+//! keys     what is written and queried           memory   what a load from memory costs
 //! ```
 //!
 //! One process an engine. The parent starts them all, lets each load its tree, then asks them in
@@ -35,7 +35,7 @@ use clap::{Args, Parser, Subcommand};
 use keys::{DIGITS, Keys, MAX_BYTES, Values};
 
 #[derive(Parser)]
-#[command(about = "Maypole beside RocksDB and fjall on the same work")]
+#[command(about = "Maypole compared with RocksDB and fjall on the same work")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -49,13 +49,13 @@ enum Command {
     /// block cache (--cache-mb 36) and a directory on the device (--dir).
     Device(Options),
     /// How many lookups of a Zipf distribution find their blocks in the cache: alone, and with a
-    /// scan beside them. Give it a small block cache (--cache-mb 64).
+    /// scan during them. Give it a small block cache (--cache-mb 64).
     Cache(Options),
     /// Present and absent lookups in trees of several sizes, everything in the cache.
     Growth(growth::Growth),
-    /// What a second reader thread gains, beside what a second thread of pure loads gains.
+    /// What a second reader thread gains, compared with a second thread of pure loads.
     Threads(Options),
-    /// Fills and overwrites, until compaction has settled; reads beside a writer.
+    /// Fills and overwrites, until compaction has settled; reads during writes.
     Write(Options),
     /// Deletions, overwrites, queues, retention, snapshots, checkpoints and ingestions: what an
     /// operation takes, and what is on disk after compaction has settled. Also for a part of a

@@ -12,32 +12,6 @@ use super::keys::{key_hash, rate};
 const KEYS: u64 = 51_200;
 const ABSENT: u64 = 200_000;
 
-/// How many keys the lines of a filter of 10 bits a key hold, and the false-positive rate of each
-/// kind of line.
-pub fn loads() -> String {
-    let lines = KEYS * 10 / 512;
-    let mut keys_of = vec![0u32; lines as usize];
-    for i in 0..KEYS {
-        let line = (u128::from(key_hash("present", i)) * u128::from(lines)) >> 64;
-        keys_of[line as usize] += 1;
-    }
-    let mut out = String::from("keys on the line   lines           rate of such a line\n");
-    for from in (30..=75).step_by(5) {
-        let among = |&&keys: &&u32| (from..from + 5).contains(&keys);
-        let count = keys_of.iter().filter(among).count();
-        let zero = (511f64 / 512.0).powf(6.0 * (f64::from(from) + 2.0));
-        writeln!(
-            out,
-            "{:<16} {count:>7}  {:<10} {:>6.2} %",
-            format!("{from} to {}", from + 4),
-            "#".repeat(count.div_ceil(30)),
-            (1.0 - zero).powi(6) * 100.0,
-        )
-        .unwrap();
-    }
-    out
-}
-
 /// The bits that a key sets within its line.
 type Bits = fn(hash: u64, k: u32, line_bits: u64) -> Vec<u64>;
 

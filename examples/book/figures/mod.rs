@@ -8,7 +8,7 @@ pub mod hand;
 pub mod hashing;
 pub mod keys;
 pub mod lines;
-pub mod plots;
+pub mod pictures;
 pub mod rates;
 pub mod ribbon;
 pub mod runs;
@@ -29,7 +29,6 @@ pub const FIGURES: &[Figure] = &[
     ("divisor", rates::divisor),
     ("hashing", hashing::quality),
     ("hash-width", hashing::width),
-    ("lines", lines::loads),
     ("line-sizes", lines::sizes),
     ("ribbon", ribbon::solved),
     ("bumping", bumping::bumped),
@@ -40,9 +39,11 @@ pub const FIGURES: &[Figure] = &[
     ("compaction", tree::compaction),
     ("prefixes", tree::prefixes),
     ("deletions", tree::deletions),
-    ("dead", tree::dead),
     ("claims", claims::claims),
     ("monitoring", tree::monitoring),
     ("intervals", rates::intervals),
     ("family", family::family),
 ];
+
+/// Figures that differ a little from run to run.
+pub const NEARLY_SAME: &[Figure] = &[("parts", pictures::cliff::counted)];

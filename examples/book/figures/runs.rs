@@ -29,23 +29,37 @@ pub fn monkey(bits_per_key: f64) -> Vec<f64> {
     rates(high).to_vec()
 }
 
-fn line(out: &mut String, name: &str, specs: &[FilterSpec]) {
-    let (mut bytes, mut wasted, mut rates) = (0, 0.0, String::new());
-    for (run, (&n, spec)) in RUNS.iter().zip(specs).enumerate() {
+/// The filter of one run: its bytes and its false-positive rate.
+pub struct Measured {
+    pub bytes: usize,
+    pub rate: f64,
+}
+
+/// A filter for each run, queried with absent keys.
+pub fn measured(specs: &[FilterSpec]) -> Vec<Measured> {
+    let of = |(run, (&n, spec)): (usize, (&u64, &FilterSpec))| {
         let set = format!("run{run}");
         let mut builder = FilterBuilder::new(*spec);
         (0..n).for_each(|i| builder.add(key_hash(&set, i)));
-        let passed = match builder.finish() {
-            None => 1.0,
-            Some(block) => {
-                bytes += block.bytes().len();
-                let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
-                rate("absent", ABSENT, |hash| filter.may_contain(hash))
-            }
-        };
-        wasted += passed;
-        write!(rates, "{:>9.3} %", passed * 100.0).unwrap();
-    }
+        let Some(block) = builder.finish() else { return Measured { bytes: 0, rate: 1.0 } };
+        let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
+        let rate = rate("absent", ABSENT, |hash| filter.may_contain(hash));
+        Measured { bytes: block.bytes().len(), rate }
+    };
+    RUNS.iter().zip(specs).enumerate().map(of).collect()
+}
+
+/// The filters of [`monkey`].
+pub fn divided(bits_per_key: f64) -> Vec<FilterSpec> {
+    let spec = |rate| FilterSpec::fpr(rate, Family::Bloom).unwrap();
+    monkey(bits_per_key).into_iter().map(spec).collect()
+}
+
+fn line(out: &mut String, name: &str, specs: &[FilterSpec]) {
+    let runs = measured(specs);
+    let bytes: usize = runs.iter().map(|run| run.bytes).sum();
+    let wasted: f64 = runs.iter().map(|run| run.rate).sum();
+    let rates: String = runs.iter().map(|run| format!("{:>9.3} %", run.rate * 100.0)).collect();
     writeln!(out, "{name:<18} {bytes:>7} {rates}   {wasted:.4}").unwrap();
 }
 
@@ -56,8 +70,7 @@ pub fn budgets() -> String {
     for bits in [10.0, 5.0] {
         let same = [FilterSpec::bloom(bits).unwrap(); 4];
         line(&mut out, &format!("bloom({bits})"), &same);
-        let specs = monkey(bits).into_iter().map(|r| FilterSpec::fpr(r, Family::Bloom).unwrap());
-        line(&mut out, &format!("budget({bits}/key)"), &specs.collect::<Vec<_>>());
+        line(&mut out, &format!("budget({bits}/key)"), &divided(bits));
     }
     let bloom = FilterSpec::bloom(10.0).unwrap();
     line(&mut out, "bottommost_none", &[bloom, bloom, bloom, FilterSpec::NONE]);

@@ -189,22 +189,29 @@ pub fn deletions() -> String {
     out
 }
 
-pub fn dead() -> String {
-    let mut out = String::from("deleted   entries flushed   entries after compaction   alive\n");
-    for percent in [2, 5, 20, 50, 100] {
-        let db = builder("bloom(10)").open().unwrap();
-        (0..10_000).for_each(|i| db.put(key(i), [7; 100]).unwrap());
-        db.compact_all().unwrap();
-        let deleted: Vec<u64> = (0..10_000).filter(|i| i % 100 < percent).collect();
-        deleted.iter().for_each(|&i| db.delete(key(i)).unwrap());
-        db.flush().unwrap();
-        db.wait_for_compaction().unwrap();
-        let entries: u64 = db.stats().files.iter().map(|file| file.entries).sum();
-        let alive = db.iter().count();
-        writeln!(out, "{percent:>5} % {:>17} {entries:>26} {alive:>7}", deleted.len()).unwrap();
-        db.close().unwrap();
-    }
-    out
+/// The keys of the experiment with deletions.
+pub const KEYS: u64 = 10_000;
+
+/// The entries of the tables after a part of the keys was deleted.
+pub struct Dead {
+    pub deleted: u64,
+    pub entries: u64,
+    pub alive: u64,
+}
+
+/// Deletes `percent` of the keys and waits for compaction.
+pub fn dead_after(percent: u64) -> Dead {
+    let db = builder("bloom(10)").open().unwrap();
+    (0..KEYS).for_each(|i| db.put(key(i), [7; 100]).unwrap());
+    db.compact_all().unwrap();
+    let deleted: Vec<u64> = (0..KEYS).filter(|i| i % 100 < percent).collect();
+    deleted.iter().for_each(|&i| db.delete(key(i)).unwrap());
+    db.flush().unwrap();
+    db.wait_for_compaction().unwrap();
+    let entries = db.stats().files.iter().map(|file| file.entries).sum();
+    let alive = db.iter().count() as u64;
+    db.close().unwrap();
+    Dead { deleted: deleted.len() as u64, entries, alive }
 }
 
 pub fn monitoring() -> String {

@@ -151,7 +151,7 @@ fn main() -> ExitCode {
     scratch::wait_if_interrupted();
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
-        // `maypole scan db | head`: nobody reads on, and that is fine.
+        // `maypole scan db | head`: the reader has stopped, and that is fine.
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Message(message)) => {
             tell(format_args!("error: {}", failure::one_line(&message)));

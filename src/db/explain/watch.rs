@@ -36,7 +36,8 @@ pub(in crate::db) fn explain(
     };
     let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
     let mut trace = watch.trace.into_inner();
-    trace.levels_spared -= trace.levels.len();
+    // Of a run of a mixed version several files may have been searched.
+    trace.levels_spared = trace.levels_spared.saturating_sub(trace.levels.len());
     trace.outcome = match value {
         Some(_) => LookupOutcome::Value,
         None => trace.why_without_value(),
@@ -100,7 +101,7 @@ impl<'w> TreeObserver for &'w Watch<'_> {
     fn started(self, key: &LookupKey<'_>, read_state: &ReadState) {
         let mut trace = self.trace.borrow_mut();
         (trace.hash, trace.sequence) = (key.hash, key.sequence);
-        trace.levels_spared = read_state.version.runs().len();
+        trace.levels_spared = read_state.version.all_runs().len();
         self.in_table.restart();
     }
 
@@ -122,7 +123,7 @@ impl<'w> TreeObserver for &'w Watch<'_> {
     }
 
     fn all_runs_passed(self, version: &Version) {
-        for run in version.runs() {
+        for run in version.all_runs() {
             self.run_passed(run);
         }
     }
@@ -168,10 +169,13 @@ impl LookupTrace {
     /// Why a lookup that ended where this trace ends found no value. The last source decides: the
     /// lookup went no further.
     fn why_without_value(&self) -> LookupOutcome {
-        let in_table = self.levels.last().map(|level| {
-            let table = level.file.as_ref().map(|file| &file.table);
-            let found = table.and_then(|table| table.found).map(|found| found.kind);
-            (found, table.and_then(|table| table.range_deletion))
+        let in_table = self.levels.last().map(|last| {
+            // Those of a mixed version are searched level by level, and the newest entry counts.
+            let files = self.levels.iter().filter(|level| level.level == last.level);
+            let tables = files.filter_map(|level| Some(&level.file.as_ref()?.table));
+            let found = tables.clone().filter_map(|table| table.found);
+            let newest = found.max_by_key(|found| found.sequence).map(|found| found.kind);
+            (newest, tables.filter_map(|table| table.range_deletion).max())
         });
         let in_memtable =
             || self.memtables.last().map(|memtable| (memtable.found, memtable.range_deletion));

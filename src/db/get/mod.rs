@@ -13,7 +13,9 @@
 //! 1 and so on, and level 0 is ordered by age. So the first entry that the lookup may see is the
 //! newest. A tombstone ends the search as a value does.
 //!
-//! **Why one file a level is enough.** From level 1 on the files of a level share no user key.
+//! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
+//! the trees of other engines they may, and level 0 may have no order (`Version::mixed`). Such a
+//! version has no runs, so that the lookup passes it by and comes to [`steps::find_in_mixed`].
 //!
 //! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a
 //! smaller sequence number, in deeper sources all. So the search stops at the first source with a
@@ -33,7 +35,9 @@
 
 pub(in crate::db) mod steps;
 
-use self::steps::{Miss, TreeObserver, hit_ticker, range_deletion, shows_value};
+use std::sync::Arc;
+
+use self::steps::{Miss, TreeObserver, find_in_mixed, hit_ticker, range_deletion, shows_value};
 use super::inner::reading::Reading;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
@@ -149,6 +153,12 @@ pub(super) fn lookup<V: Visit>(
             // Every version in a deeper file is older, so it is deleted too.
             return Ok(None);
         }
+    }
+    if version.is_mixed() {
+        let version = Arc::clone(&read_state.version);
+        drop(guard);
+        let found = find_in_mixed(&version, &key.for_call(), tickers, observer)?;
+        return Ok(found.map(|found| visit.visit(ValueRef::Read(&found))));
     }
     Ok(None)
 }

@@ -197,6 +197,47 @@ pub(in crate::db) fn find_and_read(
     Ok(None)
 }
 
+/// A lookup in the tables of a mixed version: the newest entry of the key, if it is a value. Of the
+/// tables of a level all are searched that may hold the key. Hold no guard.
+#[cold]
+#[inline(never)]
+pub(super) fn find_in_mixed(
+    version: &Version,
+    key: &LookupKey<'_>,
+    tickers: ThreadTickers<'_>,
+    observer: impl TreeObserver,
+) -> Result<Option<Found<'static>>> {
+    for level in version.all_runs().chunk_by(|one, other| one.level == other.level) {
+        let (mut newest, mut deleted_at) = (None::<(Found<'static>, &Table)>, 0);
+        for run in level {
+            let candidates = version.candidates(run, key.user_key);
+            if candidates.is_empty() {
+                observer.run_passed(run);
+            }
+            for file in candidates.map(|position| run.file(position)) {
+                let deleted_here = range_deletion(file, key);
+                deleted_at = deleted_at.max(deleted_here);
+                observer.file_reached(file, deleted_here);
+                let found = file.table.get_and_read(None, key, tickers, observer.in_table())?;
+                observer.file_left(run, file, found.as_ref());
+                if let Some(found) = found
+                    && newest.as_ref().is_none_or(|(newest, _)| newest.sequence < found.sequence)
+                {
+                    newest = Some((found, &file.table));
+                }
+            }
+        }
+        if let Some((found, table)) = newest {
+            tickers.add(hit_ticker(level[0].level), 1);
+            return Ok(shows_value(table, key, &found, deleted_at)?.then_some(found));
+        }
+        if deleted_at > 0 {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
 /// The sequence number of the newest range deletion of a file that covers the key and that the
 /// lookup may see; 0: none.
 #[inline(never)]

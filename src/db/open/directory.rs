@@ -155,6 +155,7 @@ pub(crate) fn table_store(
             sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
+            takes_leveldbs: false,
         },
         pin_metadata: options.pin_metadata,
         options: TableOptions {

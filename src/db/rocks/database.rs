@@ -12,6 +12,9 @@ use crate::rocksdb::OptionsText;
 /// bytes; write-ahead logs, also compressed and recycled ones; RocksDB's own filters. Every table
 /// keeps its file open, and the entries of the logs are kept in memory.
 ///
+/// Databases of LevelDB are read too: they have one column family, `default`, and their filters are
+/// not used.
+///
 /// Refused by name, each for its column family alone: other comparators, user-defined timestamps,
 /// tables in other directories, tables below level 6, and trees in which a lookup could meet an
 /// older entry first. Merge operands, wide columns and values in blob files are

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   refuse what cannot be read later ─► new directory ─► each table: a link, or a copy
+//!                                                     ─► each group of tables: one new table
 //!                                                     ─► what is in logs: tables of level 0
 //!                                                     ─► MANIFEST ─► CURRENT
 //! ```
@@ -9,15 +10,18 @@
 //! The tables stay as they are, with their levels, sequence numbers and bounds. The bounds matter:
 //! what RocksDB's tables hold of range deletions beyond them counts nowhere (`table/table.rs`).
 //!
-//! Level 0 of a database with universal or FIFO compaction may hold more tables than Maypole lets
-//! writers add to. Then those that can move down without being rewritten do ([`move_down`]); the
-//! compactions of the new database merge the others.
+//! Written again are only tables that a tree of Maypole's cannot hold side by side (`groups.rs`),
+//! and those of LevelDB: these have no properties, so that nothing would know their sequence
+//! numbers and their number of entries, and their filters are not read.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::database::RocksDb;
+use super::groups::groups;
+use super::merge::merge;
 use crate::cursor::Cursor;
 use crate::db::db::Db;
 use crate::db::flush::Flush;
@@ -31,14 +35,9 @@ use crate::encoding::key::{EntryKind, user_key};
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::memtable::Memtable;
+use crate::table::format::compression::read::missing_for;
 use crate::table::{property_names as property, unsupported_entry};
-use crate::version::{FileMeta, LEVELS, Manifest, TableFile, Version, VersionEdit, names};
-
-/// More tables of level 0 slow writers down: from here on tables move down at an import.
-const MAX_IN_LEVEL_0: usize = 20;
-
-/// Compressions of RocksDB's that this build has no codec for.
-const UNKNOWN_COMPRESSIONS: [&str; 3] = ["Zlib", "BZip2", "Xpress"];
+use crate::version::{Manifest, TableFile, Version, VersionEdit, names};
 
 /// What [`RocksDb::import`] made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,6 +55,9 @@ pub struct ImportReport {
     pub log_entries: usize,
     /// Tables that were in level 0 and are in deeper levels now.
     pub moved_down: usize,
+    /// Tables that were merged with others, since a lookup could not tell which of them is newer or
+    /// since level 0 was too full; and all tables of LevelDB, which are written again.
+    pub rewritten: usize,
 }
 
 impl RocksDb {
@@ -119,11 +121,9 @@ fn check_table(file: &TableFile) -> Result<()> {
             "merge operands ({operands}, of {operator}); only RocksDB reads them"
         ));
     }
-    match properties.text(property::COMPRESSION) {
-        Some(name) if UNKNOWN_COMPRESSIONS.contains(&name) => {
-            unsupported(format!("{name} compression"))
-        }
-        _ => Ok(()),
+    match properties.text(property::COMPRESSION).and_then(missing_for) {
+        Some(what) => unsupported(what),
+        None => Ok(()),
     }
 }
 
@@ -148,30 +148,49 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     let none = NoFiles { recovered: None, files: Vec::new(), is_unfinished_copy: false };
     let mut store = table_store(&options, &none, false);
     *store.next_file.get_mut() = source.store.next_file.load(Ordering::Relaxed);
+    let nothing = Version::default();
+    let filter_for = |level: usize, entries: u64| {
+        options.filter.spec_for(&FilterContext::new(&nothing.metas(), level, entries))
+    };
+    let mut report = ImportReport::default();
     let mut shared = SharedTables::default();
     let mut added = Vec::new();
-    for (level, file) in state.version.files() {
-        shared.add(&**fs, file, &names::table_path(dir, file.meta.number))?;
-        added.push((level, file.meta.clone()));
+    let by_number: HashMap<u64, (usize, &Arc<TableFile>)> =
+        state.version.files().map(|(level, file)| (file.meta.number, (level, file))).collect();
+    for group in groups(&state.version) {
+        let (levels, files): (Vec<usize>, Vec<&Arc<TableFile>>) =
+            group.tables.iter().map(|number| by_number[number]).unzip();
+        report.moved_down += levels.iter().filter(|&&level| level != group.level).count();
+        match files[..] {
+            [file] if !file.table.is_leveldbs() => {
+                shared.add(&**fs, file, &names::table_path(dir, file.meta.number))?;
+                added.push((group.level, file.meta.clone()));
+            }
+            _ => {
+                let entries = files.iter().map(|file| file.meta.entries).sum();
+                let filter = filter_for(group.level, entries);
+                let merged = merge(&files, &store, filter, group.level)?;
+                added.extend(merged.map(|file| (group.level, file.meta.clone())));
+                report.rewritten += files.len();
+            }
+        }
     }
     let SharedTables { linked, copied, file_bytes, not_linked } = shared;
-    let mut report =
-        ImportReport { linked, copied, file_bytes, not_linked, ..ImportReport::default() };
-    report.moved_down = move_down(&mut added);
+    let mut report = ImportReport { linked, copied, file_bytes, not_linked, ..report };
     let memtables: Vec<_> = state.memtables().filter(|memtable| !memtable.is_empty()).collect();
     for memtable in memtables.into_iter().rev() {
-        let nothing = Version::default();
-        let context = FilterContext::new(&nothing.metas(), 0, memtable.len() as u64);
-        let filter = options.filter.spec_for(&context);
+        let filter = filter_for(0, memtable.len() as u64);
         let flush = Flush { store: &store, older: None, snapshots: Vec::new(), filter };
         let files = flush.run(memtable)?;
         added.extend(files.iter().map(|file| (0, file.meta.clone())));
         report.log_entries += memtable.len();
     }
     let number = store.new_number();
+    // LevelDB's MANIFEST names no sequence numbers of tables, so that its last one is all there is.
+    let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),
-        flushed_sequence: Some(source.reading.visible()),
+        flushed_sequence: Some(source.reading.visible().max(largest)),
         oldest_wal: Some(number + 1),
         added,
         db_identity: Some(store.creator.db.clone()),
@@ -179,82 +198,4 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     };
     Manifest::create(fs, dir, number, &edit, options.manifest_roll_bytes)?;
     Ok(report)
-}
-
-/// Where level 0 has many tables: moves each, the oldest first, to the deepest level above which it
-/// overlaps nothing. Newer tables stay above it. Answers how many moved.
-fn move_down(tables: &mut [(usize, FileMeta)]) -> usize {
-    let mut level_0: Vec<usize> = (0..tables.len()).filter(|&i| tables[i].0 == 0).collect();
-    if level_0.len() <= MAX_IN_LEVEL_0 {
-        return 0;
-    }
-    level_0.sort_by_key(|&i| (tables[i].1.largest_sequence, tables[i].1.number));
-    let mut stay: Vec<usize> = Vec::new();
-    let mut moved = 0;
-    for i in level_0 {
-        let overlaps = |other: usize| {
-            let (one, other) = (&tables[i].1, &tables[other].1);
-            !one.starts_after(&other.largest) && !other.starts_after(&one.largest)
-        };
-        let is_free = |level: usize| {
-            let mut there = (0..tables.len()).filter(|&other| tables[other].0 == level);
-            !there.any(overlaps)
-        };
-        let deepest = match stay.iter().any(|&older| overlaps(older)) {
-            true => 0,
-            false => (1..LEVELS).take_while(|&level| is_free(level)).last().unwrap_or(0),
-        };
-        match deepest {
-            0 => stay.push(i),
-            level => {
-                tables[i].0 = level;
-                moved += 1;
-            }
-        }
-    }
-    moved
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::encoding::key::internal_key;
-
-    fn table(level: usize, number: u64, first: &str, last: &str) -> (usize, FileMeta) {
-        let meta = FileMeta {
-            number,
-            smallest: internal_key(first.as_bytes(), number, 1),
-            largest: internal_key(last.as_bytes(), number, 1),
-            smallest_sequence: number,
-            largest_sequence: number,
-            ..FileMeta::default()
-        };
-        (level, meta)
-    }
-
-    #[test]
-    fn a_full_level_0_moves_down_and_newer_tables_stay_above_older_ones() {
-        // All overlap: one a level, the oldest deepest.
-        let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, "a", "z")).collect();
-        assert_eq!(move_down(&mut tables), 6);
-        let levels: Vec<_> = tables.iter().map(|(level, _)| *level).collect();
-        assert_eq!(levels[..8], [6, 5, 4, 3, 2, 1, 0, 0]);
-        // None overlaps: all to the last level.
-        let name = |n: u64| format!("{n:03}");
-        let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
-        assert_eq!(move_down(&mut tables), 25);
-        assert!(tables.iter().all(|(level, _)| *level == 6));
-        // Below what overlaps in a deeper level, and below an older one that stays, nothing goes.
-        let mut tables: Vec<_> = (3..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
-        tables.push(table(1, 1, "003", "004"));
-        tables.push(table(3, 2, "005", "006"));
-        tables.push(table(0, 30, "004", "007"));
-        tables.push(table(0, 31, "007", "007"));
-        assert_eq!(move_down(&mut tables), 25 - 4);
-        let level = |number| tables.iter().find(|(_, meta)| meta.number == number).unwrap().0;
-        assert_eq!([3, 4, 5, 6, 7, 30, 31].map(level), [0, 0, 2, 2, 6, 0, 0]);
-        // A short level 0 stays.
-        let mut tables: Vec<_> = (1..=20).map(|n| table(0, n, "a", "z")).collect();
-        assert_eq!(move_down(&mut tables), 0);
-    }
 }

@@ -7,12 +7,19 @@
 //! ```
 //!
 //! Each family is a [`Db`](crate::Db) that is opened read-only. Only its opening differs
-//! (`open.rs`). `import.rs` makes a database of Maypole's of one, `export.rs` one of RocksDB's of a
-//! database of Maypole's.
+//! (`open.rs`), and the lookups in a tree whose tables have no order (`groups.rs`). `import.rs`
+//! makes a database of Maypole's of one, with `merge.rs` where tables cannot stay as they are, and
+//! `export/` one of RocksDB's of a database of Maypole's.
+//!
+//! A directory of LevelDB is one of RocksDB's with one family, older tables and fewer fields.
 
 pub(in crate::db) mod database;
 pub(in crate::db) mod export;
+mod groups;
 mod import;
+#[cfg(test)]
+mod leveldb_tests;
+mod merge;
 pub(in crate::db) mod open;
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::database::{ColumnFamily, RocksDb};
+use super::groups::is_mixed;
 use crate::cache::BlockCache;
 use crate::db::db::Db;
 use crate::db::open::directory::{
@@ -32,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
 use crate::table::{BYTEWISE_COMPARATOR, TableContext};
-use crate::version::{FileMeta, Skipped, TableFile, TableStore, Version, VersionEdit};
+use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
 
 /// Readings before the writer is called too busy.
 const MAX_TRIES: u32 = 10;
@@ -100,15 +101,10 @@ fn attempt(
     let families = manifest.families.values();
     allow_open_files(families.map(|family| family.tables.len() as u64).sum())?;
     kept.retain(|id, _| manifest.families.contains_key(id));
-    let (mut trees, mut refused) = (BTreeMap::new(), BTreeMap::new());
+    let mut trees = BTreeMap::new();
     for (&id, family) in manifest.families.iter().filter(|(_, it)| it.refusal().is_none()) {
         let kept = kept.entry(id).or_default();
-        let tree = Tree::open(options, &directory, family, kept)?;
-        let epoch_of = |number| family.tables.get(&number).map_or(0, |table| table.epoch);
-        match mixed_level_0(&tree.version.levels[0], epoch_of) {
-            None => drop(trees.insert(id, tree)),
-            Some(reason) => drop(refused.insert(id, reason)),
-        }
+        trees.insert(id, Tree::open(options, &directory, family, kept)?);
     }
     let replayed = replay_logs(&*options.fs, &directory, |id, entry| {
         if let Some(tree) = trees.get_mut(&id) {
@@ -126,8 +122,7 @@ fn attempt(
         with_blobs: Vec::new(),
     };
     for (id, family) in &manifest.families {
-        let refused = refused.remove(id).or_else(|| family.refusal());
-        rocks.families.push(described(&directory, family, refused));
+        rocks.families.push(described(&directory, family));
         let with_blobs = family.tables.values().find(|table| table.oldest_blob_file > 0);
         rocks.with_blobs.push(with_blobs.map(|table| table.number));
         let tree = trees.remove(id);
@@ -136,7 +131,7 @@ fn attempt(
     Ok(Some(rocks))
 }
 
-fn described(directory: &Directory, family: &Family, refused: Option<String>) -> ColumnFamily {
+fn described(directory: &Directory, family: &Family) -> ColumnFamily {
     let policy = directory.options.as_ref().and_then(|it| it.table(&family.name, "filter_policy"));
     ColumnFamily {
         name: family.name.clone(),
@@ -145,32 +140,8 @@ fn described(directory: &Directory, family: &Family, refused: Option<String>) ->
         tables: family.tables.len(),
         file_bytes: family.tables.values().map(|table| table.file_bytes).sum(),
         filter_policy: policy.filter(|policy| *policy != "nullptr").map(str::to_owned),
-        not_supported: refused,
+        not_supported: family.refusal(),
     }
-}
-
-/// Two tables of level 0, whose files come newest first, that overlap in keys and in sequence
-/// numbers: neither is the newer one. What the tables themselves say of their numbers counts, not
-/// the MANIFEST. The MANIFEST's epoch numbers decide where they say the same as the largest
-/// sequence numbers, by which level 0 is searched here.
-fn mixed_level_0(files: &[Arc<TableFile>], epoch_of: impl Fn(u64) -> u64) -> Option<String> {
-    let metas: Vec<&FileMeta> = files.iter().map(|file| &file.meta).collect();
-    metas.iter().enumerate().find_map(|(i, newer)| {
-        let overlaps = |older: &&&FileMeta| {
-            let epochs = (epoch_of(older.number), epoch_of(newer.number));
-            let is_decided = 0 < epochs.0 && epochs.0 < epochs.1;
-            !is_decided
-                && newer.smallest_sequence <= older.largest_sequence
-                && !newer.starts_after(&older.largest)
-                && !older.starts_after(&newer.largest)
-        };
-        let older = metas[i + 1..].iter().find(overlaps)?;
-        Some(format!(
-            "tables {} and {} of level 0, neither of which is newer than the other; let RocksDB \
-             compact the column family",
-            older.number, newer.number
-        ))
-    })
 }
 
 /// A column family being opened.
@@ -208,11 +179,19 @@ impl Tree {
             let level = table.level as usize;
             let file = match kept.tables.entry(number) {
                 Entry::Occupied(open) => open.into_mut(),
-                Entry::Vacant(new) => new.insert(store.open_listed(meta_of(table), level)?),
+                Entry::Vacant(new) => {
+                    let path = directory.table_path(number);
+                    new.insert(store.open_listed(meta_of(table), level, path)?)
+                }
             };
             edit.added.push((level, file.meta.clone()));
         }
         let version = Version::default().apply(&edit, &kept.tables);
+        let epoch_of = |number| family.tables.get(&number).map_or(0, |table| table.epoch);
+        let version = match is_mixed(&version, epoch_of) {
+            true => version.mixed(),
+            false => version,
+        };
         check_disjoint(&version, &directory.manifest.path)?;
         let (memtable, writer) = Memtable::new(options.memtable_bytes);
         Ok(Tree { store, version, full: Vec::new(), memtable, writer })

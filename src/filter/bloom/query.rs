@@ -9,6 +9,7 @@ use crate::filter::cpu::{Isa, dispatch};
 use crate::filter::family::KeyHash;
 use crate::filter::geometry::{BATCH, Geometry};
 use crate::filter::inspect::trace::QueryTrace;
+use crate::filter::lined::Lined;
 use crate::memory::{LINE_BYTES, LineBuf};
 
 /// The parameters of a stored Bloom filter. Invariants: the block starts with `lines` lines, at
@@ -86,5 +87,24 @@ impl Geometry for BloomGeometry {
 
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
         reference::trace(lines_of(block), hash, self.probes)
+    }
+}
+
+impl Lined for BloomGeometry {
+    fn lines(&self) -> u32 {
+        self.lines
+    }
+
+    fn line_bytes(&self) -> usize {
+        LINE_BYTES
+    }
+
+    fn line_of(&self, hash: KeyHash) -> u32 {
+        line_of(hash, self.lines)
+    }
+
+    fn trace_line(&self, line: &[u8], number: u32, hash: KeyHash) -> Option<QueryTrace> {
+        let line = line.try_into().ok()?;
+        Some(reference::trace_line(line, number, self.lines, hash, self.probes))
     }
 }

@@ -33,12 +33,16 @@ pub fn add(lines: &mut [Line], hash: KeyHash, probes: u8) {
 /// Queries a key: its line, and each of its bits. There must be at least one line.
 pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> QueryTrace {
     let number = line_of(hash, lines.len());
-    let line = &lines[number];
+    trace_line(&lines[number], number as u32, lines.len() as u32, hash, probes)
+}
+
+/// Queries a key in its line, which is line `number` of `lines`.
+pub fn trace_line(line: &Line, number: u32, lines: u32, hash: KeyHash, probes: u8) -> QueryTrace {
     let found = |bit: u32| line[(bit / 8) as usize] & 1 << (bit % 8) != 0;
     let probed = |bit| ProbedBit { number: bit, found: found(bit), wanted: true };
     QueryTrace::Line {
-        line: number as u32,
-        lines: lines.len() as u32,
+        line: number,
+        lines,
         line_bytes: LINE_BYTES as u32,
         bits: bits_of(hash, probes).map(probed).collect(),
     }

@@ -217,7 +217,8 @@ impl Layout {
     }
 }
 
-/// Bytes of one tag. With few columns short tags are enough: so few tags rarely match by chance.
+/// Bytes of one tag. With few columns short tags are enough: because there are few tags, they
+/// rarely match by chance.
 pub(super) fn tag_bytes(columns: u32) -> usize {
     if columns <= 12 { 2 } else { 4 }
 }

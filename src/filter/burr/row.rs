@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Start and bucket come from the top bits of the hash. Coefficients and fingerprint must not be a
-//! monotone function of these bits, which the middle of a product is not. Which keys a layer bumps
-//! depends on their start, so the next layer's hash is a full mix.
+//! monotone function of these bits, so they come from the middle of a product. Which keys a layer
+//! bumps depends on their start, so the next layer's hash is a full mix.
 
 use super::shape::Shape;
 

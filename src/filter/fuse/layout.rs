@@ -50,7 +50,7 @@ pub const TRAILER_BYTES: usize = 16;
 
 const MAGIC_AND_VERSION: [u8; 4] = *b"fus\x01";
 
-/// An odd number without a pattern: 2^64 over the golden ratio.
+/// An odd number without a pattern: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The array of a filter: everything that determines a key's slots, except the seed.

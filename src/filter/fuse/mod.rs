@@ -34,8 +34,8 @@
 //! Source: Graf, Lemire, *Binary fuse filters: fast and smaller than xor filters* (ACM Journal of
 //! Experimental Algorithmics 27, 2022). Two things differ. The first slot follows from the hash of
 //! the key alone and not from the seed, so that keys in the order of their hashes are in the order
-//! of their slots for every seed. And taking out goes by a queue, from the low slots to the high
-//! ones.
+//! of their slots for every seed. And a queue determines the order in which keys are taken out,
+//! from the low slots to the high ones.
 
 mod build;
 mod layout;

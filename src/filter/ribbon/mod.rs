@@ -22,7 +22,7 @@
 //! instead.
 //!
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
-//! [`build`](mod@build); [`reference`], a query step by step; [`query`], the reader; [`kernel`] and
+//! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader; [`kernel`] and
 //! `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea with the
 //! contradictions taken out, and has a textbook version.
 //!

@@ -6,8 +6,8 @@
 //!
 //! The universe is the keys that are *in* and those that are *out*, such as revoked and good
 //! certificates. Other keys are never queried. A Bloom filter of the keys in is wrong for some keys
-//! out, and all of these can be listed: a second filter holds them. It is wrong for some keys in; a
-//! third filter holds those; and so on, until a layer is wrong for none.
+//! out, and all of these can be listed: a second filter holds them. The second filter is wrong for
+//! some keys in, which a third filter holds, and so on, until a layer is wrong for none.
 //!
 //! ```text
 //!            holds                      is queried for, and wrong for

@@ -228,8 +228,8 @@ fn first_that(guess: usize, fits: impl Fn(usize) -> bool) -> usize {
     enough
 }
 
-/// The shape by the usual formula, which is too small for few keys, for dumps with `SBF1`. Their
-/// layers have the size that this function returns, so it must not change.
+/// The shape by the usual formula, which is too small for few keys. Layers of dumps with `SBF1`
+/// have this size, so the function must not change.
 pub(super) fn classical_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     let keys = keys.max(1) as f64;
     let best = |bits: usize| {

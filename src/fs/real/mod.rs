@@ -380,8 +380,8 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // The removal of a database removes its lock file last. This may be that file, opened just
-    // before: its lock excludes no user of a new file of that name.
+    // `destroy` removes the lock file last. If this file was opened just before that, it has lost
+    // its name, and its lock does not exclude a process that creates a new one.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };

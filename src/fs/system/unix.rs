@@ -206,8 +206,8 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
 }
 
 /// As [`open_unnoted`], for reads past the system's cache, whose offset, length and address are
-/// multiples of the device's block size. Reads go through the cache if the file system has no
-/// others.
+/// multiples of the device's block size. Reads go through the cache if the file system does not
+/// support this.
 #[cfg(target_os = "linux")]
 pub fn open_directly(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let file = open_unnoted(anchor, path)?;
@@ -224,9 +224,9 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
 }
 
-/// Clears the flag that the opening should not wait, and leaves `flags`. `pread` of a regular file
-/// ignores the flag. `io_uring` does not on all file systems: it returns "try again" instead of
-/// waiting for the device.
+/// Sets the descriptor's flags to `flags`, without the one that prevented the opening from waiting.
+/// `pread` of a regular file ignores that flag, but `io_uring` does not on all file systems: it
+/// returns "try again" instead of waiting for the device.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }

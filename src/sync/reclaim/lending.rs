@@ -21,9 +21,9 @@
 //! The part of the address in `lent` is kept. While `lent` shows `v`, no other memory can have this
 //! address.
 //!
-//! The reader pays two plain stores, and the collector reads one more word of each thread.
-//! Alternatives: all readers of a part would write its count, so the count's line would move
-//! between processors at each lookup in a memtable. A copy is cheap for small values only.
+//! The reader pays two plain stores, and the collector reads one more word of each thread. Rejected
+//! alternatives: with a count for each part, all readers of a memtable would write the count's
+//! line, which would move between processors. A copy is cheap for small values only.
 //!
 //! Each thread has one loan: user code that looks up again gets a copy.
 

@@ -101,6 +101,11 @@ impl Block {
         }
     }
 
+    /// Whether a payload is a block whose keys and values are stored apart.
+    pub fn is_separated(payload: &[u8]) -> bool {
+        payload.last_chunk().is_some_and(|&tail| u32::from_le_bytes(tail) & SEPARATED_BIT != 0)
+    }
+
     /// The entries, without the tail.
     #[inline]
     pub fn entries(&self) -> &[u8] {

@@ -22,7 +22,6 @@ use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::fs::WritableFile;
 use crate::memory::LineBuf;
-use crate::table::block::Block;
 use crate::table::block::cursor::BlockCursor;
 use crate::table::cursor::read_ahead::WholeScan;
 use crate::table::filter::prefix::FilterKeys;
@@ -157,7 +156,8 @@ impl Table {
         }
         let file = self.block_file();
         let damaged = |damage| file.damaged(damage, handle);
-        let block = Block::new(file.uncompress(stored, LineBuf::zeroed)?).map_err(damaged)?;
+        let payload = file.uncompress(stored, LineBuf::zeroed)?;
+        let block = file.data_block(payload, handle)?;
         let mut cursor = BlockCursor::new(&block, None);
         cursor.seek_to_first().map_err(damaged)?;
         if starts_part && cursor.valid() {

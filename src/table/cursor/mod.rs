@@ -18,7 +18,8 @@ use crate::sync::pin;
 use super::block::SeekStart;
 use super::block::cursor::BlockCursor;
 use super::block::pinned::BlockPin;
-use super::table::{Table, TableIndex};
+use super::table::Table;
+use super::table_index::TableIndex;
 
 /// How far a cursor looks ahead in memory: at first, when few entries may be wanted, and at most.
 const FIRST_LOOK_BYTES: usize = 512;
@@ -290,7 +291,7 @@ impl TableCursor {
     fn skip_forward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i + 1 >= index.index.len() {
-                if index.part + 1 == self.table.index_parts() {
+                if index.part + 1 == index.parts.end {
                     self.block = None;
                 }
                 return Ok(());
@@ -306,7 +307,7 @@ impl TableCursor {
     fn skip_backward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i == 0 {
-                if index.part == 0 {
+                if index.part == index.parts.start {
                     self.block = None;
                 }
                 return Ok(());
@@ -321,10 +322,13 @@ impl TableCursor {
         index.index.find(key::user_key(target), key::trailer(target))
     }
 
-    /// The part of the index that can lead to an internal key; the last one if none can.
-    fn find_part(&self, target: &[u8]) -> usize {
-        let part = self.table.index_part_of(key::user_key(target), key::trailer(target));
-        part.min(self.table.index_parts() - 1)
+    /// The part of the index that can lead to an internal key; the last one if none can. May read a
+    /// whole index once.
+    fn find_part(&self, target: &[u8]) -> Result<usize> {
+        match &self.index {
+            Some(index) if index.parts.len() == 1 => Ok(index.part),
+            _ => self.table.index_part_to_read(key::user_key(target), key::trailer(target)),
+        }
     }
 
     #[inline]
@@ -340,7 +344,8 @@ impl Cursor for TableCursor {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.with_index(0, |this, index| {
+        let first = self.table.index_ends()?.start;
+        self.with_index(first, |this, index| {
             if index.index.len() == 0 {
                 return Ok(());
             }
@@ -351,7 +356,8 @@ impl Cursor for TableCursor {
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.with_index(self.table.index_parts() - 1, |this, index| {
+        let last = self.table.index_ends()?.end - 1;
+        self.with_index(last, |this, index| {
             let Some(last) = index.index.len().checked_sub(1) else { return Ok(()) };
             this.enter(index, last, BlockCursor::seek_to_last)?;
             this.skip_backward(index)
@@ -360,7 +366,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
-        let part = self.find_part(target);
+        let part = self.find_part(target)?;
         self.with_index(part, |this, index| {
             let sought = this.sought.take();
             let (i, start) = sought.unwrap_or_else(|| (Self::find(index, target), None));
@@ -380,7 +386,7 @@ impl Cursor for TableCursor {
     fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
         let guard = pin();
         if let Fetch::Block = fetch {
-            let part = self.find_part(target);
+            let part = self.table.index_part_in_memory(key::user_key(target), key::trailer(target));
             if self.index.as_ref().is_none_or(|index| index.part != part) {
                 self.sought = None;
                 let index = self.table.resident_index(part, &guard);
@@ -405,7 +411,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek_before(&mut self, target: &[u8]) -> Result<()> {
-        let part = self.find_part(target);
+        let part = self.find_part(target)?;
         self.with_index(part, |this, index| {
             let i = Self::find(index, target).min(index.index.len().saturating_sub(1));
             if i == index.index.len() {

@@ -116,6 +116,11 @@ impl TableFilter {
         TableFilter(FilterReader::without_bytes(reason))
     }
 
+    /// A piece of a filter.
+    pub fn of_piece(piece: FilterReader) -> TableFilter {
+        TableFilter(piece)
+    }
+
     /// What the filter says of a key.
     pub fn may_contain(&self, key: &LookupKey<'_>) -> FilterAnswer {
         if !self.0.may_contain(filter_hash(&self.0, key)) {
@@ -156,7 +161,12 @@ impl TableFilter {
 /// The hash that a filter is fed: the lookup's own, except in filters of old files.
 #[inline]
 pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
-    match filter.hash_kind() {
+    hash_of_kind(filter.hash_kind(), key)
+}
+
+#[inline]
+pub(crate) fn hash_of_kind(kind: HashKind, key: &LookupKey<'_>) -> KeyHash {
+    match kind {
         HashKind::Hash64 => key.hash,
         HashKind::LegacyHash32 => hash32(key.user_key, LEGACY_BLOOM_SEED).into(),
     }

@@ -61,8 +61,12 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
 }
 
 /// The share of the table's keys that `part` holds. How many keys a partition has is not stored, so
-/// its share is taken to be that of its bytes.
+/// its share is taken to be that of its bytes. A piece knows how large the whole filter is, and is
+/// taken for it.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
+    if part.is_piece() {
+        return 1.0;
+    }
     (part.bytes().len() as f64 / filter_bytes.max(1) as f64).min(1.0)
 }
 

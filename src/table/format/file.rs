@@ -15,7 +15,8 @@ use crate::memory::LineBuf;
 use crate::stats::{Counters, FileCounters, FileTicker, Ticker};
 use crate::sync::assert_no_guard;
 
-use super::compression::{Compressed, Failure};
+use super::compression::dictionary::Dictionary;
+use super::compression::read::{Compressed, Failure};
 use super::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, unsupported};
 use super::limits::most_metadata_bytes;
 use crate::table::block::Block;
@@ -26,6 +27,9 @@ pub(crate) const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// The most that opening a table reads at once.
 pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 20;
+
+/// What is said of the data blocks that RocksDB writes with `separate_key_value_in_data_block`.
+pub(crate) const SEPARATED: &str = "data blocks whose keys and values are stored apart";
 
 /// What opening a table reads if nobody knows how much it needs.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
@@ -51,6 +55,8 @@ pub(crate) struct BlockFile {
     limit: u64,
     counters: Arc<Counters>,
     file_counters: FileCounters,
+    /// The one that data blocks are compressed with, if any.
+    dictionary: Option<Box<Dictionary>>,
     /// The end of the file; empty once the table is open.
     tail: Vec<u8>,
 }
@@ -68,11 +74,12 @@ pub(crate) struct StoredBlock {
 
 impl BlockFile {
     /// Reads the last `tail_bytes` of the file, at least the footer; 0: it is not known how many
-    /// opening needs.
+    /// opening needs. `takes_leveldbs`: whether a table in LevelDB's format is opened, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
         tail_bytes: u64,
+        takes_leveldbs: bool,
     ) -> Result<BlockFile> {
         let length = file.len();
         let tail_bytes = if tail_bytes == 0 { UNKNOWN_TAIL_BYTES } else { tail_bytes };
@@ -82,10 +89,13 @@ impl BlockFile {
         count_read(&counters, &file_counters, tail.len());
         file.read_exact_at(length - tail_bytes, &mut tail)?;
         let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
-        let footer = Footer::decode(footer, length, file.path())
-            .map_err(|error| named(&*file, &tail, error))?;
-        let limit = length - FOOTER_BYTES as u64;
-        Ok(BlockFile { file, footer, limit, counters, file_counters, tail })
+        let decoded = match takes_leveldbs {
+            true => Footer::decode_also_leveldbs(footer, length, file.path()),
+            false => Footer::decode(footer, length, file.path()),
+        };
+        let footer = decoded.map_err(|error| named(&*file, &tail, error))?;
+        let limit = length - footer.bytes();
+        Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }
 
     /// A file whose footer was found by other means: its end may hold none.
@@ -95,7 +105,8 @@ impl BlockFile {
         footer: Footer,
     ) -> BlockFile {
         let (limit, file_counters) = (file.len(), FileCounters::new());
-        BlockFile { file, footer, limit, counters, file_counters, tail: Vec::new() }
+        let dictionary = None;
+        BlockFile { file, footer, limit, counters, file_counters, dictionary, tail: Vec::new() }
     }
 
     /// Reads by one more read what lies between `start` and the tail, if opening may read that much
@@ -112,6 +123,22 @@ impl BlockFile {
         known.copy_from_slice(&self.tail);
         self.tail = longer;
         Ok(())
+    }
+
+    /// Reads the dictionary, which stays in memory. `is_for_zstd`: whether blocks of the table may be
+    /// compressed by ZSTD.
+    pub fn read_dictionary(&mut self, handle: BlockHandle, is_for_zstd: bool) -> Result<()> {
+        let bytes = self.read_metadata(handle)?;
+        let dictionary = Dictionary::new(bytes, is_for_zstd);
+        let dictionary = dictionary.map_err(|damage| self.damaged(damage, handle))?;
+        self.dictionary = Some(Box::new(dictionary));
+        Ok(())
+    }
+
+    /// Bytes of memory that the dictionary takes.
+    pub fn dictionary_bytes(&self) -> usize {
+        let bytes = |it: &Dictionary| size_of::<Dictionary>() + it.heap_bytes();
+        self.dictionary.as_deref().map_or(0, bytes)
     }
 
     /// Frees the tail once the table is open.
@@ -181,8 +208,15 @@ impl BlockFile {
     pub fn decode(&self, stored: StoredBlock) -> Result<Block> {
         let handle = stored.handle;
         self.check(&stored)?;
-        Block::new(self.uncompress(stored, LineBuf::zeroed)?)
-            .map_err(|damage| self.damaged(damage, handle))
+        self.data_block(self.uncompress(stored, LineBuf::zeroed)?, handle)
+    }
+
+    /// A block of data, from its payload.
+    pub fn data_block(&self, payload: BlockBytes, handle: BlockHandle) -> Result<Block> {
+        if Block::is_separated(&payload) {
+            return Err(unsupported(self.path(), SEPARATED));
+        }
+        Block::new(payload).map_err(|damage| self.damaged(damage, handle))
     }
 
     /// A block as it is stored, **not** checked.
@@ -249,18 +283,19 @@ impl BlockFile {
 
     /// The payload of a checked block of data.
     pub fn uncompress(&self, stored: StoredBlock, buffer: impl Buffer) -> Result<BlockBytes> {
-        self.uncompress_up_to(u64::MAX, stored, buffer)
+        self.uncompress_up_to(u64::MAX, stored, self.dictionary.as_deref(), buffer)
     }
 
     /// The payload of a checked block that is not data.
     pub fn uncompress_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
-        self.uncompress_up_to(most_metadata_bytes(self.limit()), stored, LineBuf::zeroed)
+        self.uncompress_up_to(most_metadata_bytes(self.limit()), stored, None, LineBuf::zeroed)
     }
 
     fn uncompress_up_to(
         &self,
         most: u64,
         stored: StoredBlock,
+        dictionary: Option<&Dictionary>,
         buffer: impl Buffer,
     ) -> Result<BlockBytes> {
         let handle = stored.handle;
@@ -268,8 +303,18 @@ impl BlockFile {
             Failure::Damage(damage) => self.damaged(damage, handle),
             Failure::Unsupported(what) => unsupported(self.path(), what),
         };
-        let compressed =
-            Compressed::open(stored.payload(), stored.compression_type()).map_err(fail)?;
+        let kind = stored.compression_type();
+        if self.footer.is_leveldbs() && kind > 1 {
+            // The numbers mean other codecs than RocksDB's, and the sizes are stored in other ways.
+            let codec = match kind {
+                2 => "zlib of Minecraft, ZSTD of LevelDB since 1.24",
+                4 => "raw deflate of Minecraft",
+                _ => "unknown",
+            };
+            let what = format!("compression type {kind} in a table of LevelDB's format ({codec})");
+            return Err(fail(Failure::Unsupported(what)));
+        }
+        let compressed = Compressed::open(stored.payload(), kind).map_err(fail)?;
         match compressed {
             None => {
                 let length = stored.payload().len();
@@ -285,7 +330,7 @@ impl BlockFile {
                 self.afford(length)?;
                 let mut out = buffer(length);
                 compressed
-                    .decompress_into(&mut out[..length])
+                    .decompress_into(&mut out[..length], dictionary)
                     .map_err(|damage| fail(Failure::Damage(damage)))?;
                 Ok(BlockBytes::new(out, length))
             }
@@ -330,6 +375,16 @@ impl StoredBlock {
 
     pub fn payload(&self) -> &[u8] {
         &self.buffer[..self.handle.bytes as usize]
+    }
+
+    /// The payload as it is stored.
+    pub fn into_payload(self) -> BlockBytes {
+        BlockBytes::new(self.buffer, self.handle.bytes as usize)
+    }
+
+    /// The memory, which starts with the payload.
+    pub fn into_buffer(self) -> LineBuf {
+        self.buffer
     }
 
     pub fn payload_mut(&mut self) -> &mut [u8] {

@@ -16,6 +16,10 @@
 //!                                33   8  zero; anything else asks for a feature we do not know
 //!  41   4  format_version
 //!  45   8  magic 0x88e241b785f4cff7
+//!
+//! LevelDB's, the last 48 bytes
+//!   0  40  metaindex handle, index handle, zeros; the checksum type is that of CRC-32C
+//!  40   8  magic 0xdb4775248b80fb57; the format_version counts as 0
 //! ```
 //!
 //! Only the footer has a fixed position; handles lead to everything else. From format_version 6 on
@@ -32,6 +36,8 @@ use super::checksum::{ChecksumKind, context};
 pub(crate) const BLOCK_TRAILER_BYTES: usize = 5;
 /// Bytes of the footer.
 pub(crate) const FOOTER_BYTES: usize = 53;
+/// Bytes of LevelDB's.
+const LEVELDBS_FOOTER_BYTES: usize = 48;
 /// The format_version that is written. Every RocksDB since 6.6 reads it.
 pub(crate) const WRITTEN_VERSION: u32 = 5;
 
@@ -148,10 +154,32 @@ impl Footer {
         let decoded = if format_version >= 6 {
             Self::decode_extended(tail, footer_offset, format_version, checksum)
         } else {
-            Self::decode_plain(tail, format_version, checksum)
+            Self::decode_handles(&tail[1..41], format_version, checksum)
         };
-        let footer = decoded.map_err(|damage| damage.in_file(file, footer_offset))?;
-        for (handle, name) in [(Some(footer.metaindex), "metaindex"), (footer.index, "index")] {
+        decoded
+            .and_then(|footer| footer.checked(footer_offset))
+            .map_err(|damage| damage.in_file(file, footer_offset))
+    }
+
+    /// As [`Footer::decode`], also of a table in LevelDB's format.
+    pub(crate) fn decode_also_leveldbs(
+        tail: &[u8],
+        file_bytes: u64,
+        file: &Path,
+    ) -> Result<Footer> {
+        let leveldbs = tail.last_chunk::<LEVELDBS_FOOTER_BYTES>();
+        let Some(tail) = leveldbs.filter(|tail| fixed64(&tail[40..]) == LEGACY_MAGIC) else {
+            return Footer::decode(tail, file_bytes, file);
+        };
+        let footer_offset = file_bytes - LEVELDBS_FOOTER_BYTES as u64;
+        Footer::decode_handles(&tail[..40], 0, ChecksumKind::Crc32c)
+            .and_then(|footer| footer.checked(footer_offset))
+            .map_err(|damage| damage.in_file(file, footer_offset))
+    }
+
+    /// The footer, if its blocks lie in front of it.
+    fn checked(self, footer_offset: u64) -> Result<Footer, Damage> {
+        for (handle, name) in [(Some(self.metaindex), "metaindex"), (self.index, "index")] {
             if let Some(handle) = handle
                 && !handle.fits(footer_offset)
             {
@@ -159,19 +187,29 @@ impl Footer {
                     1,
                     format_args!("the {name} block before the footer at {footer_offset}"),
                     format_args!("{} bytes at {}", handle.bytes, handle.offset),
-                )
-                .in_file(file, footer_offset));
+                ));
             }
         }
-        Ok(footer)
+        Ok(self)
     }
 
-    fn decode_plain(
-        tail: &[u8],
+    /// Whether the table is in LevelDB's format.
+    pub(crate) fn is_leveldbs(&self) -> bool {
+        self.format_version == 0
+    }
+
+    /// The length of the footer.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = if self.is_leveldbs() { LEVELDBS_FOOTER_BYTES } else { FOOTER_BYTES };
+        bytes as u64
+    }
+
+    fn decode_handles(
+        handles: &[u8],
         format_version: u32,
         checksum: ChecksumKind,
     ) -> Result<Footer, Damage> {
-        let mut decoder = Decoder::new(&tail[1..41]);
+        let mut decoder = Decoder::new(handles);
         let metaindex = BlockHandle::decode(&mut decoder)?;
         let index = BlockHandle::decode(&mut decoder)?;
         Ok(Footer {

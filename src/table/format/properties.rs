@@ -16,10 +16,13 @@
 //! COMPARATOR                              the order of the keys                bytewise
 //! EXTERNAL_VERSION, GLOBAL_SEQUENCE       the sequence number of all entries   that of each entry
 //! RANGE_DELETIONS                         how many ranges must be found        not checked
+//! SEPARATED                               whether data blocks are of a form    no
+//!                                         that is not read
 //! ```
 //!
 //! RocksDB uses `rocksdb.compression` too, to pick its decompressor; here the trailer of each block
-//! says it. `rocksdb.format.version` decides nothing: old files state 0 whatever their footer says.
+//! says it. From format_version 7 on the property also names the program part that compressed
+//! (`BuiltinV2;04;`: manager, types of the blocks), and another than RocksDB's own is rejected. `rocksdb.format.version` decides nothing: old files state 0 whatever their footer says.
 //!
 //! The file is long since names, decoding and encoding of each property belong together.
 
@@ -76,6 +79,7 @@ pub(crate) mod names {
     pub const DB_IDENTITY: &str = "rocksdb.creating.db.identity";
     pub const SESSION_IDENTITY: &str = "rocksdb.creating.session.identity";
     pub const EXTERNAL_VERSION: &str = "rocksdb.external_sst_file.version";
+    pub const SEPARATED: &str = "rocksdb.separate.key.value.in.data.block";
     pub const GLOBAL_SEQUENCE: &str = "rocksdb.external_sst_file.global_seqno";
     /// Maypole's own: the false-positive rate to expect of the filter, as text.
     pub const PREDICTED_FPR: &str = "maypole.filter.predicted.fpr";
@@ -95,6 +99,9 @@ pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
 /// Comparators of other names with the same order: MyRocks'.
 const BYTEWISE_EQUALS: [&str; 1] = ["RocksDB_SE_v3.10"];
+
+/// RocksDB's own compression, by its names in tables of format_version 7.
+const BUILT_IN_COMPRESSION: [&str; 2] = ["BuiltinV1", "BuiltinV2"];
 
 /// Whether the comparator of this name orders keys as bytes.
 pub(crate) fn is_bytewise(comparator: &str) -> bool {
@@ -255,6 +262,26 @@ impl TableProperties {
         table_identity(db, session, self.number(names::ORIGINAL_FILE_NUMBER)?)
     }
 
+    /// Whether blocks may be compressed by ZSTD, as far as the property tells.
+    pub(crate) fn may_use_zstd(&self) -> bool {
+        match self.text(names::COMPRESSION) {
+            None => true,
+            // Before format_version 7 a name, then a list of types in hexadecimal.
+            Some(name) => match name.split(';').nth(1) {
+                None => name == "ZSTD",
+                Some(types) => types.as_bytes().chunks(2).any(|of| of == b"07"),
+            },
+        }
+    }
+
+    /// The part of another program, by name, that compressed the blocks.
+    pub(crate) fn foreign_compression(&self, format_version: u32) -> Option<&str> {
+        let (manager, types) = self.text(names::COMPRESSION)?.split_once(';')?;
+        let is_own = manager.is_empty() || BUILT_IN_COMPRESSION.contains(&manager);
+        let is_used = !types.trim_end_matches(';').is_empty();
+        (format_version >= 7 && is_used && !is_own).then_some(manager)
+    }
+
     /// The column family that the table is of, its number and its name, where it is not RocksDB's
     /// default one or unknown. Tables of several families may hold the same keys.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
@@ -322,7 +349,9 @@ impl TableProperties {
 }
 
 /// How index blocks are written in one table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+///
+/// The default is LevelDB's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct IndexForm {
     /// The index block leads to further index blocks, not to data.
     pub two_level: bool,
@@ -409,6 +438,33 @@ mod tests {
         assert_eq!(odd, PropertyValue::Bytes(&[0x80]));
         assert_eq!(odd.to_string(), "0x80");
         assert_eq!(properties.iter().count(), 6);
+    }
+
+    #[test]
+    fn the_compression_of_another_program_is_named() {
+        let of = |text: &[u8]| properties(&[(names::COMPRESSION, text)]);
+        for (text, version, manager) in [
+            (&b"BuiltinV2;0407;"[..], 7, None),
+            (b";;", 7, None),
+            (b"Own;;", 7, None),
+            (b"Own;81;", 7, Some("Own")),
+            (b"Own;04;", 7, Some("Own")),
+            (b"LZ4", 7, None),
+            (b"Own;81;", 6, None),
+        ] {
+            assert_eq!(of(text).foreign_compression(version), manager, "{}", text.escape_ascii());
+        }
+        for (text, zstd) in [
+            (&b"ZSTD"[..], true),
+            (b"LZ4", false),
+            (b"BuiltinV2;0407;", true),
+            (b"BuiltinV2;04;", false),
+            // Four digits that hold 07, but at no start of a type.
+            (b"BuiltinV2;8070;", false),
+        ] {
+            assert_eq!(of(text).may_use_zstd(), zstd, "{}", text.escape_ascii());
+        }
+        assert!(properties(&[]).may_use_zstd());
     }
 
     #[test]

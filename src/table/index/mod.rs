@@ -34,6 +34,7 @@
 //! point ([`Index::of_block`]): it is checked and gets heads, and nothing else is made of it.
 
 pub(super) mod builder;
+pub(super) mod pieces;
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -307,25 +308,30 @@ fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
+/// The entry that starts at `start` and shares nothing with the one before. `None`: it is not as it
+/// should be.
+#[inline(always)]
+fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredEntry<'_>> {
+    let mut at = start;
+    let shared = short_number(entries, &mut at)?;
+    let non_shared = short_number(entries, &mut at)? as usize;
+    if !form.delta_values {
+        short_number(entries, &mut at)?;
+    }
+    let key_start = at;
+    let (user_key, trailer) = split(entries[key_start..].get(..non_shared)?, form)?;
+    at += non_shared;
+    let offset = short_number(entries, &mut at)?;
+    let handle = BlockHandle { offset, bytes: short_number(entries, &mut at)? };
+    let entry = StoredEntry { user_key, key_start, trailer, handle, bytes: start..at };
+    (shared == 0).then_some(entry)
+}
+
 impl StoredEntries {
     /// The entry at restart point `i`. `None`: it is not as it should be.
     #[inline(always)]
     fn decode(&self, i: usize) -> Option<StoredEntry<'_>> {
-        let entries = self.block.entries();
-        let start = self.block.restart(i).ok()?;
-        let mut at = start;
-        let shared = short_number(entries, &mut at)?;
-        let non_shared = short_number(entries, &mut at)? as usize;
-        if !self.form.delta_values {
-            short_number(entries, &mut at)?;
-        }
-        let key_start = at;
-        let (user_key, trailer) = split(entries[key_start..].get(..non_shared)?, self.form)?;
-        at += non_shared;
-        let offset = short_number(entries, &mut at)?;
-        let handle = BlockHandle { offset, bytes: short_number(entries, &mut at)? };
-        let entry = StoredEntry { user_key, key_start, trailer, handle, bytes: start..at };
-        (shared == 0).then_some(entry)
+        decode_whole(self.block.entries(), self.form, self.block.restart(i).ok()?)
     }
 
     /// Entry `i` of a block that was checked.

@@ -25,7 +25,8 @@ use crate::sync::Guard;
 use crate::table::block::Block;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::BlockHandle;
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 use super::BlockPosition;
 use super::key::LookupKey;
@@ -63,7 +64,8 @@ impl Absent {
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let Absent::Block { part, block } = self else { return None };
-        let index = table.index.get(part, guard)?.share();
+        let (slots, place) = table.index_slot(part);
+        let index = slots.get(place, guard)?.share();
         Some(AbsentBlock { index, block })
     }
 

@@ -1,15 +1,16 @@
 //! Parts of filters or indexes that lookups need and that are not in memory: read at one time.
 //!
-//! As with blocks ([`super::together`]) no guard is held, and two calls may read the same part.
+//! As with blocks ([`super::batch_read`]) no guard is held, and two calls may read the same part.
 
 use crate::cache::slots::{Cached, Lease};
 use crate::error::Result;
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
-use crate::stats::Ticker;
+use crate::stats::{ThreadTickers, Ticker};
 use crate::table::filter::block::TableFilter;
 use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::BlockHandle;
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 use super::key::LookupKey;
 
@@ -18,7 +19,7 @@ pub(crate) trait MetadataPart: Cached + Sized {
     /// Counts a use of one that is in memory.
     const HIT: Ticker;
 
-    /// Where part `part` is. `None`: the table has no parts of this kind.
+    /// Where part or piece `part` is. `None`: it is the whole one.
     fn handle(table: &Table, part: usize) -> Option<BlockHandle>;
 
     /// Loads part `part` through the cache, from its stored bytes. `None`: reads them.
@@ -52,7 +53,10 @@ impl MetadataPart for TableIndex {
     const HIT: Ticker = Ticker::BlockCacheIndexHit;
 
     fn handle(table: &Table, part: usize) -> Option<BlockHandle> {
-        table.index_top.as_ref().map(|top| top.handle(part))
+        match &table.index_top {
+            Some(top) => Some(top.handle(part)),
+            None => table.index_piece_handle(part),
+        }
     }
 
     fn load(
@@ -68,10 +72,28 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part of the filter that a lookup asks; `None`: it asks none.
-    pub fn filter_part_to_ask(&self, key: &LookupKey<'_>) -> Option<usize> {
-        let asks = self.whole_key_filter.is_some() || self.prefix_to_ask_for(key).is_some();
-        asks.then(|| self.filter_part_of(key))
+    /// The part or piece of the filter that a lookup asks; `None`: it asks none. Hold no guard.
+    pub fn filter_part_to_ask(
+        &self,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> Option<usize> {
+        self.filter_part_worth_reading(key, &self.asked_for(key)?, tickers)
+    }
+
+    /// The answer of a part that [`Table::filter_part_to_ask`] has named. `None`: it could not be
+    /// read.
+    pub fn asked_filter_says_maybe(
+        &self,
+        filter: Option<&TableFilter>,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+    ) -> bool {
+        let maybe = self.read_filter_says_maybe(filter, key, tickers, ());
+        if let Some(asked) = self.asked_for(key) {
+            self.read_filter_answered(key, &asked, maybe);
+        }
+        maybe
     }
 }
 

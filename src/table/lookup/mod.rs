@@ -23,6 +23,7 @@
 //! wants ([`stop`]). It has counted what it did, so it is not begun again: [`reading`]
 //! reads without a guard and goes on from there.
 
+pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
 pub(crate) mod batch_read_parts;
 mod found;
@@ -49,9 +50,10 @@ use self::stop::{Absent, Stop};
 use self::tally::{FilterTally, record_true};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
-use crate::table::filter::block::{FilterAnswer, StoredFilter};
+use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::index::{GROUP, Group};
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 impl Table {
     /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not
@@ -105,6 +107,7 @@ impl Table {
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
         match self.index_part_of(key.user_key, key.trailer()) {
+            // Of a whole index the reader says whether a piece will do.
             part if part < self.index_parts() => Err(Stop::Absent(Absent::Index(part))),
             _ => Ok(None),
         }
@@ -124,7 +127,10 @@ impl Table {
             None => 0,
             Some(_) => self.part_with_key(key)?,
         };
-        let index: &TableIndex = self.index.borrow(part, guard)?;
+        let index: &TableIndex = match self.index.borrow(part, guard) {
+            Some(index) => index,
+            None => self.index_piece_with_key(key, guard)?,
+        };
         tickers.add(Ticker::BlockCacheIndexHit, 1);
         let group = index.index.find_group(key.user_key);
         index.blocks.prefetch::<GROUP>(group.first);
@@ -227,10 +233,11 @@ impl Table {
         guard: &'g Guard,
     ) -> Result<Option<&'g TableIndex>, Stop> {
         let part = index.part + 1;
-        if part >= self.index_parts() {
+        if part >= index.parts.end {
             return Ok(None);
         }
-        match self.index.borrow(part, guard) {
+        let (slots, place) = self.index_slot(part);
+        match slots.borrow(place, guard) {
             Some(next) => Ok(Some(next)),
             None => Err(Stop::Absent(Absent::Index(part))),
         }
@@ -250,8 +257,10 @@ impl Table {
         if self.whole_key_filter.is_none() {
             return self.prefix_says_maybe(key, guard, observer);
         }
-        let part = self.filter_part_of(key);
-        let filter = self.filter.borrow(part, guard)?;
+        let filter: &TableFilter = match self.filter.borrow(self.filter_part_of(key), guard) {
+            Some(filter) => filter,
+            None => self.filter_piece_with_key(key, guard)?,
+        };
         tickers.add(Ticker::BlockCacheFilterHit, 1);
         let answer = filter.may_contain(key);
         observer.filter_answered(self, filter, key, None, answer);

@@ -21,7 +21,8 @@ use super::key::LookupKey;
 use super::stop::Stop;
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 /// Hears what a lookup does in a table, in the order it happens. An observer hears of a step when
 /// it is over: so the time since the step before is the time of this step.
@@ -64,6 +65,10 @@ pub(crate) trait TableObserver: Copy {
     /// The filter could not be read, which is a "maybe".
     #[inline(always)]
     fn filter_failed(self) {}
+
+    /// The filter is not in memory, and the lookup passes it by.
+    #[inline(always)]
+    fn filter_passed_by(self) {}
 
     /// The index leads to data block `block`; past the last one: to none.
     #[inline(always)]

@@ -13,6 +13,7 @@
 //!
 //! What point lookups need of this is marked cold: most lookups ask for whole keys.
 
+use crate::error::Result;
 use crate::stats::Ticker;
 use crate::sync::Guard;
 
@@ -42,7 +43,11 @@ impl Table {
         observer: impl TableObserver,
     ) -> Option<bool> {
         let Some(prefix) = self.prefix_to_ask_for(key) else { return Some(true) };
-        let filter = self.filter.borrow(self.filter_part_of(key), guard)?;
+        let asked = LookupKey::new(prefix, key.sequence);
+        let filter: &TableFilter = match self.filter.borrow(self.filter_part_of(key), guard) {
+            Some(filter) => filter,
+            None => self.filter_piece_with_key(&asked, guard)?,
+        };
         self.count(Ticker::BlockCacheFilterHit);
         Some(self.ask_for_prefix(Some(filter), prefix, key, observer))
     }
@@ -81,6 +86,29 @@ impl Table {
         if self.prefix_to_ask_for(key).is_some() {
             record_true_prefix(self);
         }
+    }
+
+    /// What the filter is asked for in a lookup of the key. `None`: it is not asked.
+    pub(super) fn asked_for<'k>(&self, key: &LookupKey<'k>) -> Option<LookupKey<'k>> {
+        match self.whole_key_filter {
+            Some(_) => Some(*key),
+            None => Some(LookupKey::new(self.prefix_to_ask_for(key)?, key.sequence)),
+        }
+    }
+
+    /// As [`Table::filter_admits`], of the filter as the cache keeps it. Hold no guard.
+    pub(crate) fn own_filter_admits(&self, key: &LookupKey<'_>) -> Result<bool> {
+        let extractor = self.prefix_filter().map(|filter| filter.extractor);
+        let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
+        let prefix = prefix.map(|prefix| LookupKey::new(prefix, key.sequence));
+        let whole = self.properties().whole_key_filtering().then_some(*key);
+        for asked in whole.into_iter().chain(prefix) {
+            let filter = self.filter_for(self.filter_part_of(key), &asked)?;
+            if filter.may_contain(&asked) == FilterAnswer::No {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether `filter`, this table's own or its part with the key, lets a key through. The key and

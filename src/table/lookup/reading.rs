@@ -16,7 +16,8 @@ use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::block::Block;
 use crate::table::filter::block::{FilterAnswer, TableFilter};
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 use super::BlockPosition;
 use super::batch_read::AbsentBlock;
@@ -67,6 +68,21 @@ impl Table {
         if !maybe.unwrap_or_else(|| self.filter_says_maybe_once_read(key, tickers, observer)) {
             return Ok(None);
         }
+        let found = self.search_and_read(missing, key, tickers, observer)?;
+        if found.is_none() {
+            self.searched_in_vain(key);
+        }
+        Ok(found)
+    }
+
+    /// The second part of [`Table::get_and_read`], which goes on after the filter.
+    fn search_and_read(
+        &self,
+        missing: Option<Missing>,
+        key: &LookupKey<'_>,
+        tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
+    ) -> Result<Option<Found<'static>>> {
         let missing = match missing {
             None | Some(Missing::Filter) => {
                 let guard = pin();
@@ -83,6 +99,7 @@ impl Table {
                 self.get_from_read_blocks(index, block, key, tickers, observer)
             }
             Missing::Index(part) => {
+                let part = self.index_part_in_place_of(part, key)?;
                 let index = self.index(part)?;
                 let block = index.index.find(key.user_key, key.trailer());
                 observer.index_searched(&index, block);
@@ -100,11 +117,15 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        if self.whole_key_filter.is_none() && self.prefix_to_ask_for(key).is_none() {
+        let Some(asked) = self.asked_for(key) else { return true };
+        let Some(part) = self.filter_part_worth_reading(key, &asked, tickers) else {
+            observer.filter_passed_by();
             return true;
-        }
-        let filter = self.filter_part(self.filter_part_of(key));
-        self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer)
+        };
+        let filter = self.filter_part(part);
+        let maybe = self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer);
+        self.read_filter_answered(key, &asked, maybe);
+        maybe
     }
 
     /// The answer of a filter, or of its part with the key, that was read. `None`: it could not be

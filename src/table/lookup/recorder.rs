@@ -5,6 +5,7 @@
 //! the first of the next one, so it counts nowhere.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;
@@ -24,7 +25,8 @@ use crate::table::filter::block::{FilterAnswer, TableFilter, filter_hash};
 use crate::table::filter::info;
 use crate::table::format::footer::BLOCK_TRAILER_BYTES;
 use crate::table::format::properties::names;
-use crate::table::table::{Table, TableIndex};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
 
 /// Writes a [`TableTrace`] after the other: [`Recorder::begin`], the lookup, [`Recorder::finish`].
 pub(crate) struct Recorder<'a> {
@@ -33,7 +35,6 @@ pub(crate) struct Recorder<'a> {
     current: RefCell<TableTrace>,
     /// What the prediction of a filter's rate needs.
     whole_filter: Cell<WholeFilter>,
-    index_parts: Cell<usize>,
 }
 
 /// The clock, and what this thread has read so far.
@@ -61,14 +62,12 @@ impl<'a> Recorder<'a> {
             since: Cell::new(Look::now(counters)),
             current: RefCell::new(TableTrace::new(None, 0)),
             whole_filter: Cell::default(),
-            index_parts: Cell::new(1),
         }
     }
 
     /// A lookup goes on to `table`. `range_deletion`: the newest one that covers the key; 0: none.
     pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
         self.current.replace(TableTrace::new(Some(table), range_deletion));
-        self.index_parts.set(table.index_parts());
         let properties = table.properties();
         self.whole_filter.set(WholeFilter {
             predicted_fpr: table.filter_info().and_then(|filter| filter.predicted_fpr),
@@ -111,6 +110,23 @@ impl<'a> Recorder<'a> {
     /// A step begins.
     pub fn restart(&self) {
         self.since.set(Look::now(self.counters));
+    }
+
+    /// The filter was not asked.
+    fn record_no_filter(&self, reason: &'static str) {
+        let cost = self.step();
+        self.current.borrow_mut().filter = Some(FilterTrace {
+            family: None,
+            prefix: None,
+            hash: 0,
+            partition: None,
+            bytes: 0,
+            query: QueryTrace::Untrusted(reason),
+            verdict: FilterVerdict::Untrusted,
+            predicted_fpr: None,
+            cost,
+        });
+        self.restart();
     }
 
     fn record_filter(
@@ -186,32 +202,27 @@ impl TableObserver for &Recorder<'_> {
         let cost = self.step();
         let asked = prefix.map_or(*key, |prefix| LookupKey::new(prefix, key.sequence));
         let parts = table.filter_parts();
-        let partition = (parts > 1).then(|| (table.filter_part_of(key), parts));
+        let partition = match parts > 1 {
+            true => Some((table.filter_part_of(key), parts)),
+            false => table.filter_piece(filter.reader(), &asked),
+        };
         self.record_filter(filter.reader(), partition, &asked, prefix, answer, cost);
     }
 
     fn filter_failed(self) {
-        let cost = self.step();
-        self.current.borrow_mut().filter = Some(FilterTrace {
-            family: None,
-            prefix: None,
-            hash: 0,
-            partition: None,
-            bytes: 0,
-            query: QueryTrace::Untrusted("it could not be read"),
-            verdict: FilterVerdict::Untrusted,
-            predicted_fpr: None,
-            cost,
-        });
-        self.restart();
+        self.record_no_filter("it could not be read");
+    }
+
+    fn filter_passed_by(self) {
+        self.record_no_filter("it is not in memory, and not worth a read");
     }
 
     fn index_searched(self, index: &TableIndex, block: usize) {
         let cost = self.step();
         let blocks = index.index.len();
         let block = (block < blocks).then_some(block);
-        let parts = self.index_parts.get();
-        let partition = (parts > 1).then_some((index.part, parts));
+        let Range { start, end } = index.parts;
+        let partition = (end - start > 1).then_some((index.part - start, end - start));
         self.current.borrow_mut().index = Some(IndexTrace { partition, blocks, block, cost });
         self.restart();
     }

@@ -1,5 +1,5 @@
-//! [`FilterTally`]: the answers of filters, counted. Here alone, in the database's tickers and in
-//! the counters of the table's file.
+//! [`FilterTally`] counts the answers of filters, in the database's tickers and in the counters of
+//! the table's file. No other file counts them.
 //!
 //! ```text
 //!                     whole keys               prefixes               of the file
@@ -8,8 +8,10 @@
 //!   maybe             BloomFullPositive        -                      FilterFullPositive
 //!     not trusted     BloomUntrusted           BloomUntrusted         FilterUntrusted
 //!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
+//!   passed by         BloomFullPositive, BloomPassedBy              FilterFullPositive
 //! ```
 //!
+//! A lookup passes a filter by that is not worth its read ([`super::admission`]).
 //! In the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
@@ -82,6 +84,12 @@ impl FilterTally {
         file.add(FileTicker::FilterFullPositive, maybes);
         file.add(FileTicker::FilterUntrusted, untrusted);
     }
+}
+
+/// Counts a lookup that has passed the filter by, as if it had answered "maybe".
+pub(super) fn record_passed_by(table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
+    FilterTally::of(FilterAnswer::Maybe).record(table, guard, tickers);
+    tickers.add(Ticker::BloomPassedBy, 1);
 }
 
 /// Counts the answer of a filter for a range of keys with one prefix. `false`: no.

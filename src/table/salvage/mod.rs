@@ -34,7 +34,9 @@ use super::format::footer::BlockHandle;
 use super::format::padding::padding_to_page;
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::IndexParser;
-use super::open::{global_sequence_of, read_metaindex, read_properties, refuse_unknown};
+use super::open::{
+    global_sequence_of, read_dictionary, read_metaindex, read_properties, refuse_unknown,
+};
 use super::range_del::read_ranges;
 use search::{damage_to_none, find_blocks, find_footer};
 
@@ -84,7 +86,7 @@ impl Salvage {
     ) -> Result<Salvage> {
         let counters = Arc::new(Counters::new());
         // A footer has no checksum: one that says another version or checksum is damage, too.
-        let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0);
+        let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0, false);
         let read = own.and_then(|opened| Salvage::read_parts(opened, None, from_manifest));
         match read {
             Err(Error::Corruption { .. } | Error::Unsupported { .. }) => {
@@ -99,7 +101,7 @@ impl Salvage {
 
     /// `all_blocks`: those that were found by a search, with the footer.
     fn read_parts(
-        file: BlockFile,
+        mut file: BlockFile,
         all_blocks: Option<Vec<BlockHandle>>,
         from_manifest: Option<SequenceNumber>,
     ) -> Result<Salvage> {
@@ -113,8 +115,10 @@ impl Salvage {
             Some(handle) => damage_to_none(read_properties(&file, handle))?,
             None => None,
         };
-        if let (Some(metaindex), Some(properties)) = (&metaindex, &properties) {
-            refuse_unknown(&file, metaindex, properties)?;
+        if let Some(metaindex) = &metaindex {
+            let stated = properties.clone().unwrap_or_default();
+            refuse_unknown(&file, &stated)?;
+            read_dictionary(&mut file, metaindex, &stated)?;
         }
         let lost_properties = properties.is_none();
         let global_sequence = match &properties {

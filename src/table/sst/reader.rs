@@ -82,6 +82,7 @@ impl SstReader {
             sequence_if_ingested: None,
             tail_bytes: 0,
             key_bounds: None,
+            takes_leveldbs: false,
         };
         let path = path.as_ref();
         let opened = fs.open(path).and_then(|file| Table::open(file, context));
@@ -213,8 +214,7 @@ impl SstReader {
             return Ok(true);
         }
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
-        let filter = self.table.filter_part(self.table.filter_part_of(&lookup))?;
-        Ok(self.table.filter_admits(&filter, &lookup))
+        self.table.own_filter_admits(&lookup)
     }
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the

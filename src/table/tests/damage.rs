@@ -305,6 +305,27 @@ fn damage_that_passes_the_checksum_never_panics() {
     }
 }
 
+/// RocksDB 11 writes such blocks on request. They were called damaged.
+#[test]
+fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
+    let (entries, mut bytes) = small_table(Compression::None);
+    let table = Table::open(file_of(&bytes), context(0)).unwrap();
+    let handle = table.read_index(LineBuf::zeroed).unwrap().handle(0);
+    let end = (handle.offset + handle.bytes) as usize;
+    bytes[end - 1] |= 1 << 4;
+    let covered = &bytes[handle.offset as usize..=end];
+    let checksum = table.footer().block_checksum(covered, handle.offset);
+    bytes[end + 1..end + 5].copy_from_slice(&checksum.to_le_bytes());
+    let table = Table::open(file_of(&bytes), context(0)).unwrap();
+    let key = LookupKey::new(key::user_key(&entries[0].0), MAX_SEQUENCE);
+    let errors = [get(&table, &key).err(), table.verify().err()];
+    for error in errors {
+        let error = error.expect("the block cannot be read");
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("stored apart"), "{error}");
+    }
+}
+
 #[test]
 fn a_damaged_filter_costs_reads_and_loses_no_key() {
     let (entries, bytes) = small_table(Compression::None);

@@ -3,6 +3,7 @@
 mod cache;
 mod damage;
 mod parts;
+mod pieces;
 mod prefix;
 mod range_del;
 mod read_ahead;
@@ -101,6 +102,7 @@ fn context(cache_bytes: usize) -> TableContext {
         sequence_if_ingested: None,
         tail_bytes: 0,
         key_bounds: None,
+        takes_leveldbs: false,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::fs::{DescriptorPool, OverlappedReader, RandomAccessFile, RealFs};
 use crate::stats::Ticker;
 use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::format::checksum::ChecksumKind;
-use crate::table::table::TableIndex;
+use crate::table::table_index::TableIndex;
 use crate::table::{
     FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
 };
@@ -185,14 +185,14 @@ fn a_lookup_reads_one_part_of_each() {
         // The filter's separators are those of the index: they are kept once.
         assert!(table.filter_top.as_ref().unwrap().shares_separators(), "{filter}");
         let before = reads();
+        assert!(get(&table, &LookupKey::new(b"key0010000?", MAX_SEQUENCE)).unwrap().is_none());
+        assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is asked");
+        let before = reads();
         let lookup = LookupKey::new(b"key0010000", MAX_SEQUENCE);
         assert!(get(&table, &lookup).unwrap().is_some());
         let (count, read_bytes) = (reads().0 - before.0, reads().1 - before.1);
         assert_eq!(count, 3, "{filter}");
         assert!(read_bytes < 3 * 5000, "{filter}: {read_bytes} bytes");
-        let before = reads();
-        assert!(get(&table, &LookupKey::new(b"key0010000?", MAX_SEQUENCE)).unwrap().is_none());
-        assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is asked");
     }
 }
 
@@ -221,7 +221,8 @@ fn rocksdbs_parts_are_read_one_by_one() {
             let lookup = LookupKey::new(key::user_key(&key), key::sequence(&key));
             assert!(get(&table, &lookup).unwrap().is_some(), "{name}: {key:?}");
             let (count, bytes) = (reads().0 - before.0, reads().1 - before.1);
-            assert_eq!(count, 3, "{name}: {key:?}");
+            // Without the filter, once it was of no use.
+            assert!((2..=3).contains(&count), "{name}: {key:?}");
             let most_of_metadata = (whole + filters) / 2;
             assert!(bytes < most_of_metadata + 4096, "{name}: {bytes} bytes");
         }

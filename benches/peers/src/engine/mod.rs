@@ -2,7 +2,7 @@
 //! filter, the same cache and memtable, WAL on, no sync.
 //!
 //! What is not the same: Maypole and fjall charge filters and indexes to the cache, RocksDB with
-//! its defaults holds them beside it. fjall has no batched lookup.
+//! its defaults holds them outside. fjall has no batched lookup.
 
 mod fjall;
 mod maypole;
@@ -102,7 +102,7 @@ pub trait Engine: Send + Sync {
     fn scan(&self) -> Result<(u64, usize)>;
     /// The same through an iterator that hands out owned items; `None` where there is none.
     fn iterate(&self) -> Result<Option<(u64, usize)>>;
-    /// Blocks that lookups of this thread had to read so far. An error where nobody counts them.
+    /// Blocks that lookups of this thread had to read so far. An error for engines that do not count them.
     fn blocks_read(&self) -> Result<u64> {
         Err("this engine does not count the blocks that it reads".into())
     }
@@ -112,7 +112,7 @@ pub trait Engine: Send + Sync {
     }
     /// Writes the memtable to a table.
     fn flush(&self) -> Result<()>;
-    /// Brings everything to the last level and writes all of it anew.
+    /// Brings everything to the last level and rewrites all of it.
     fn compact(&self) -> Result<()> {
         Err("this engine has no compaction of everything".into())
     }
@@ -150,7 +150,7 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// A scan that goes on when it is asked to.
+/// A scan that continues on request.
 pub trait Scan {
     /// Reads up to `entries` entries; answers how many there were.
     fn step(&mut self, entries: u64) -> Result<u64>;

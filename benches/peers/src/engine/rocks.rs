@@ -9,10 +9,10 @@ use super::{Compression, Engine, Held, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES
 use crate::Options;
 use crate::keys::{Key, Run};
 
-/// A table is compacted when half of so many entries in a row are tombstones, or half of all.
+/// A table is compacted when half of this many consecutive entries are tombstones, or half of all.
 const DELETION_WINDOW: usize = 1000;
 const DELETION_RATIO: f64 = 0.5;
-/// A memtable is flushed when an iterator has stepped over so many of its tombstones at once.
+/// A memtable is flushed when an iterator has stepped over this many of its tombstones at once.
 const SCAN_TRIGGER: &str = "memtable_op_scan_flush_trigger";
 const SCAN_TRIGGER_ENTRIES: &str = "100";
 

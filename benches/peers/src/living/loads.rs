@@ -127,7 +127,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         name: "ingest",
-        text: "puts of 1 KB in random order while level 0 compacts, first alone, then beside ingestions \
+        text: "puts of 1 KB in random order while level 0 compacts, first alone, then during ingestions \
                of one key that overlaps nothing; +synced: syncs the log before, as Maypole does",
         not: &[],
         helps: &[(Kind::Rocksdb, "synced")],
@@ -524,7 +524,7 @@ fn ingest(place: Place) -> Result<Figures> {
     engine.flush()?;
     engine.settle()?;
     let over = AtomicBool::new(false);
-    let (beside, ingestions) = std::thread::scope(|scope| {
+    let (during, ingestions) = std::thread::scope(|scope| {
         let ingester = scope.spawn(|| -> Result<Histogram<u64>> {
             let (mut latency, mut ingested) = (latencies()?, 0);
             while !over.load(Ordering::Relaxed) {
@@ -544,10 +544,10 @@ fn ingest(place: Place) -> Result<Figures> {
             }
             Ok(latency)
         });
-        let beside = put_all();
+        let during = put_all();
         over.store(true, Ordering::Relaxed);
         let ingestions = ingester.join().expect("no panic")?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((beside?, ingestions))
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((during?, ingestions))
     })?;
     engine.flush()?;
     engine.settle()?;
@@ -558,9 +558,9 @@ fn ingest(place: Place) -> Result<Figures> {
         ("alone p50 us", us(&alone, 0.5)),
         ("p99.9 us", us(&alone, 0.999)),
         ("max us", us(&alone, 1.0)),
-        ("beside p50 us", us(&beside, 0.5)),
-        ("beside p99.9", us(&beside, 0.999)),
-        ("beside max", us(&beside, 1.0)),
+        ("during p50 us", us(&during, 0.5)),
+        ("during p99.9", us(&during, 0.999)),
+        ("during max", us(&during, 1.0)),
         ("ingestions", ingestions.len() as f64),
         ("one p50 ms", us(&ingestions, 0.5) / 1e3),
         ("one max ms", us(&ingestions, 1.0) / 1e3),

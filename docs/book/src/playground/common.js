@@ -1,18 +1,16 @@
-// What the three pictures share: a request to the filters, and the drawing of SVG.
+// What the pictures of both pages share: a request to the filters, and the drawing of SVG.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
 
 let wasm;
 
-/// Compiles the filters and draws the pictures.
-async function start() {
+/// Compiles the filters and starts the pictures.
+async function start(...pictures) {
   try {
     const bytes = Uint8Array.from(atob(FILTERS), (c) => c.charCodeAt(0));
     wasm = (await WebAssembly.instantiate(bytes)).instance.exports;
-    bloom.start();
-    ribbon.start();
-    rate.start();
+    for (const picture of pictures) picture.start();
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
     const failure = byId("failure");

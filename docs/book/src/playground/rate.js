@@ -83,7 +83,7 @@ const rate = (() => {
 
   function picture() {
     const wide = Math.min(byId("rate-picture").clientWidth, 860), high = wide < 500 ? 340 : 420;
-    const left = 58, right = 12, top = 12, bottom = 44;
+    const left = 58, right = 12, top = 30, bottom = 44;
     const x = (bits) => left + (bits - LEAST) / (MOST - LEAST) * (wide - left - right);
     const y = (rate) => top + Math.log10(Math.max(rate, FLOOR)) / Math.log10(FLOOR) * (high - top - bottom);
     const image = svg("svg", { width: wide, height: high, role: "img", "aria-label": "False-positive rate against bits per key. The table below has the figures." });
@@ -100,6 +100,7 @@ const rate = (() => {
     }
     image.append(svg("path", { class: "axis", d: `M${left} ${top}V${high - bottom}H${wide - right}` }));
     text((left + wide - right) / 2, high - 6, "stored bits per key", "middle");
+    text(0, 12, "false-positive rate (% of absent keys)", "start");
     image.append(svg("path", { class: "chosen", d: `M${x(bits())} ${top}V${high - bottom}` }));
     image.append(svg("path", { class: "curve bound", d: `M${x(LEAST)} ${y(2 ** -LEAST)}L${x(MOST)} ${y(2 ** -MOST)}` }));
     const inside = ([bits]) => bits >= LEAST && bits <= MOST + 0.3;

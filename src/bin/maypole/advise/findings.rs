@@ -75,6 +75,8 @@ record! {
         rocksdb: Option<String>,
         /// The policy in Maypole's words.
         maypole: Option<String>,
+        /// In parts, as RocksDB's `partition_filters` makes them.
+        partitioned: bool,
         filter_bytes: u64,
         bits_per_key: f64,
         build_seconds: Option<f64>,
@@ -392,6 +394,7 @@ impl Seen<'_> {
             policy: "as it is".into(),
             rocksdb: None,
             maypole: None,
+            partitioned: now.are_partitioned,
             filter_bytes: now.filter_bytes,
             bits_per_key: now.filter_bytes as f64 * 8.0 / keys.max(1.0),
             build_seconds: None,
@@ -403,6 +406,7 @@ impl Seen<'_> {
             policy: row.name.clone(),
             rocksdb: row.rocksdb.clone(),
             maypole: Some(row.maypole.clone()),
+            partitioned: row.partitioned,
             filter_bytes: row.filter_bytes as u64,
             bits_per_key: row.bits_per_key,
             build_seconds: Some(row.build_seconds),

@@ -34,7 +34,6 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use maypole::filter::FilterSpec;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
@@ -46,6 +45,7 @@ use crate::show::files::PAGE;
 use crate::show::sheet::Screen;
 use crate::show::text::{counted, size, unescape};
 use findings::{Findings, Seen};
+use policies::Kind;
 use queries::Anchors;
 use sample::Part;
 use source::{Engine, Family};
@@ -163,8 +163,7 @@ impl Advise {
         let tables = tables::all(&family.db);
         let drawn = sample::draw(&tables, self.sample, random);
         let kinds = policies::kinds();
-        let specs: Vec<FilterSpec> = kinds.iter().map(|kind| kind.spec).collect();
-        announce(&tables, &drawn, &specs);
+        announce(&tables, &drawn, &kinds);
         let anchors = Anchors::draw(&tables, &drawn, random);
         let mut of_level: BTreeMap<usize, usize> = BTreeMap::new();
         drawn.iter().for_each(|(i, _)| *of_level.entry(tables[*i].level).or_default() += 1);
@@ -173,7 +172,7 @@ impl Advise {
             let random = &mut SmallRng::seed_from_u64(self.seed ^ tables[i].number);
             queries::of_table(&tables, &anchors, (i, part), count, random)
         };
-        let scanned = scan::run(&tables, &drawn, &specs, &queries_of)?;
+        let scanned = scan::run(&tables, &drawn, &kinds, &queries_of)?;
         let levels = policies::levels(&tables, &scanned, kinds.len());
         let measured = match recorded {
             Some(keys) => lookups::replay(&family.db, &tables, keys),
@@ -209,7 +208,7 @@ fn recorded(path: &Path) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Says how much will be read, and how long that takes by the time of a trial.
-fn announce(tables: &[Table], drawn: &[(usize, Part)], specs: &[FilterSpec]) {
+fn announce(tables: &[Table], drawn: &[(usize, Part)], kinds: &[Kind]) {
     let bytes = |&(i, part): &(usize, Part)| tables[i].file_bytes as f64 * part.share();
     let all: f64 = drawn.iter().map(bytes).sum();
     let Some(&(first, _)) = drawn.first() else { return };
@@ -224,7 +223,7 @@ fn announce(tables: &[Table], drawn: &[(usize, Part)], specs: &[FilterSpec]) {
     }
     let read = first.file_bytes as f64 * entries.max(1) as f64 / first.entries.max(1) as f64;
     let reading = all / read * start.elapsed().as_secs_f64();
-    let building = scan::build_seconds(tables, drawn, specs, TRIAL_ENTRIES);
+    let building = scan::build_seconds(tables, drawn, kinds, TRIAL_ENTRIES);
     tell(format_args!(
         "note: reads {} of {}, about {:.0} s",
         size(all as u64),

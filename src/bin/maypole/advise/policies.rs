@@ -17,9 +17,17 @@ use super::tables::Table;
 
 /// RocksDB's bits of the kinds that RocksDB has.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
+/// How the name of a policy ends that gives each level its own bits.
+pub const BY_LEVEL: &str = " by level";
 /// Stored bits of Maypole's own kinds. The first ones have about the rates of the above.
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
+
+/// RocksDB cuts a filter into parts of `metadata_block_size`, 4096 bytes, less a tenth.
+const PART_BYTES: usize = 3687;
+/// The parted kinds: RocksDB's bits, and about how many bits Ribbon stores for them.
+const PARTED_BITS: u32 = 10;
+const PARTED_RIBBON_BITS: usize = 7;
 
 /// A filter of one kind and size.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,12 +36,14 @@ pub struct Kind {
     pub family: Family,
     /// RocksDB's number, where RocksDB has the family.
     pub rocksdb_bits: Option<u32>,
+    /// Keys of a part. `None`: the filter is one block.
+    pub part_keys: Option<usize>,
 }
 
 /// All kinds that are built.
 pub fn kinds() -> Vec<Kind> {
     let kind = |spec: Result<FilterSpec, _>, family, rocksdb_bits| {
-        spec.ok().map(|spec: FilterSpec| Kind { spec, family, rocksdb_bits })
+        spec.ok().map(|spec: FilterSpec| Kind { spec, family, rocksdb_bits, part_keys: None })
     };
     let (bits, own) = (ROCKSDB_BITS.iter(), |bits: &f64| *bits);
     let bloom = bits.clone().map(|&b| kind(FilterSpec::bloom(b.into()), Family::Bloom, Some(b)));
@@ -44,7 +54,14 @@ pub fn kinds() -> Vec<Kind> {
         .iter()
         .map(own)
         .map(|b| kind(FilterSpec::stored(b, Family::Fuse), Family::Fuse, None));
-    bloom.chain(ribbon).chain(burr).chain(fuse).flatten().collect()
+    let whole: Vec<Kind> = bloom.chain(ribbon).chain(burr).chain(fuse).flatten().collect();
+    let parted = whole.iter().filter(|kind| kind.rocksdb_bits == Some(PARTED_BITS));
+    let parted = parted.map(|kind| {
+        let bits = if kind.family == Family::Ribbon { PARTED_RIBBON_BITS } else { 10 };
+        Kind { part_keys: Some(PART_BYTES * 8 / bits), ..*kind }
+    });
+    let parted: Vec<Kind> = parted.collect();
+    [whole, parted].concat()
 }
 
 /// A level as it stands.
@@ -101,6 +118,8 @@ pub struct Row {
     pub rocksdb: Option<String>,
     /// RocksDB leaves the last level out, by `optimize_filters_for_hits`.
     pub last_level_without: bool,
+    /// In parts, as RocksDB's `partition_filters` makes them.
+    pub partitioned: bool,
     pub family: Option<Family>,
     pub rocksdb_bits: Option<u32>,
     pub filter_bytes: f64,
@@ -117,9 +136,10 @@ pub struct Row {
 /// `stored_bytes` are those of the filters that the tables have.
 pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
     let mut rows = Vec::new();
-    let name = |kind: &Kind| match kind.rocksdb_bits {
-        Some(bits) => format!("{}:{bits}", kind.family),
-        None => kind.spec.to_string(),
+    let name = |kind: &Kind| match (kind.rocksdb_bits, kind.part_keys) {
+        (Some(bits), None) => format!("{}:{bits}", kind.family),
+        (Some(bits), Some(_)) => format!("{}:{bits}, parts", kind.family),
+        (None, _) => kind.spec.to_string(),
     };
     let rocksdb = |kind: &Kind| kind.rocksdb_bits.map(|bits| option(kind.family, bits));
     let mut push = |row: Option<Row>| rows.extend(row);
@@ -128,13 +148,16 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
         let row = row(name(kind), kind.spec.to_string(), levels, measured, |_| Some(i));
         push(row.map(|row| Row {
             rocksdb: rocksdb(kind),
+            partitioned: kind.part_keys.is_some(),
             family: Some(kind.family),
             rocksdb_bits: kind.rocksdb_bits,
             ..row
         }));
     }
     let last = levels.len().saturating_sub(1);
-    let usual = |(_, kind): &(usize, &Kind)| last > 0 && kind.rocksdb_bits == Some(10);
+    let usual = |(_, kind): &(usize, &Kind)| {
+        last > 0 && kind.rocksdb_bits == Some(10) && kind.part_keys.is_none()
+    };
     for (i, kind) in kinds.iter().enumerate().filter(usual) {
         let name = format!("{}, last none", name(kind));
         let maypole = format!("bottommost_none({})", kind.spec);
@@ -147,46 +170,81 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
             ..row
         }));
     }
-    rows.extend(by_level(levels, kinds, measured, stored_bytes));
+    for family in [Family::Bloom, Family::Ribbon, Family::Burr] {
+        rows.extend(by_level(family, levels, kinds, measured, stored_bytes));
+    }
     rows
 }
 
-/// The bumped ribbons, one for each level or none, with which absent lookups read least in no more
-/// memory than the filters that are stored take: a budget divided among the levels. Without stored
-/// filters the budget is that of 7 bits a key.
+/// The filters of a family, one for each level or none, with which absent lookups read least in no
+/// more memory than the filters that are stored take: a budget divided among the levels. Without
+/// stored filters the budget is that of 7 bits a key.
 fn by_level(
+    family: Family,
     levels: &[Level],
     kinds: &[Kind],
     measured: &Measured,
     stored_bytes: u64,
 ) -> Option<Row> {
-    let burr = (0..kinds.len()).filter(|&i| kinds[i].family == Family::Burr).map(Some);
-    let choices: Vec<Option<usize>> = std::iter::once(None).chain(burr).collect();
+    let is_choice = |&i: &usize| kinds[i].family == family && kinds[i].part_keys.is_none();
+    let choices = (0..kinds.len()).filter(is_choice).map(Some);
+    let choices: Vec<Option<usize>> = std::iter::once(None).chain(choices).collect();
     if levels.len() < 2 || choices.len() < 2 {
         return None;
     }
     let keys: f64 = levels.iter().map(|level| level.keys).sum();
     let budget = if stored_bytes > 0 { stored_bytes as f64 } else { keys * 7.0 / 8.0 };
-    let unnamed = |kind_of: &dyn Fn(usize) -> Option<usize>| {
-        row(String::new(), String::new(), levels, measured, kind_of)
-    };
+    // Memory and blocks of each level with each choice.
+    let mut cells: Vec<Vec<(f64, f64)>> = Vec::new();
+    for (n, level) in levels.iter().enumerate() {
+        let in_vain = in_vain(&measured.absent.tables_in_vain, level);
+        let of = |&choice: &Option<usize>| match choice {
+            None => Some((0.0, in_vain)),
+            Some(kind) => {
+                let built = built(levels, n, kind)?;
+                let bytes = level.keys * built.bytes as f64 / built.keys as f64;
+                Some((bytes, built.rate() * in_vain))
+            }
+        };
+        cells.push(choices.iter().map(of).collect::<Option<_>>()?);
+    }
     // RocksDB and Maypole have seven levels at most, so these are few combinations.
     let count = choices.len().checked_pow(u32::try_from(levels.len()).ok()?)?;
-    let kind_of = |combination: usize, n: usize| {
-        choices[combination / choices.len().pow(n as u32) % choices.len()]
+    let choice_of =
+        |combination: usize, n: usize| combination / choices.len().pow(n as u32) % choices.len();
+    let sums = |combination: usize| {
+        let cells = cells.iter().enumerate().map(|(n, cells)| cells[choice_of(combination, n)]);
+        cells.fold((0.0, 0.0), |(bytes, blocks), cell| (bytes + cell.0, blocks + cell.1))
     };
-    let rows = (0..count).filter_map(|i| Some((i, unnamed(&|n| kind_of(i, n))?)));
-    let fitting = rows.filter(|(_, row)| row.filter_bytes <= budget);
-    let (best, row) =
-        fitting.min_by(|(_, a), (_, b)| a.absent_blocks.total_cmp(&b.absent_blocks))?;
-    let spec = |n| kind_of(best, n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
+    let fitting = (0..count).map(|i| (i, sums(i))).filter(|(_, (bytes, _))| *bytes <= budget);
+    let (best, _) = fitting.min_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b))?;
+    let kind_of = |n: usize| choices[choice_of(best, n)];
+    let row = row(String::new(), String::new(), levels, measured, kind_of)?;
+    let spec = |n| kind_of(n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
     let mut specs: Vec<String> = (0..levels.len()).map(spec).collect();
     if levels[0].level > 0 {
         // The first one is level 0's.
         specs.insert(0, specs[0].clone());
     }
     let maypole = format!("levels({})", specs.join(", "));
-    Some(Row { name: "burr by level".into(), maypole, ..row })
+    Some(Row { name: format!("{family}{BY_LEVEL}"), maypole, ..row })
+}
+
+/// What was built of a kind for the level at a position. The rate of a level of which nothing could
+/// be read is taken to be that of the others.
+fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
+    let own = std::iter::once(levels[n].built[kind]);
+    let all = levels.iter().map(|level| level.built[kind]);
+    let built = sum(own.clone()).filter(|built| built.asked.queries > 0).or_else(|| {
+        let all = sum(all)?;
+        sum(own).map(|own| Built { asked: all.asked, ..own }).or(Some(all))
+    })?;
+    (built.asked.queries > 0).then_some(built)
+}
+
+/// Tables of a level that are in the way of a lookup.
+fn in_vain(tables: &[f64], level: &Level) -> f64 {
+    tables.get(level.level).copied().unwrap_or(0.0)
 }
 
 /// The value of RocksDB's `filter_policy`.
@@ -211,29 +269,20 @@ fn row(
         keys += level.keys;
         let mut rate = 1.0;
         if let Some(kind) = kind_of(n) {
-            // A level of which nothing could be read is taken to be like the others.
-            let own = [level].into_iter().map(|level| level.built[kind]);
-            let all = levels.iter().map(|level| level.built[kind]);
-            let built = sum(own.clone()).filter(|built| built.asked.queries > 0).or_else(|| {
-                let all = sum(all)?;
-                sum(own).map(|own| Built { asked: all.asked, ..own }).or(Some(all))
-            })?;
-            if built.asked.queries == 0 {
-                return None;
-            }
-            rate = built.asked.wrong as f64 / built.asked.queries as f64;
+            let built = built(levels, n, kind)?;
+            rate = built.rate();
             bytes += level.keys * built.bytes as f64 / built.keys as f64;
             nanos += level.keys * built.key_nanos;
         }
-        let in_vain = |tables: &[f64]| tables.get(level.level).copied().unwrap_or(0.0);
-        absent += rate * in_vain(&measured.absent.tables_in_vain);
-        present += rate * in_vain(&measured.present.tables_in_vain);
+        absent += rate * in_vain(&measured.absent.tables_in_vain, level);
+        present += rate * in_vain(&measured.present.tables_in_vain, level);
     }
     Some(Row {
         name,
         maypole,
         rocksdb: None,
         last_level_without: false,
+        partitioned: false,
         family: None,
         rocksdb_bits: None,
         filter_bytes: bytes,
@@ -273,6 +322,7 @@ mod tests {
             spec: FilterSpec::bloom(10.0).unwrap(),
             family: Family::Bloom,
             rocksdb_bits: Some(10),
+            part_keys: None,
         }];
         let level = |level, keys, wrong| Level {
             level,
@@ -294,7 +344,7 @@ mod tests {
         };
         let rows = rows(&levels, &kinds, &measured, 0);
         let names: Vec<&str> = rows.iter().map(|row| &row.name[..]).collect();
-        assert_eq!(names, ["none", "bloom:10", "bloom:10, last none"]);
+        assert_eq!(names, ["none", "bloom:10", "bloom:10, last none", "bloom by level"]);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
         close(rows[0].absent_blocks, 3.0);
         close(rows[0].present_blocks.unwrap(), 2.5);
@@ -313,6 +363,7 @@ mod tests {
             spec: FilterSpec::burr(bits).unwrap(),
             family: Family::Burr,
             rocksdb_bits: None,
+            part_keys: None,
         };
         let kinds = [kind(5.5), kind(8.0)];
         let level = |level, keys| Level {
@@ -330,11 +381,14 @@ mod tests {
             ..Lookups::default()
         };
         let measured = Measured { absent: lookups.clone(), present: lookups, not_read: 0 };
-        let policy = |bytes| by_level(&levels, &kinds, &measured, bytes).unwrap().maypole;
+        let divide =
+            |levels: &[Level], bytes| by_level(Family::Burr, levels, &kinds, &measured, bytes);
+        let policy = |bytes| divide(&levels, bytes).unwrap().maypole;
         // More bits fit into the small level alone; all levels; not even the large level.
         assert_eq!(policy(64_000), "levels(burr(8), burr(8), burr(5.5))");
         assert_eq!(policy(200_000), "levels(burr(8), burr(8), burr(8))");
         assert_eq!(policy(2_000), "levels(burr(8), burr(8), none)");
-        assert_eq!(by_level(&levels[..1], &kinds, &measured, 1), None);
+        assert_eq!(divide(&levels[..1], 1), None);
+        assert_eq!(by_level(Family::Bloom, &levels, &kinds, &measured, 64_000), None);
     }
 }

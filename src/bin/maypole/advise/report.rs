@@ -8,6 +8,7 @@ use serde_json::json;
 use super::Advise;
 use super::findings::{FileRow, FilterRow, Findings, PolicyRow};
 use super::lookups::Lookups;
+use super::policies::BY_LEVEL;
 use super::rules::Advice;
 use super::source::{Engine, Source};
 use crate::failure::Result;
@@ -69,11 +70,17 @@ pub fn text(
         );
         writeln!(out, "\n{}", screen.drawn(&screen.bold(&screen.wrap(&heading))))?;
         writeln!(out, "{}", policies(&found.policies).to_text(screen))?;
-        let by_level = found.policies.iter().find(|row| row.policy == "burr by level");
-        let by_level = by_level.and_then(|row| row.maypole.as_ref());
-        let by_level = by_level.map_or(String::new(), |policy| format!(" By level: {policy}."));
+        let by_level = found.policies.iter().filter(|row| row.policy.ends_with(BY_LEVEL));
+        let by_level: Vec<&str> = by_level.filter_map(|row| row.maypole.as_deref()).collect();
+        let by_level = match by_level.is_empty() {
+            true => String::new(),
+            false => format!(" By level: {}.", by_level.join("; ")),
+        };
         let own = match engine {
-            Engine::RocksDb => " burr and fuse are Maypole's alone (maypole import).",
+            Engine::RocksDb => {
+                " burr and fuse are Maypole's alone (maypole import). RocksDB gives levels their own \
+                 bits only through a FilterPolicy in C++."
+            }
             Engine::Maypole => "",
         };
         let text = "ribbon:10 is RocksDB's number, for the rate of bloom:10; bits/key are those \

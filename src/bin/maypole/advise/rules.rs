@@ -113,7 +113,10 @@ impl Situation {
 
     fn row(&self, family: Family, bits: u32) -> Option<&Row> {
         self.rows.iter().find(|row| {
-            row.family == Some(family) && row.rocksdb_bits == Some(bits) && !row.last_level_without
+            row.family == Some(family)
+                && row.rocksdb_bits == Some(bits)
+                && !row.last_level_without
+                && !row.partitioned
         })
     }
 
@@ -490,6 +493,7 @@ mod tests {
             maypole: format!("{family}({stored})"),
             rocksdb: Some(policies::option(family, bits)),
             last_level_without: false,
+            partitioned: false,
             family: Some(family),
             rocksdb_bits: Some(bits),
             filter_bytes: stored * 1e8 / 8.0,

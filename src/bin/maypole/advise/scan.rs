@@ -14,6 +14,7 @@ use maypole::{Error, hash64};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::policies::Kind;
 use super::sample::{Part, distinct};
 use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
@@ -24,6 +25,9 @@ use crate::progress;
 const BUILT_KEYS: usize = 400_000;
 /// Of a table with more keys than this, filters of its first keys are built.
 const MAX_HASHES: usize = 2_000_000;
+/// An entry in the index of a filter's parts takes its key and these bytes: three lengths, a block
+/// handle and a restart point.
+const PART_ENTRY_BYTES: f64 = 13.0;
 /// Threads that read at a time, at most.
 const MAX_THREADS: usize = 4;
 
@@ -42,7 +46,7 @@ impl std::ops::AddAssign for Asked {
     }
 }
 
-/// Filters of one specification, of some tables of a level.
+/// Filters of one kind, of some tables of a level.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Built {
     pub keys: u64,
@@ -54,6 +58,11 @@ pub struct Built {
 }
 
 impl Built {
+    /// The false-positive rate, if anything was asked.
+    pub fn rate(&self) -> f64 {
+        self.asked.wrong as f64 / self.asked.queries as f64
+    }
+
     pub fn add(&mut self, other: &Built) {
         self.key_nanos = match (self.keys, other.keys) {
             (0, _) => other.key_nanos,
@@ -78,7 +87,7 @@ pub struct Scanned {
     /// Whether all of it was read.
     pub is_whole: bool,
     pub asked: Asked,
-    /// In the order of the specifications.
+    /// In the order of the kinds.
     pub built: Vec<Built>,
     /// Why the reading ended early.
     pub damage: Option<String>,
@@ -89,7 +98,7 @@ pub struct Scanned {
 pub fn run(
     tables: &[Table],
     drawn: &[(usize, Part)],
-    specs: &[FilterSpec],
+    kinds: &[Kind],
     queries_of: &(dyn Fn(usize, Part) -> Vec<Vec<u8>> + Sync),
 ) -> Result<Vec<Option<Scanned>>> {
     let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
@@ -103,7 +112,7 @@ pub fn run(
         loop {
             let Some(&(i, part)) = drawn.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
             let queries = queries_of(i, part);
-            let scanned = scan(&tables[i], part, &queries, specs, &budgets[tables[i].level]);
+            let scanned = scan(&tables[i], part, &queries, kinds, &budgets[tables[i].level]);
             bar.inc(bytes(i, part));
             let failed = scanned.is_err();
             done.lock().unwrap_or_else(PoisonError::into_inner).push((i, scanned));
@@ -160,6 +169,8 @@ struct Reading<'a> {
     most_hashes: usize,
     entries: u64,
     keys: u64,
+    /// Of the keys, together.
+    key_bytes: u64,
 }
 
 impl Reading<'_> {
@@ -174,6 +185,7 @@ impl Reading<'_> {
             None => self.last = Some(key.to_vec()),
         }
         self.keys += 1;
+        self.key_bytes += key.len() as u64;
         while self.queries.get(self.next_query).is_some_and(|query| &query[..] < key) {
             self.next_query += 1;
         }
@@ -190,7 +202,7 @@ fn scan(
     table: &Table,
     part: Part,
     queries: &[Vec<u8>],
-    specs: &[FilterSpec],
+    kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
     // Whole tables, since the size of a filter depends on the number of its keys. Another thread
@@ -212,6 +224,7 @@ fn scan(
         most_hashes,
         entries: 0,
         keys: 0,
+        key_bytes: 0,
     };
     let mut scanned = Scanned {
         filter: table.read_filter()?,
@@ -234,7 +247,7 @@ fn scan(
     scanned.keys = reading.keys;
     scanned.bytes = (table.file_bytes as f64 * part.share()) as u64;
 
-    let Reading { held, hashes, .. } = reading;
+    let Reading { held, hashes, key_bytes, .. } = reading;
     let is_asked = matches!(table.form, Some(Form::Full | Form::Partitioned | Form::Maypoles))
         && table.reader.filter_is_unasked().is_none();
     let mut absent = Vec::new();
@@ -252,7 +265,8 @@ fn scan(
             scanned.asked += Asked { queries: 1, wrong: u64::from(maybe) };
         }
     }
-    scanned.built = specs.iter().map(|spec| build(*spec, &hashes, &absent)).collect();
+    let key_bytes = key_bytes as f64 / scanned.keys.max(1) as f64;
+    scanned.built = kinds.iter().map(|kind| build(kind, &hashes, &absent, key_bytes)).collect();
     Ok(scanned)
 }
 
@@ -281,7 +295,7 @@ fn holds(table: &Table, key: &[u8]) -> bool {
 pub fn build_seconds(
     tables: &[Table],
     drawn: &[(usize, Part)],
-    specs: &[FilterSpec],
+    kinds: &[Kind],
     trial_keys: u64,
 ) -> f64 {
     let mut of_level: BTreeMap<usize, f64> = BTreeMap::new();
@@ -291,11 +305,27 @@ pub fn build_seconds(
     let keys: f64 = of_level.into_values().map(|keys| keys.min(BUILT_KEYS as f64)).sum();
     let fed = |key: u64| Fed { key: NonZeroU64::new(hash64(&key.to_le_bytes())), prefix: None };
     let hashes: Vec<Fed> = (0..trial_keys).map(fed).collect();
-    let key_nanos: f64 = specs.iter().map(|spec| build(*spec, &hashes, &[]).key_nanos).sum();
+    let key_nanos: f64 = kinds.iter().map(|kind| build(kind, &hashes, &[], 0.0).key_nanos).sum();
     keys * key_nanos / 1e9
 }
 
-fn build(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
+/// `key_bytes`: of a key, for the index of a filter in parts.
+fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
+    let Some(part_keys) = kind.part_keys else { return build_one(kind.spec, hashes, absent) };
+    let parts = hashes.len().div_ceil(part_keys);
+    let (mut all, mut nanos) = (Built::default(), 0.0);
+    for (part, hashes) in hashes.chunks(part_keys).enumerate() {
+        // Hashes do not tell where a key lies, so any share of the absent keys will do.
+        let share = |part: usize| absent.len() * part / parts;
+        let built = build_one(kind.spec, hashes, &absent[share(part)..share(part + 1)]);
+        nanos += built.key_nanos * built.keys as f64;
+        all.add(&built);
+    }
+    all.bytes += (parts as f64 * (key_bytes + PART_ENTRY_BYTES)) as u64;
+    Built { key_nanos: nanos / all.keys.max(1) as f64, ..all }
+}
+
+fn build_one(spec: FilterSpec, hashes: &[Fed], absent: &[u64]) -> Built {
     let mut builder = FilterBuilder::new(spec);
     for fed in hashes {
         match (fed.key, fed.prefix) {

@@ -40,6 +40,12 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {
         Ok(db) => of_maypole(db, dir, only),
+        // It could be opened, but there is nothing to say of filters that are not read.
+        Err(error @ Error::Unsupported { .. })
+            if error.to_string().contains("this is a database of LevelDB") =>
+        {
+            Err(error.into())
+        }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
             // What is neither is called by its name in the first error.

@@ -6,7 +6,7 @@
 //! value    a window on noise in which every second stretch repeats the one before it
 //! ```
 //!
-//! One bit for each number tells whether its key exists, so that every lookup can be checked.
+//! One bit for each number says whether its key exists, so that every lookup can be checked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

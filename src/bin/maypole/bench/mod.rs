@@ -37,7 +37,7 @@ use workload::{Workload, Written};
 /// After writes, memory is flushed and compaction settles before the next begins. Each lookup is
 /// checked against what was written.
 ///
-/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing asks for keys one
+/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing looks up keys one
 /// byte longer. Values compress to about a half. Threads share the operations of a workload;
 /// checkpointloop, queue, overwritehot and retention have one thread.
 ///
@@ -224,8 +224,8 @@ impl Bench {
         }
     }
 
-    /// About the most bytes of disk taken. During compaction a part of the tree exists twice, at
-    /// worst all of it, and overwritten entries stay until compaction has passed them.
+    /// The approximate maximum of bytes on disk. During compaction a part of the tree exists twice,
+    /// at worst all of it, and overwritten entries stay until compaction has passed them.
     fn disk_bytes(&self) -> u64 {
         let halved =
             self.compression != Compression::None && self.value_bytes >= COMPRESSIBLE_BYTES;
@@ -275,7 +275,7 @@ impl Bench {
 
     /// Reads a database that an earlier call has left, to learn which keys it has.
     fn find_written(&self, db: &Db, dir: &Path, entries: &Entries) -> Result {
-        let spinner = progress::spinner("looking what is there");
+        let spinner = progress::spinner("reading which keys there are");
         let mut cursor = db.cursor();
         cursor.seek_to_first()?;
         while cursor.valid() {

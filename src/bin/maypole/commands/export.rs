@@ -1,4 +1,4 @@
-//! `export`: a database becomes one of RocksDB's.
+//! `export`: makes a RocksDB database from a database.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,14 +15,15 @@ use crate::show::text::{counted, size};
 
 /// Make a RocksDB database of a database, without rewriting its tables.
 ///
-/// The RocksDB database shares the tables by hard links, which take no space and no time. Where
-/// linking is refused, as between file systems, they are copied, and that is said. The database
-/// stays as it is. RocksDB 6.27 and later open the new one, read every key and go on to write.
+/// The RocksDB database shares the tables by hard links, which take no space and no time. If
+/// linking fails, as between file systems, the tables are copied, and the command says so. The
+/// database stays as it is. RocksDB 6.27 and later open the new one, read every key and can write
+/// to it.
 ///
 /// RocksDB uses the filters of tables only where its options name a filter policy: give it the one
 /// that this command prints. OPTIONS has it too. RocksDB reads tables with filters that it does not
-/// know, such as burr and fuse, without their filters; how many there are is said. --filter writes
-/// every table again with filters that RocksDB knows.
+/// know, such as burr and fuse, without their filters; the command says how many there are.
+/// --filter writes every table again with filters that RocksDB knows.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Export {

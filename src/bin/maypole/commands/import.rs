@@ -1,4 +1,4 @@
-//! `import`: makes a Maypole database from a RocksDB database.
+//! `import`: makes a Maypole database from a RocksDB or LevelDB database.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,23 @@ use crate::show::text::{counted, size};
 
 /// Make a Maypole database of a RocksDB database, without rewriting its tables.
 ///
-/// The new database shares the tables by hard links, which take no space and no time. Where linking
-/// is refused, as between file systems or for files of another owner, they are copied, and that is
-/// said. The entries of the write-ahead logs go to new tables. The RocksDB database stays as it is,
-/// and may be in use.
+/// The new database shares the tables by hard links, which take no space and no time. If linking
+/// fails, as between file systems or for files of another owner, the tables are copied, and the
+/// command says so. The entries of the write-ahead logs go to new tables. The RocksDB database
+/// stays as it is, and may be in use.
 ///
-/// Refused before anything is written: other orders of keys than that of their bytes, merge
+/// Tables of which none is newer than the other are merged, and so are some of a very full level 0.
+/// A LevelDB database is imported too. Its tables are written again, with new filters; it must not
+/// be in use.
+///
+/// Rejected before anything is written: other orders of keys than that of their bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
 /// compressions that Maypole lacks. Wide columns are found only when they are read; --verify finds
 /// them first.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Import {
-    /// Directory of the RocksDB database
+    /// Directory of the RocksDB or LevelDB database
     rocksdb: PathBuf,
     /// Directory of the new database, which must not exist or be empty
     db: PathBuf,
@@ -39,8 +43,9 @@ pub struct Import {
     /// Read every table whole before anything is written
     #[arg(long)]
     verify: bool,
-    /// Print a JSON object for each column family: column_family, tables, linked, copied, bytes,
-    /// log_entries, moved_down, not_linked (why the first copied table was not linked)
+    /// Print a JSON object for each column family: column_family, tables, linked, copied, rewritten,
+    /// bytes (linked or copied), log_entries, moved_down, not_linked (why the first copied table was
+    /// not linked)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }
@@ -135,13 +140,14 @@ fn verify(db: &Db, name: &str) -> Result {
 }
 
 fn print(out: &mut dyn Write, name: &str, report: &ImportReport, as_json: bool) -> Result {
-    let tables = report.linked + report.copied;
+    let tables = report.linked + report.copied + report.rewritten;
     if as_json {
         let object = json!({
             "column_family": name,
             "tables": tables,
             "linked": report.linked,
             "copied": report.copied,
+            "rewritten": report.rewritten,
             "bytes": report.file_bytes,
             "log_entries": report.log_entries,
             "moved_down": report.moved_down,
@@ -152,11 +158,15 @@ fn print(out: &mut dyn Write, name: &str, report: &ImportReport, as_json: bool) 
     }
     writeln!(
         out,
-        "{}: {} ({} linked, {} copied), {}, {} from logs",
+        "{}: {} ({} linked, {} copied{}), {}, {} from logs",
         name.escape_debug(),
         counted(tables as u64, "table"),
         report.linked,
         report.copied,
+        match report.rewritten {
+            0 => String::new(),
+            tables => format!(", {tables} written again"),
+        },
         size(report.file_bytes),
         counted(report.log_entries as u64, "entry"),
     )?;

@@ -20,9 +20,10 @@ use crate::{output, progress};
 /// Nothing is deleted: files that no longer belong to the database move to its subdirectory `lost`.
 /// An interrupted repair can be started again.
 ///
-/// A directory of RocksDB, LevelDB or Pebble is refused, and every byte of it stays as it is. Their
-/// own tools repair it. Table files of RocksDB alone, of one column family, become a database.
-/// Entries that only RocksDB reads, such as merge operands, are named and kept.
+/// A directory of RocksDB, LevelDB or Pebble is rejected, and every byte of it stays as it is.
+/// Their own tools repair it. Table files of RocksDB without other files become a database, if they
+/// are of one column family. Entries that only RocksDB reads, such as merge operands, are named and
+/// kept.
 ///
 /// The command prints what was wrong, which keys may be missing or old, and which files it moved.
 /// The exit code is 1 if anything may be lost.

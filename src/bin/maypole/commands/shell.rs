@@ -39,7 +39,7 @@ impl Completions {
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Man {
-    /// Write a page for each command into this directory, which is made where it is missing
+    /// Write a page for each command into this directory, which is created if it is missing
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

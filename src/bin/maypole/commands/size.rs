@@ -20,7 +20,8 @@ use crate::show::text::{counted, percent, size};
 /// rate when the same bytes must serve more keys. Two more rows have the textbook's Bloom filter
 /// and the fewest bits that any filter can take. A second table divides the same memory over a tree
 /// in which each level holds a tenth of the next one's keys: with the same bits on all levels, and
-/// as budget(...) divides it.
+/// as budget(...) divides it. A third one has the memory that filters and indexes need together, and
+/// with --cache it tells whether the block cache holds them.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
@@ -50,6 +51,9 @@ pub struct Size {
     /// Memory of the machine, such as 16G, for the filters' share of it
     #[arg(long, value_name = "BYTES", value_parser = args::byte_count_in(1..=1 << 60))]
     memory: Option<usize>,
+    /// Capacity of the block cache, such as 1G, for the filters and indexes that it must hold
+    #[arg(long, value_name = "BYTES", value_parser = args::byte_count_in(1..=1 << 60))]
+    cache: Option<usize>,
     /// Levels of the tree that hold data
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = args::count_in::<u64>(1..=7))]
     levels: u64,
@@ -88,6 +92,10 @@ record! {
         fpr_at_1_5_times_the_keys: f64,
         fpr_at_2_times_the_keys: f64,
         fpr_at_5_times_the_keys: f64,
+        /// Memory of the indexes of all tables.
+        index_bytes: u64,
+        /// Memory of the top levels, where filters and indexes are in parts.
+        top_bytes: u64,
     }
 }
 
@@ -130,7 +138,11 @@ impl Size {
         }
         writeln!(out, "\n{}", screen.bold(&screen.wrap(&heading)))?;
         writeln!(out, "{}\n", trees(&tree).to_text(&screen))?;
-        for line in self.shares(&rows) {
+        let heading = "Memory of filters and indexes, data blocks of 4 KiB";
+        writeln!(out, "{}", screen.bold(&screen.wrap(heading)))?;
+        writeln!(out, "{}\n", self.memory(&rows[2..]).to_text(&screen))?;
+        let warning = self.cache_warning(&rows[2..]);
+        for line in warning.into_iter().chain(self.shares(&rows)) {
             writeln!(out, "{}", screen.wrap(&line))?;
         }
         Ok(())
@@ -151,7 +163,9 @@ impl Size {
             let row = self.family(family, spec)?;
             if row.filter != family.name() {
                 let filter = &row.filter;
-                tell(format_args!("note: so few keys get a {filter} filter in place of {family}"));
+                tell(format_args!(
+                    "note: with these few keys, tables get a {filter} filter in place of {family}"
+                ));
                 continue;
             }
             rows.push(row);
@@ -166,10 +180,13 @@ impl Size {
         probes: Option<u64>,
         fpr: impl Fn(f64) -> f64,
     ) -> SizeRow {
+        let bytes = (self.keys as f64 * bits / 8.0).ceil() as u64;
+        let blocks = (self.data_bytes() / BLOCK_BYTES).ceil();
+        let parts = (bytes as f64 + blocks * STORED_INDEX_ENTRY_BYTES) / BLOCK_BYTES;
         SizeRow {
             filter: filter.to_string(),
             keys: self.keys,
-            bytes: (self.keys as f64 * bits / 8.0).ceil() as u64,
+            bytes,
             bits_per_key: bits,
             times_bound: bits / sizing::lower_bound_bits_per_key(fpr(1.0)),
             probes,
@@ -177,7 +194,13 @@ impl Size {
             fpr_at_1_5_times_the_keys: fpr(1.5),
             fpr_at_2_times_the_keys: fpr(2.0),
             fpr_at_5_times_the_keys: fpr(5.0),
+            index_bytes: (blocks * INDEX_ENTRY_BYTES) as u64,
+            top_bytes: (parts * TOP_ENTRY_BYTES) as u64,
         }
+    }
+
+    fn data_bytes(&self) -> f64 {
+        self.keys as f64 * self.entry_bytes as f64
     }
 
     /// The Bloom filter of the textbooks with the best whole number of probes and the exact rate,
@@ -243,7 +266,7 @@ impl Size {
                         formulas::best_hashes(bits)
                     );
                     if textbook.bits_per_key > 1.01 * bits {
-                        let more = ", and so few keys, take more.";
+                        let more = ", and a small number of keys, take more.";
                         let few = textbook.bits_per_key > 1.05 * bits;
                         line += " A whole number of probes";
                         line += if few { more } else { " takes more." };
@@ -295,10 +318,44 @@ impl Size {
         trees
     }
 
+    /// What lookups want to find in the block cache.
+    fn memory(&self, rows: &[SizeRow]) -> Sheet {
+        let row = |row: &SizeRow| {
+            let both = row.bytes + row.index_bytes;
+            let mut cells: Vec<Cell> = vec![
+                row.filter.clone().into(),
+                size(row.bytes).into(),
+                size(row.index_bytes).into(),
+                size(both).into(),
+                size(row.top_bytes).into(),
+            ];
+            cells.extend(self.cache.map(|cache| percent(both as f64 / cache as f64).into()));
+            cells
+        };
+        let mut columns = vec!["filter", "filters", "indexes", "both", "in parts:\ntop levels"];
+        columns.extend(self.cache.map(|_| "both, of\nthe cache"));
+        Sheet { columns, rows: rows.iter().map(row).collect() }
+    }
+
+    /// The families whose filters and indexes the cache does not hold whole.
+    fn cache_warning(&self, rows: &[SizeRow]) -> Option<String> {
+        let most = MAX_WHOLE_SHARE * self.cache? as f64;
+        let both = |row: &SizeRow| (row.bytes + row.index_bytes) as f64;
+        let too_large = || rows.iter().filter(|row| both(row) > most);
+        let names: Vec<&str> = too_large().map(|row| row.filter.as_str()).collect();
+        let needed = too_large().map(both).reduce(f64::max)? / MAX_WHOLE_SHARE;
+        Some(format!(
+            "Warning: filters ({}) and indexes do not fit into the block cache. New tables get them in parts of \
+             4 KiB, and a lookup that finds a part evicted reads it again. A cache of {} holds them whole.",
+            names.join(", "),
+            size(needed as u64)
+        ))
+    }
+
     /// The filters' share of data and memory, and what is considered usual.
     fn shares(&self, rows: &[SizeRow]) -> Vec<String> {
         let mut lines = Vec::new();
-        let data = self.keys as f64 * self.entry_bytes as f64;
+        let data = self.data_bytes();
         for row in &rows[2..] {
             let share = row.bytes as f64 / data;
             let mut line = format!(
@@ -328,6 +385,19 @@ impl Size {
     }
 }
 
+/// Bytes of a data block.
+const BLOCK_BYTES: f64 = 4096.0;
+/// Memory of an index for each data block, with keys of about 20 bytes: a handle, a separator, its
+/// head and a slot. Counted in the trees of docs/scaling.md.
+const INDEX_ENTRY_BYTES: f64 = 54.0;
+/// Bytes of an index for each data block in the file, with keys of about 20 bytes.
+const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
+/// Memory of a top level for each part: two handles, a separator and the slots. Half of 95 bytes, as
+/// a filter part and an index part share an entry.
+const TOP_ENTRY_BYTES: f64 = 48.0;
+/// New tables have whole filters and indexes up to this share of the block cache
+/// (`MetadataForm::Auto`).
+const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
 /// The most keys of a filter that is built. Filters of more keys have the same figures.
 const MAX_BUILT_KEYS: u64 = 200_000;
 /// A share of memory above which filters take much.
@@ -443,7 +513,8 @@ mod tests {
 
         for (keys, rate) in [(270_000, 0.01), (1_000_000_000, 0.01), (5_000_000, 0.001)] {
             let (bits, entry_bytes, memory, levels, json) = (None, 128, None, 3, false);
-            let size = Size { keys, rate, bits, entry_bytes, memory, levels, json };
+            let cache = None;
+            let size = Size { keys, rate, bits, entry_bytes, memory, cache, levels, json };
             let rows: Vec<SizeRow> = size.rows().unwrap().drain(2..).collect();
             let smallest = rows.iter().min_by_key(|row| row.bytes).unwrap();
             let about = About { keys, data_bytes: 128 * keys, ..About::default() };

@@ -15,12 +15,12 @@ use crate::output::{json_list, json_object};
 
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
-/// Counters live in the program that has the database open. Where it publishes them, with
+/// Counters live in the program that has the database open. If it publishes them, with
 /// Builder::publish_stats, they are in the file STATS of the database, and this command reads only
 /// that file. It opens nothing and takes no lock. Counters stay there when the program ends.
 ///
-/// Where none are published, the command opens the database, prints its tree, and says so. The
-/// other formats and --watch have nothing to print then.
+/// If none are published, the command opens the database, prints its tree, and says so. The other
+/// formats and --watch have nothing to print then.
 ///
 /// So there are two JSON objects. --format json prints the file: counters, by level. --json prints
 /// the database itself: every table, and no counters, because the database does not store them.
@@ -60,7 +60,7 @@ pub struct Stats {
     /// Open the database and print a JSON object of what it holds, with every table; no counters
     #[arg(long, conflicts_with_all = ["watch", "format"])]
     json: bool,
-    /// What a read of a data block costs, in microseconds: what a filter saves at most by each no
+    /// The cost of reading a data block, in microseconds, which each no of a filter saves at most
     #[arg(
         long,
         value_name = "MICROS",

@@ -12,7 +12,8 @@ use crate::output::{json_object, printable};
 use crate::progress;
 use crate::show::text::{counted, size};
 
-/// Read every table of a database whole: check checksums and key order, query each key's filter.
+/// Read all tables of a database: check checksums and key order, and query the filters for every
+/// key.
 ///
 /// The first damage found is a failure that names file and offset: exit code 1. So are entries that
 /// only RocksDB reads, such as merge operands: file and key are named.

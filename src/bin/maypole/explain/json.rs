@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::output::json_object;
 use crate::show::text::escape;
 
-/// The way of a lookup in a database.
+/// The steps of a lookup in a database.
 pub fn lookup(trace: &LookupTrace) -> String {
     json_object(&[
         ("key", &bytes(&trace.key)),
@@ -28,7 +28,7 @@ pub fn lookup(trace: &LookupTrace) -> String {
     ])
 }
 
-/// The way of a lookup in one table.
+/// The steps of a lookup in one table.
 pub fn table_lookup(key: &[u8], trace: &TableTrace) -> String {
     json_object(&[("key", &bytes(key)), ("nanos", &trace.nanos()), ("table", &table(trace))])
 }

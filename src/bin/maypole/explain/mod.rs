@@ -37,7 +37,7 @@ pub struct Explain {
     /// The key; \xNN stands for a byte
     #[arg(value_parser = args::bytes(), allow_negative_numbers = true)]
     key: Bytes,
-    /// Look the key up once before, so that what the lookup needs is in memory
+    /// Look the key up once before, so that the blocks that it needs are in memory
     #[arg(long)]
     warm: bool,
     /// Print a JSON object

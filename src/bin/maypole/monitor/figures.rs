@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1  hit rate       useful / asked              over 90 % where most lookups miss
-//! 2  observed rate  wrong / absent              beside the predicted one
+//! 2  observed rate  wrong / absent              next to the predicted one
 //! 3  reads saved    useful × cost of a read
 //! 4  memory         filters / (block cache + memtables)
 //! ```
@@ -141,7 +141,7 @@ pub fn warnings(stats: &PublishedStats) -> Vec<String> {
         }
         if asked >= ENOUGH_ASKED && filter.useful == 0 {
             warnings.push(format!(
-                "level {n}: its filters were asked {} times and never said no: they take {} and save \
+                "level {n}: its filters were queried {} times and never said no: they take {} and save \
                  nothing. Where that is the lowest level, bottommost_none(…) does without them",
                 count(asked),
                 size(level.filter_bytes)

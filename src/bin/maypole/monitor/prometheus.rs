@@ -103,11 +103,11 @@ impl Metrics {
         self.gauge("open", "Whether the owner had the database open when it last wrote.", is_open);
         let help = "When the owner opened the database: all counters begin there.";
         self.gauge("opened_timestamp_seconds", help, seconds(stats.opened));
-        let help = "When the owner last wrote, which it does where something was counted.";
+        let help = "When the owner last wrote, which it does only after it counted something.";
         self.gauge("published_timestamp_seconds", help, seconds(stats.written));
-        let help = "Of the questions to filters, those that were answered with no.";
+        let help = "The share of filter queries that were answered with no.";
         self.gauge("filter_hit_ratio", help, figures.hit_rate);
-        let help = "Of the questions for absent keys, those that were answered with maybe.";
+        let help = "The share of queries for absent keys that were answered with maybe.";
         self.gauge("filter_observed_false_positive_ratio", help, figures.observed_fpr);
         let help = "The false-positive rate to expect.";
         self.gauge("filter_predicted_false_positive_ratio", help, figures.predicted_fpr);

@@ -111,7 +111,7 @@ pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Res
 fn lines(figures: &Figures, read_cost_micros: f64) -> Vec<String> {
     let hits = match figures.hit_rate {
         Some(rate) => format!(
-            "{}: {} of {} questions were answered with no (over 90 % is healthy where most lookups miss)",
+            "{}: {} of {} queries were answered with no (over 90 % is healthy where most lookups miss)",
             percent(rate),
             count(figures.useful),
             count(figures.asked)

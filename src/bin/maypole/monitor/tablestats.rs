@@ -1,5 +1,5 @@
 //! `stats --format tablestats`: the lines of Cassandra's `nodetool tablestats`, for scripts and
-//! eyes that know them.
+//! people that know them.
 //!
 //! A line whose figure Maypole does not have is left out, because an invented 0 would be taken for
 //! a measurement. The *false ratio* is that of Cassandra 4: false positives divided by all queries.

@@ -1,14 +1,14 @@
 //! `stats --watch`: the figures and their rates, and the levels, again and again. It shows counts
-//! and no time saved: nobody measures what the reads that were saved would have taken.
+//! but no time saved, because the time of a saved read cannot be measured.
 //!
 //! ```text
 //! on a terminal   one screen, drawn over the last one
 //! elsewhere       one block a look, and an empty line after each
 //! ```
 //!
-//! The owner writes only after something was counted, independently of the watcher. So a look may
-//! find the counters of the look before. Rates use the owner's time, from one write to the next. If
-//! the owner was idle before the last look, the time starts at that look.
+//! The owner writes only after something was counted, independently of the watcher. So a reading
+//! may find the counters of the previous reading. Rates use the owner's time, from one write to the
+//! next. If the owner was idle before the last reading, the time starts at that reading.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -23,7 +23,7 @@ use crate::output::table;
 use crate::show::sheet::{Screen, is_dumb};
 use crate::show::text::{count, percent};
 
-/// Goes on until standard output is closed, or what it reads is gone.
+/// Continues until standard output is closed, or the file is gone.
 pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let mut last = None;
@@ -119,7 +119,7 @@ fn draw(
     report::warn(stats, screen, out)
 }
 
-/// Draws over the screen before, line by line: a cleared screen would flicker.
+/// Redraws the screen line by line, because a cleared screen would flicker.
 fn redraw(block: &[u8], is_first: bool, out: &mut dyn Write) -> Result {
     out.write_all(if is_first { b"\x1b[2J\x1b[H" } else { b"\x1b[H" })?;
     for line in block.split_inclusive(|&byte| byte == b'\n') {

@@ -1,5 +1,4 @@
-//! A picture as one SVG file without scripts, fonts or external resources, light or dark as the
-//! viewer prefers.
+//! A picture as one SVG file.
 //!
 //! Panels are below each other. Every element with a figure has it in a `<title>`, which a browser
 //! shows on hover.
@@ -7,31 +6,9 @@
 use std::fmt::Write;
 
 use super::{Band, Bar, Drawing, Heat, Panel, Picture, Rows};
-use crate::show::html::escape;
 use crate::show::sheet::Screen;
+use crate::show::svg::{self, Canvas};
 use crate::show::text::count;
-
-/// Colors are written out, because not every viewer supports variables.
-const STYLE: &str = "\
-text { font: 13px system-ui, 'Liberation Sans', sans-serif; fill: #1d2430; }
-.paper { fill: #fdfdfb; }
-.title { font-size: 16px; font-weight: 600; }
-.name { font-weight: 600; }
-.soft { fill: #5b6472; }
-.mark { fill: #2563a8; }
-.sum { fill: #b5560a; }
-.theory { stroke: #b5560a; stroke-width: 2; fill: none; }
-.line { stroke: #dfe2e6; fill: none; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6e9ed; }
-  .paper { fill: #14181d; }
-  .soft { fill: #9ca6b3; }
-  .mark { fill: #71abe8; }
-  .sum { fill: #e99a5f; }
-  .theory { stroke: #e99a5f; }
-  .line { stroke: #323a44; }
-}
-";
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 24.0;
@@ -41,36 +18,24 @@ const LINE_CHARACTERS: usize = 104;
 
 /// A drawing that grows downward.
 struct Paper {
-    svg: String,
+    canvas: Canvas,
     /// The next free position.
     y: f64,
 }
 
 pub fn svg(picture: &Picture) -> String {
-    let mut paper = Paper { svg: String::new(), y: 20.0 };
+    let mut paper = Paper { canvas: Canvas::default(), y: 20.0 };
     paper.paragraph(&picture.title, "title", 84);
     for panel in &picture.panels {
         paper.panel(panel);
     }
-    let height = paper.y + 20.0;
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
-         height=\"{height:.0}\" role=\"img\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n\
-         <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{}</svg>\n",
-        escape(&picture.title),
-        paper.svg
-    )
+    svg::file(&picture.title, (WIDTH, paper.y + 20.0), 1.0, &paper.canvas.body)
 }
 
 impl Paper {
     fn panel(&mut self, panel: &Panel) {
         self.y += 14.0;
-        let _ = writeln!(
-            self.svg,
-            "<path class=\"line\" d=\"M{LEFT} {:.1}H{:.1}\"/>",
-            self.y,
-            WIDTH - LEFT
-        );
+        self.canvas.path("line", &format!("M{LEFT} {:.1}H{:.1}", self.y, WIDTH - LEFT));
         self.y += 8.0;
         self.paragraph(&panel.title, "name", LINE_CHARACTERS);
         for paragraph in &panel.says {
@@ -95,11 +60,7 @@ impl Paper {
 
     /// On the current line.
     fn text(&mut self, x: f64, anchor: &str, class: &str, text: &str) {
-        let (y, text) = (self.y, escape(text.trim()));
-        let _ = writeln!(
-            self.svg,
-            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
-        );
+        self.canvas.text(class, (x, self.y), anchor, text.trim());
     }
 
     fn strip(&mut self, heat: &Heat) {
@@ -114,7 +75,7 @@ impl Paper {
                 n => format!("{} from {first}, {n}", heat.thing.1),
             };
             let _ = writeln!(
-                self.svg,
+                self.canvas.body,
                 "<rect class=\"mark cell\" x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" \
                  fill-opacity=\"{:.2}\"><title>{things}: {}</title></rect>",
                 LEFT + x,
@@ -130,7 +91,7 @@ impl Paper {
         };
         for step in 0..8 {
             let _ = writeln!(
-                self.svg,
+                self.canvas.body,
                 "<rect class=\"mark\" x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" \
                  fill-opacity=\"{:.2}\"/>",
                 LEFT + f64::from(step) * SIDE,
@@ -154,31 +115,19 @@ impl Paper {
             self.y += LINE_HEIGHT;
             self.text(TO + 70.0, "end", "soft", "found");
             self.text(TO + 136.0, "end", "soft", "theory");
-            let _ = writeln!(
-                self.svg,
-                "<path class=\"theory\" d=\"M{:.1} {:.1}v-11\"/>",
-                TO + 82.0,
-                self.y + 1.0
-            );
+            let tick = format!("M{:.1} {:.1}v-11", TO + 82.0, self.y + 1.0);
+            self.canvas.path("theory", &tick);
         }
         for bar in bars {
             self.y += LINE_HEIGHT;
             self.text(FROM - 8.0, "end", "soft", &bar.label);
             self.text(TO + 70.0, "end", "", &count(bar.found));
-            let _ = writeln!(
-                self.svg,
-                "<rect class=\"mark bar\" x=\"{FROM}\" y=\"{:.1}\" width=\"{:.1}\" height=\"14\"/>",
-                self.y - 11.5,
-                end(bar.found as f64) - FROM
-            );
+            let length = end(bar.found as f64) - FROM;
+            self.canvas.rect("mark bar", (FROM, self.y - 11.5), (length, 14.0));
             if let Some(theory) = bar.theory {
                 self.text(TO + 136.0, "end", "soft", &format!("{theory:.1}"));
-                let _ = writeln!(
-                    self.svg,
-                    "<path class=\"theory\" d=\"M{:.1} {:.1}v18\"/>",
-                    end(theory),
-                    self.y - 13.5
-                );
+                let tick = format!("M{:.1} {:.1}v18", end(theory), self.y - 13.5);
+                self.canvas.path("theory", &tick);
             }
         }
     }
@@ -227,12 +176,8 @@ impl Paper {
         }
         let sums_at = LEFT + UNIT * f64::from(band.slots) + 10.0;
         for (class, x, path) in [("mark", LEFT, marks), ("sum", sums_at, sums)] {
-            let _ = writeln!(
-                self.svg,
-                "<path class=\"{class} matrix\" transform=\"translate({x:.1} {:.1}) scale({UNIT})\" \
-                 d=\"{path}\"/>",
-                self.y + 6.0
-            );
+            let class = format!("{class} matrix");
+            self.canvas.scaled_path(&class, (x, self.y + 6.0), UNIT, &path);
         }
         self.y += UNIT * band.rows.len() as f64 + 12.0;
     }

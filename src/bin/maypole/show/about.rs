@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
-use super::html::escape;
+use super::svg::escape;
 use crate::output::{json_object, machine};
 
 /// What a reader must know to trust the figures of a run, and to reproduce them.

@@ -15,8 +15,8 @@
 
 use std::fmt::Write;
 
-use crate::show::html::escape;
 use crate::show::plot::{Axis, Scale, range};
+use crate::show::svg::escape;
 
 /// The drawing's own units, as a plot's.
 const WIDTH: f64 = 460.0;

@@ -8,4 +8,5 @@ pub mod html;
 pub mod plot;
 pub mod record;
 pub mod sheet;
+pub mod svg;
 pub mod text;

@@ -223,6 +223,7 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
         largest: meta.largest.clone(),
         smallest_sequence: meta.smallest_sequence,
         largest_sequence: meta.largest_sequence,
+        has_sequences: true,
         // RocksDB compares it with what the properties say.
         identity: file.table.properties().identity(),
         ..ListedTable::default()

@@ -4,7 +4,7 @@
 //! ([`cpu`](crate::filter::cpu)). All memory is accessed through references to whole lines
 //! ([`registers`]), so indexes are checked as usual.
 //!
-//! To query one key, its probes are next to each other in the lanes of a register. Where products
+//! A query of one key has its probes next to each other in the lanes of a register. Where products
 //! of lanes are slow, an isolated query tests its probes one after the other.
 //!
 //! ```text

@@ -34,9 +34,9 @@
 //!
 //! Bucket `seam - 1` is filled second, when both streams have finished. If it were filled earlier,
 //! its rows would move through the right stream's slots. They would end up in the part that is
-//! rolled back when a class there fails, and keys would be lost (see the tests). To find room, it
-//! needs the left end of bucket `seam`. So the right stream takes only class 0 of that bucket, and
-//! the rest comes third. Otherwise a whole bucket would be bumped in every window: 1.7 % of the
+//! rolled back when a class there fails, and keys would be lost (see the tests). For its overflow
+//! it needs the left end of bucket `seam`. So the right stream takes only class 0 of that bucket,
+//! and the rest comes third. Otherwise a whole bucket would be bumped in every window: 1.7 % of the
 //! size at 10 thousand keys.
 //!
 //! A [`Window`] is a run of buckets whose keys fit into the cache.
@@ -68,8 +68,8 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
         thresholds: vec![CLASSES as u8; grouping.buckets() as usize],
         bumped: Vec::new(),
     };
-    // The slot after the last one takes no key. The row that ends a bucket goes there, meets an
-    // equal row and becomes empty, like a row that cannot stay, so that one test finds both.
+    // The extra slot after the last one takes no key. The end record of a bucket goes there, meets
+    // an equal row and becomes empty, as a row that cannot stay does, so that one test finds both.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
     grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));

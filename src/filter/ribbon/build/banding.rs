@@ -7,10 +7,11 @@
 //! row in slot 3         1 1 0 1
 //! ```
 //!
-//! A key travels. It starts in its first slot. If that is taken, the row there is added to it,
-//! which clears its leading 1, and it moves on to its next 1. It stays in the first free slot. The
-//! equation of a key that becomes all zero follows from the others. If its fingerprint did not
-//! become zero as well, it contradicts the others, and the whole seed is given up.
+//! A key *travels* from slot to slot. It starts in its first slot. If that is taken, the row there
+//! is added to it, which clears its leading 1, and it moves on to its next 1. It stays in the first
+//! free slot. The equation of a key that becomes all zero follows from the others. If its
+//! fingerprint did not become zero as well, it contradicts the others, and the whole seed is given
+//! up.
 //!
 //! The slots taken in the end, a contradiction, and the solution do not depend on the order of the
 //! keys: they are properties of the space that the equations span. This freedom is used three

@@ -101,8 +101,8 @@ fn the_bits_tell_how_many_keys_there_are() {
     }
 }
 
-/// The estimate of a full array of one bit was 0, and that of others infinite as documented: the
-/// logarithm of no zeros was divided by that of one bit, which is the same.
+/// The estimate of a full array is documented as infinite. For an array of one bit it was 0,
+/// because the division of two logarithms went wrong: both were minus infinity.
 #[test]
 fn a_full_array_of_any_size_may_hold_any_number_of_keys() {
     for layout in LAYOUTS {

@@ -1,5 +1,5 @@
-//! Operations that use the order of a [`QuotientFilter`]: it is listed from front to back, and a
-//! list becomes a larger filter, or two lists become one.
+//! Operations that use the order of a [`QuotientFilter`]: listing it from front to back, making a
+//! larger filter of a list, and merging two lists.
 //!
 //! ```text
 //! doubled    quotient 101, remainder 0110    the same bits,

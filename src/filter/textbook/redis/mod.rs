@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The effects are those of Redis; the bytes of a dump are not. Items are hashes of 64 bits here. A
-//! filter that is half loaded only returns errors.
+//! partly loaded filter only returns errors.
 //!
 //! Invariant: a failed command changes nothing, except that a load of damaged bits must start
 //! again.

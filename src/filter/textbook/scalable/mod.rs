@@ -92,7 +92,7 @@ impl Options {
                 Some("the capacity must be 1 to 2^30")
             }
             Options { rate, .. } if !(*rate > 0.0 && *rate < 1.0) => {
-                Some("the rate must lie between 0 and 1")
+                Some("the rate must be between 0 and 1")
             }
             Options { expansion: Some(0 | 32_769..), .. } => {
                 Some("the expansion must be 1 to 32768")

@@ -1,5 +1,5 @@
-//! The contract of every kind of reader: by a ring (where the kernel has one), by threads, in
-//! memory. `read_exact_at`, one read after the other, is the oracle. Tests of the ring alone are in
+//! The contract of every kind of reader: kernel ring (where there is one), threads, memory.
+//! `read_exact_at`, one read after the other, is the oracle. Tests of the ring alone are in
 //! `ring.rs`.
 
 use std::cell::RefCell;

@@ -19,7 +19,7 @@ pub struct Get {
     /// The key; \xNN stands for a byte
     #[arg(value_parser = args::bytes(), allow_negative_numbers = true)]
     key: Bytes,
-    /// Print the bytes of the value as they are, and nothing behind them
+    /// Print the bytes of the value as they are, and nothing after them
     #[arg(long)]
     raw: bool,
 }

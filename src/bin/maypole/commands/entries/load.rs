@@ -22,7 +22,7 @@ const VALUE_BYTES: usize = 100;
 /// Put the entries of a file, or of standard input, into a database, in any order.
 ///
 /// Without --format every line is a key: its bytes without the line feed. A carriage return belongs
-/// to the key, and an empty line is the empty key. The values are made up. The byte order mark of
+/// to the key, and an empty line is the empty key. The values are generated. The byte order mark of
 /// UTF-8 is left out; compressed files and UTF-16 are rejected.
 ///
 ///     maypole load my-numbers --key-file numbers
@@ -39,14 +39,13 @@ pub struct Load {
     /// The file; - is standard input
     #[arg(long, value_name = "F")]
     key_file: PathBuf,
-    /// How the entries are written down
+    /// The format of the entries
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "keys")]
     format: Format,
     /// The same as --format tsv
     #[arg(long, conflicts_with = "format")]
     tsv: bool,
-    /// Bytes of each value that is made up; only with --format keys, as the others hold values
-    /// [default: 100]
+    /// Bytes of each generated value, with --format keys only [default: 100]
     #[arg(
         long,
         alias = "value-size",
@@ -70,8 +69,8 @@ impl Load {
         let makes_values = format == Format::Keys;
         if self.value_bytes.is_some() && !makes_values {
             return Err(Failure::Call(
-                "--value-bytes is for values that are made up, and this format holds values: leave it \
-                 out, or take --format keys"
+                "--value-bytes is for generated values, but this format holds values: leave it out, or \
+                 take --format keys"
                     .into(),
             ));
         }

@@ -129,7 +129,7 @@ impl Inspect {
         match check.filter_misses {
             0 => Ok(()),
             misses => Err(Failure::new(format_args!(
-                "{}: the filter denies {} that are there",
+                "{}: the filter misses {} that are there",
                 self.file.display(),
                 counted(misses, "key")
             ))),

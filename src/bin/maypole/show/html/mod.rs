@@ -3,24 +3,10 @@
 use serde_json::Value;
 
 use crate::show::record::{self, Record};
+pub use crate::show::svg::escape;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
-
-/// Text for between tags and inside quoted attributes.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            character => escaped.push(character),
-        }
-    }
-    escaped
-}
 
 /// The line of a page's head by which a later call knows that `maker` made it.
 pub fn made_by(maker: &str) -> String {

@@ -18,7 +18,7 @@ mod scale;
 use maypole::filter::Family;
 use std::fmt::Write;
 
-use crate::show::html::escape;
+use super::svg::escape;
 pub use scale::{Scale, Spread, range};
 
 /// The number of colors that the style sheet defines.
@@ -35,8 +35,8 @@ pub fn color_of_family(name: &str) -> Option<usize> {
 
 /// The drawing's own units. Small, so that text stays readable where the plot is as narrow as a
 /// phone.
-const WIDTH: f64 = 460.0;
-const HEIGHT: f64 = 312.0;
+pub const WIDTH: f64 = 460.0;
+pub const HEIGHT: f64 = 312.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 const LEFT: f64 = 54.0;
@@ -76,6 +76,9 @@ pub enum Look {
     Joined,
     /// Measured points.
     Points,
+    /// A curve of figures so close together that no point is marked.
+    #[allow(dead_code, reason = "the pictures of the book have such curves")]
+    Curve,
     /// The values of a theory: a dashed curve.
     Theory,
 }
@@ -265,7 +268,7 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
                 x - 3.0
             );
         }
-        if series.look == Look::Theory {
+        if matches!(series.look, Look::Curve | Look::Theory) {
             continue;
         }
         // The wide circle is a larger target for a finger.

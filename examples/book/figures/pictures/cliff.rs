@@ -1,0 +1,92 @@
+//! Filters and indexes larger than the cache: what a lookup reads if they are whole, and if they
+//! are in parts. Bytes are counted, because times depend on the device.
+//!
+//! The picture is drawn from the figures in the chapter. Evictions depend on other threads of the
+//! process a little, so a test compares these figures with new ones, but not digit by digit.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use maypole::fs::MemFs;
+use maypole::table::MetadataForm;
+use maypole::{Compression, Db, Ticker, hash64};
+
+use super::plot::{Axis, Look, Plot, Point, Series, Spread};
+use super::plot_file;
+
+const KEYS: u64 = 100_000;
+const LOOKUPS: u64 = 500;
+const CACHE_KIB: [usize; 8] = [32, 64, 96, 128, 160, 192, 256, 512];
+const CHAPTER: &str = include_str!("../../../../docs/book/src/parts.md");
+
+fn key(i: u64) -> [u8; 8] {
+    hash64(&i.to_le_bytes()).to_be_bytes()
+}
+
+/// KiB that a lookup of an absent key reads, for each cache.
+fn read_kib(form: MetadataForm) -> [f64; CACHE_KIB.len()] {
+    let fs = Arc::new(MemFs::new());
+    let open = |cache_kib: usize| {
+        let builder = Db::builder("/book").fs(Arc::clone(&fs) as _).compression(Compression::None);
+        let builder = builder.table_bytes(4 << 20).block_cache_bytes(cache_kib << 10);
+        builder.metadata(form).compaction_threads(1).open().unwrap()
+    };
+    let db = open(8 << 10);
+    (0..KEYS).for_each(|i| db.put(key(i), [7; 100]).unwrap());
+    db.compact_all().unwrap();
+    assert_eq!(db.stats().files.len(), 3, "as the chapter says");
+    db.close().unwrap();
+    CACHE_KIB.map(|cache_kib| {
+        let db = open(cache_kib);
+        let look_up = |from: u64| {
+            for i in from..from + LOOKUPS {
+                assert!(db.get(key((1 << 40) + i)).unwrap().is_none());
+            }
+            db.stats().tickers.get(Ticker::FileReadBytes)
+        };
+        // The cache fills first.
+        let filled = look_up(0);
+        let bytes = look_up(LOOKUPS) - filled;
+        db.close().unwrap();
+        bytes as f64 / 1024.0 / LOOKUPS as f64
+    })
+}
+
+pub fn counted() -> String {
+    let mut out = String::from("block cache   KiB read: whole   parts\n");
+    let [whole, parts] = [MetadataForm::Whole, MetadataForm::Parts].map(read_kib);
+    for ((cache_kib, whole), parts) in CACHE_KIB.iter().zip(whole).zip(parts) {
+        writeln!(out, "{cache_kib:>7} KiB {whole:>17.2} {parts:>7.2}").unwrap();
+    }
+    out
+}
+
+/// The cache in KiB, and the KiB that are read by whole ones and by parts.
+pub fn rows(text: &str) -> Vec<[f64; 3]> {
+    let row = |line: &str| {
+        let (cache, read) = line.split_once(" KiB ")?;
+        let read: Vec<f64> = read.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        Some([cache.trim().parse().ok()?, *read.first()?, *read.get(1)?])
+    };
+    text.lines().filter_map(row).collect()
+}
+
+pub fn draw() -> String {
+    let rows = rows(CHAPTER);
+    let series = |name: &str, color, column: usize| {
+        let point = |row: &[f64; 3]| {
+            let says = format!("{} KiB of cache: {} KiB", row[0], row[column]);
+            Point { x: row[0], y: row[column], interval: None, says }
+        };
+        let points = rows.iter().map(point).collect();
+        Series { name: name.into(), color, look: Look::Joined, points }
+    };
+    let number = |figure: f64| figure.to_string();
+    plot_file(&Plot {
+        id: "cliff".into(),
+        title: "What an absent lookup reads where filters and indexes do not fit".into(),
+        x: Axis::new("block cache (KiB)", Spread::Log, number).with_ends(30.0, 512.0),
+        y: Axis::new("read from files (KiB a lookup of an absent key)", Spread::Linear, number),
+        series: vec![series("whole", 2, 1), series("in parts", 1, 2)],
+    })
+}

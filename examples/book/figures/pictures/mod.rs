@@ -1,0 +1,47 @@
+//! The pictures of the chapters, a file for each. They are drawn from what the library computes, by
+//! the drawing of the command line.
+
+mod band;
+mod bars;
+mod budget;
+mod bumping;
+pub mod cliff;
+mod dead;
+mod falling;
+mod filling;
+mod rates;
+mod uneven;
+
+// The command line's own drawing: it has more than these pictures use.
+#[path = "../../../../src/bin/maypole/show/plot/mod.rs"]
+#[allow(dead_code, unused_imports)]
+mod plot;
+#[path = "../../../../src/bin/maypole/show/svg.rs"]
+#[allow(dead_code)]
+mod svg;
+
+/// The name of a file in `docs/book/src/img`, and the function that draws it.
+pub type Picture = (&'static str, fn() -> String);
+
+/// All pictures, in the order of the book.
+pub const PICTURES: &[Picture] = &[
+    ("falling.svg", falling::draw),
+    ("rate-by-k.svg", rates::probes),
+    ("rate-by-bits.svg", rates::bits),
+    ("rate-by-keys.svg", rates::overfull),
+    ("filling.svg", filling::draw),
+    ("uneven.svg", uneven::draw),
+    ("band.svg", band::draw),
+    ("bumping.svg", bumping::draw),
+    ("cliff.svg", cliff::draw),
+    ("budget.svg", budget::draw),
+    ("dead.svg", dead::draw),
+];
+
+/// A plot as a file of its own, as large as the other pictures. Labels reach a little beyond the
+/// plot where the viewer's font is wide.
+fn plot_file(plot: &plot::Plot) -> String {
+    const MARGIN: f64 = 10.0;
+    let size = (plot::WIDTH + 2.0 * MARGIN, plot::HEIGHT);
+    svg::file(&plot.title, size, 1.5, &plot.to_svg())
+}

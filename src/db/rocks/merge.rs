@@ -1,0 +1,50 @@
+//! Tables of another engine, merged into one of Maypole's.
+//!
+//! What the compactions of a database drop is dropped: versions that a newer one hides, and entries
+//! that a range deletion hides. Deletions stay, since what is older is not looked at, and so does
+//! every entry of an unknown kind. So the newest entry of each key stays, and with it the largest
+//! sequence number, which gives the table its place in level 0.
+
+use std::sync::Arc;
+
+use crate::compaction::below::Below;
+use crate::compaction::ranges::Ranges;
+use crate::compaction::retain::{Retention, Verdict};
+use crate::cursor::Cursor;
+use crate::cursor::merging::MergingCursor;
+use crate::error::Result;
+use crate::filter::FilterSpec;
+use crate::table::ScanOptions;
+use crate::version::{LevelCursor, TableFile, TableStore, Version};
+
+/// Merges `files` into one new table of `store`. `None` where nothing is left.
+pub(super) fn merge(
+    files: &[&Arc<TableFile>],
+    store: &TableStore,
+    filter: FilterSpec,
+    level: usize,
+) -> Result<Option<Arc<TableFile>>> {
+    let nothing = Version::default();
+    let below = Below::unknown(&nothing);
+    let deleted = Ranges::new(files.iter().copied(), &[], &below);
+    let options = ScanOptions::for_compaction(files.len(), (None, None));
+    let source = |file: &&Arc<TableFile>| LevelCursor::new(vec![Arc::clone(file)], options.clone());
+    let mut cursor = MergingCursor::new(files.iter().map(source).collect());
+    let mut retention = Retention::new(Vec::new());
+    let mut table = None;
+    cursor.seek_to_first()?;
+    while cursor.valid() {
+        let key = cursor.key();
+        if !deleted.drops(key) && retention.next(key, |_| true) == Verdict::Keep {
+            let table = match &mut table {
+                Some(table) => table,
+                None => table.insert(store.create(filter, level)?),
+            };
+            table.add(key, cursor.value())?;
+        }
+        cursor.next()?;
+    }
+    let ages = files.iter().map(|file| file.meta.contents.garbage.oldest_deletion);
+    let oldest_deletion = ages.filter(|&time| time > 0).min().unwrap_or(0);
+    deleted.end_table(table, (None, None), oldest_deletion, || store.create(filter, level))
+}

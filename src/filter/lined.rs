@@ -1,0 +1,67 @@
+//! Filters in which a key has one line, and a piece of such a filter ([`super::pieces`]).
+
+use super::family::KeyHash;
+use super::geometry::Geometry;
+use super::inspect::trace::QueryTrace;
+use crate::memory::LineBuf;
+
+/// Bytes of a piece; the last one may be smaller. A multiple of every line.
+pub(crate) const PIECE_BYTES: usize = 4096;
+
+/// A family in which a key has one line. Lines begin where the block begins.
+pub(super) trait Lined: Geometry {
+    /// How many lines there are.
+    fn lines(&self) -> u32;
+
+    /// A divisor of [`PIECE_BYTES`].
+    fn line_bytes(&self) -> usize;
+
+    /// The line of a key.
+    fn line_of(&self, hash: KeyHash) -> u32;
+
+    /// [`Geometry::trace`], of the line with this number. `None`: it has not the size of a line.
+    fn trace_line(&self, line: &[u8], number: u32, hash: KeyHash) -> Option<QueryTrace>;
+}
+
+/// The geometry of a piece: that of the whole filter, and where the piece lies in it.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<G> {
+    pub whole: G,
+    first_line: u32,
+}
+
+impl<G: Lined> Geometry for Piece<G> {
+    fn parse(_block: &LineBuf) -> Result<Piece<G>, &'static str> {
+        Err("a piece of a filter, which does not say what it is")
+    }
+
+    /// The line, from the piece's first one on. Of a key of another piece it is past the last one.
+    fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
+        let line = self.whole.line_of(hash).wrapping_sub(self.first_line);
+        block.prefetch((line as usize).wrapping_mul(self.whole.line_bytes()));
+        line
+    }
+
+    fn finish(&self, block: &LineBuf, hash: KeyHash, line: u32) -> bool {
+        self.whole.finish(block, hash, line)
+    }
+
+    fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64 {
+        self.whole.predicted_fpr(block, keys)
+    }
+
+    fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace {
+        let line_bytes = self.whole.line_bytes();
+        let line = self.whole.line_of(hash).wrapping_sub(self.first_line) as usize;
+        let lines = block.chunks_exact(line_bytes).nth(line);
+        lines
+            .and_then(|bytes| self.whole.trace_line(bytes, line as u32 + self.first_line, hash))
+            .unwrap_or(QueryTrace::Untrusted("the key is not in this piece"))
+    }
+}
+
+impl<G: Lined> Piece<G> {
+    pub(super) fn new(whole: G, piece: usize) -> Piece<G> {
+        Piece { first_line: (piece * (PIECE_BYTES / whole.line_bytes())) as u32, whole }
+    }
+}

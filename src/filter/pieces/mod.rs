@@ -1,0 +1,88 @@
+//! Pieces of a filter in which a key has one line: they can be read and queried one by one.
+//!
+//! ```text
+//! stored   | line | line | … | line | … | line | … | trailer |     a key probes one line
+//! pieces   |   piece 0, 4 KiB   |   piece 1    | … |
+//! kept                                             | geometry |
+//! ```
+//!
+//! Both kinds of Bloom filters have such lines, and a piece has whole lines. In the other families
+//! a key reads several places: a ribbon two neighbouring blocks of segments, a bumped ribbon also
+//! its metadata and sometimes another layer, a fuse filter three segments. They are read whole.
+//!
+//! A piece that is queried for a key of another piece says "maybe".
+
+use super::bloom::query::BloomGeometry;
+use super::family::{HashKind, KeyHash};
+use super::legacy::LegacyGeometry;
+use super::lined::{Lined, PIECE_BYTES, Piece};
+use super::reader::{AnyGeometry, FilterReader};
+use crate::memory::LineBuf;
+
+/// What is kept of a filter whose pieces are read alone.
+#[derive(Clone, Copy)]
+pub(crate) struct FilterPieces(Whole);
+
+#[derive(Clone, Copy)]
+enum Whole {
+    Bloom(BloomGeometry),
+    Legacy(LegacyGeometry),
+}
+
+/// Evaluates `$value` with `$whole` bound to the geometry of whichever family it is.
+macro_rules! of_whole {
+    ($pieces:expr, $whole:ident => $value:expr) => {
+        match &$pieces.0 {
+            Whole::Bloom($whole) => $value,
+            Whole::Legacy($whole) => $value,
+        }
+    };
+}
+
+impl FilterPieces {
+    fn of(geometry: &AnyGeometry) -> Option<FilterPieces> {
+        match *geometry {
+            AnyGeometry::Bloom(whole) => Some(FilterPieces(Whole::Bloom(whole))),
+            AnyGeometry::LegacyBloom(whole) => Some(FilterPieces(Whole::Legacy(whole))),
+            _ => None,
+        }
+    }
+
+    /// The hash that the filter takes.
+    pub fn hash_kind(&self) -> HashKind {
+        match self.0 {
+            Whole::Bloom(_) => HashKind::Hash64,
+            Whole::Legacy(_) => HashKind::LegacyHash32,
+        }
+    }
+
+    /// Bytes of all pieces.
+    pub fn bytes(&self) -> usize {
+        of_whole!(self, whole => whole.lines() as usize * whole.line_bytes())
+    }
+
+    /// The piece with the line of a key.
+    pub fn piece_of(&self, hash: KeyHash) -> usize {
+        of_whole!(self, whole => whole.line_of(hash) as usize * whole.line_bytes() / PIECE_BYTES)
+    }
+
+    /// Opens a piece, which is `block`.
+    pub fn open(&self, piece: usize, block: LineBuf) -> FilterReader {
+        let geometry = match self.0 {
+            Whole::Bloom(whole) => AnyGeometry::BloomPiece(Piece::new(whole, piece)),
+            Whole::Legacy(whole) => AnyGeometry::LegacyPiece(Piece::new(whole, piece)),
+        };
+        FilterReader::of_piece(geometry, block)
+    }
+}
+
+impl FilterReader {
+    /// What is to be kept of a filter whose pieces are read alone. `None`: its keys have several
+    /// lines.
+    pub(crate) fn pieces(&self) -> Option<FilterPieces> {
+        FilterPieces::of(self.geometry())
+    }
+}
+
+#[cfg(test)]
+mod tests;

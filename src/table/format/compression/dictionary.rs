@@ -1,0 +1,68 @@
+//! [`Dictionary`]: bytes in front of each data block of a table, as its codec sees them, so that
+//! also the first bytes of a block can repeat something.
+//!
+//! RocksDB stores the dictionary as a block of its own, which is not compressed, and compresses the
+//! data blocks with it; index blocks are compressed without. One dictionary serves all of a table's
+//! data blocks, so it stays in memory as long as the table is open.
+//!
+//! ```text
+//! ZSTD         bytes that the trainer made (they begin with 0xec30a437), or samples of data blocks
+//! LZ4, Zlib    the end of the bytes, as far as a match reaches back: 64 KiB and 32 KiB
+//! BZip2        has no dictionaries; RocksDB stores one all the same, and no block uses it
+//! ```
+
+use crate::error::Damage;
+use crate::table::block::bytes::BlockBytes;
+
+/// The dictionary of a table.
+pub(crate) struct Dictionary {
+    bytes: BlockBytes,
+    /// The form that ZSTD uses. `None`: no block of the table is compressed by ZSTD.
+    #[cfg(feature = "zstd")]
+    zstd: Option<zstd::zstd_safe::DDict<'static>>,
+}
+
+impl Dictionary {
+    /// `is_for_zstd`: whether blocks of the table may be compressed by ZSTD.
+    ///
+    /// # Errors
+    /// If the bytes begin as those of ZSTD's trainer do, and are damaged.
+    pub fn new(bytes: BlockBytes, is_for_zstd: bool) -> Result<Dictionary, Damage> {
+        #[cfg(feature = "zstd")]
+        let zstd = match is_for_zstd {
+            true => {
+                let parsed = zstd::zstd_safe::DDict::try_create(&bytes);
+                let damage = || Damage::new(0, "a dictionary of ZSTD", "bytes that ZSTD rejects");
+                Some(parsed.ok_or_else(damage)?)
+            }
+            false => None,
+        };
+        #[cfg(not(feature = "zstd"))]
+        let _ = is_for_zstd;
+        Ok(Dictionary {
+            bytes,
+            #[cfg(feature = "zstd")]
+            zstd,
+        })
+    }
+
+    /// As it is stored.
+    #[cfg(any(feature = "lz4", feature = "zlib"))]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[cfg(feature = "zstd")]
+    pub fn for_zstd(&self) -> Option<&zstd::zstd_safe::DDict<'static>> {
+        self.zstd.as_ref()
+    }
+
+    /// Bytes of memory behind the dictionary.
+    pub fn heap_bytes(&self) -> usize {
+        #[cfg(feature = "zstd")]
+        let zstd = self.zstd.as_ref().map_or(0, zstd::zstd_safe::DDict::sizeof);
+        #[cfg(not(feature = "zstd"))]
+        let zstd = 0;
+        self.bytes.heap_bytes() + zstd
+    }
+}

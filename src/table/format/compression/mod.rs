@@ -1,0 +1,26 @@
+//! Block compression. Written: none, Snappy, LZ4 or ZSTD. Read: also BZip2, Zlib, and ZSTD, LZ4 and
+//! Zlib with a dictionary.
+//!
+//! ```text
+//! LZ4     varint32 uncompressed bytes | LZ4 block (not frame)
+//! ZSTD    varint32 uncompressed bytes | ZSTD frame
+//! Zlib    varint32 uncompressed bytes | raw deflate, without zlib's header
+//! BZip2   varint32 uncompressed bytes | BZip2 stream
+//! Snappy  raw Snappy, which begins with its own varint32 of uncompressed bytes
+//! ```
+//!
+//! A table may have one dictionary, for its data blocks ([`dictionary`]).
+//!
+//! Invariant: no memory is allocated merely because a file states a size. Each codec can expand its
+//! input only by a limited factor (at best a few bytes represent one longest match). A larger
+//! stated size is rejected before anything is allocated ([`read`]).
+
+pub(crate) mod dictionary;
+pub(crate) mod read;
+mod write;
+
+pub use write::Compression;
+pub(crate) use write::Compressor;
+
+#[cfg(all(test, feature = "bzip2", feature = "lz4", feature = "zlib", feature = "zstd"))]
+mod tests;

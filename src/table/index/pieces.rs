@@ -1,0 +1,95 @@
+//! Pieces of an index that is stored as one block: they can be read one by one.
+//!
+//! ```text
+//! stored   | entry | entry | … | entry | … | entry | restart points | trailer |
+//! pieces   |  piece 0, 4 KiB   |  piece 1  | …     |
+//! top      for each piece its last separator, and where in the file the piece is
+//! ```
+//!
+//! An index can be cut where each entry is a restart point, as in this crate's tables and in
+//! RocksDB's with the default `index_block_restart_interval`. In memory a piece is a block of its
+//! own: the entries as they are stored, with their restart points behind them.
+
+use crc32c::crc32c;
+
+use super::{Index, IndexParser, StoredEntries, StoredEntry, decode_whole};
+use crate::encoding::key::TRAILER_BYTES;
+use crate::error::Damage;
+use crate::memory::LineBuf;
+use crate::table::block::Block;
+use crate::table::block::bytes::BlockBytes;
+use crate::table::format::footer::BlockHandle;
+use crate::table::format::properties::IndexForm;
+
+/// Bytes of a restart point, and of their number.
+const RESTART_BYTES: usize = 4;
+
+/// The top of the pieces of a stored index, each of up to `piece_bytes` bytes or one entry, and the
+/// checksum of each. `handle`: where the index is. `None`: it cannot be cut, or something in it is wrong.
+pub(in crate::table) fn top_of_pieces(
+    block: Block,
+    handle: BlockHandle,
+    form: IndexForm,
+    limit: u64,
+    piece_bytes: usize,
+) -> Option<(Index, Box<[u32]>)> {
+    let stored = StoredEntries { block, form };
+    stored.check(limit)?;
+    let mut top = IndexParser::new(form, limit);
+    let (mut start, mut sums) = (0, Vec::new());
+    let mut end_piece = |last: &StoredEntry<'_>| {
+        let trailer_bytes = if form.user_keys { 0 } else { TRAILER_BYTES };
+        let separator_end = last.key_start + last.user_key.len() + trailer_bytes;
+        let separator = &stored.block.entries()[last.key_start..separator_end];
+        let bytes = (last.bytes.end - start) as u64;
+        let piece = BlockHandle { offset: handle.offset + start as u64, bytes };
+        sums.push(crc32c(&stored.block.entries()[start..last.bytes.end]));
+        start = last.bytes.end;
+        top.push(separator, piece).ok()
+    };
+    let mut piece_start = 0;
+    for next in 1..stored.block.restart_count() {
+        let (last, next) = (stored.entry(next - 1), stored.entry(next));
+        // Equal separators stay together: the first of them finds both.
+        let differs = (last.user_key, last.trailer) != (next.user_key, next.trailer);
+        if differs && next.bytes.end - piece_start > piece_bytes {
+            end_piece(&last)?;
+            piece_start = last.bytes.end;
+        }
+    }
+    end_piece(&stored.entry(stored.block.restart_count() - 1))?;
+    Some((top.finish(LineBuf::zeroed), sums.into()))
+}
+
+impl Index {
+    /// The index that is a piece: the first `bytes` bytes of `piece`. `buffer` makes memory.
+    pub(in crate::table) fn of_piece(
+        mut piece: LineBuf,
+        bytes: usize,
+        form: IndexForm,
+        limit: u64,
+        buffer: impl Fn(usize) -> LineBuf,
+    ) -> Result<Index, Damage> {
+        let (mut starts, mut at) = (Vec::new(), 0);
+        while at < bytes {
+            let Some(entry) = decode_whole(&piece[..bytes], form, at) else {
+                return Err(Damage::new(at, "an index entry with a whole key", "none"));
+            };
+            starts.push(at as u32);
+            at = entry.bytes.end;
+        }
+        let block_bytes = bytes + RESTART_BYTES * (starts.len() + 1);
+        if piece.len() < block_bytes {
+            let mut larger = buffer(block_bytes);
+            larger[..bytes].copy_from_slice(&piece[..bytes]);
+            piece = larger;
+        }
+        let count = starts.len() as u32;
+        let restarts = piece[bytes..block_bytes].chunks_exact_mut(RESTART_BYTES);
+        for (place, number) in restarts.zip(starts.into_iter().chain([count])) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        let block = Block::new(BlockBytes::new(piece, block_bytes))?;
+        Index::of_block(block, form, limit, buffer)
+    }
+}

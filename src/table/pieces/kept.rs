@@ -1,0 +1,88 @@
+//! [`Pieces`]: what a table keeps of a whole filter and a whole index that are read by pieces.
+
+use std::sync::OnceLock;
+
+use crate::cache::Reservation;
+use crate::cache::slots::Slots;
+use crate::error::Result;
+use crate::filter::{FilterPieces, PIECE_BYTES};
+use crate::sync::{Mutex, lock};
+use crate::table::credit::Credit;
+use crate::table::filter::block::{TableFilter, hash_of_kind};
+use crate::table::format::footer::BlockHandle;
+use crate::table::index::Index;
+use crate::table::lookup::key::LookupKey;
+use crate::table::table_index::TableIndex;
+
+/// The pieces of a table. `None`: no lookup has needed them. `Some(None)`: there cannot be any.
+#[derive(Default)]
+pub(in crate::table) struct Pieces {
+    /// Held while pieces are made, which reads.
+    pub making: Mutex<()>,
+    pub index: OnceLock<Option<Box<IndexPieces>>>,
+    pub filter: OnceLock<Option<Box<WholeFilterPieces>>>,
+}
+
+/// The data kept of a whole index.
+pub(in crate::table) struct IndexPieces {
+    pub top: Index,
+    pub sums: Box<[u32]>,
+    pub slots: Slots<TableIndex>,
+    pub _reserved: Reservation,
+}
+
+/// What is kept of a whole filter.
+pub(in crate::table) struct WholeFilterPieces {
+    pub geometry: FilterPieces,
+    /// The place of the whole filter.
+    pub handle: BlockHandle,
+    pub sums: Box<[u32]>,
+    pub slots: Slots<TableFilter>,
+    pub credits: Box<[Credit]>,
+    pub _reserved: Reservation,
+}
+
+impl IndexPieces {
+    /// The piece that leads to a key; the last one if none does.
+    pub fn piece_of(&self, user_key: &[u8], trailer: u64) -> usize {
+        self.top.find(user_key, trailer).min(self.top.len() - 1)
+    }
+}
+
+impl WholeFilterPieces {
+    pub fn piece_of(&self, asked: &LookupKey<'_>) -> usize {
+        self.geometry.piece_of(hash_of_kind(self.geometry.hash_kind(), asked))
+    }
+
+    pub fn handle(&self, piece: usize) -> BlockHandle {
+        let start = piece * PIECE_BYTES;
+        let bytes = PIECE_BYTES.min(self.geometry.bytes() - start) as u64;
+        BlockHandle { offset: self.handle.offset + start as u64, bytes }
+    }
+}
+
+impl Pieces {
+    pub fn index(&self) -> Option<&IndexPieces> {
+        self.index.get()?.as_deref()
+    }
+
+    pub fn filter(&self) -> Option<&WholeFilterPieces> {
+        self.filter.get()?.as_deref()
+    }
+
+    /// What a cell holds, made by `make` if it is empty. An error leaves it empty.
+    pub fn get_or_make<'a, T>(
+        &self,
+        cell: &'a OnceLock<Option<Box<T>>>,
+        make: impl FnOnce() -> Result<Option<T>>,
+    ) -> Result<Option<&'a T>> {
+        if cell.get().is_none() {
+            let _making = lock(&self.making);
+            if cell.get().is_none() {
+                let made = make()?.map(Box::new);
+                cell.get_or_init(|| made);
+            }
+        }
+        Ok(cell.get().and_then(Option::as_deref))
+    }
+}

@@ -1,0 +1,317 @@
+//! Pieces of whole filters and indexes, for a cache that would not keep the whole ones.
+//!
+//! ```text
+//! file      … | whole filter, one block | whole index, one block | …
+//! once      both are read and checked; kept are a top, and a checksum for each 4 KiB
+//! memory    Table ─┬─ filter pieces [slot | slot | …] ─► TableFilter   a piece comes and goes as
+//!                  └─ index pieces  [slot | slot | …] ─► TableIndex    a part does
+//! ```
+//!
+//! Large trees written here have filters and indexes in parts ([`super::parts`]). Older tables,
+//! RocksDB's, and those of a database that had a larger cache have whole ones. Where all metadata
+//! would fill most of the cache, a whole one that is not in memory is not loaded any more: a lookup
+//! loads the piece that it needs. To a lookup a piece is a part, with a number behind those of the
+//! stored parts: 0 is the whole filter or index, 1 its first piece.
+//!
+//! Not everything has pieces. An index that is compressed, or whose entries share prefixes, is read
+//! whole, and so is a filter whose keys have several lines (`filter::pieces`).
+//!
+//! Invariants: what is kept was made from a block whose own checksum was right, and does not
+//! change. A piece that comes back other than it was is damage: for an index an error, for a filter
+//! a "maybe" to the keys of this piece.
+
+pub(super) mod kept;
+
+use std::ops::Range;
+
+use self::kept::{IndexPieces, WholeFilterPieces};
+use crate::cache::BlockKind;
+use crate::cache::slots::{Lease, Slots};
+use crate::error::{Damage, Error, Result};
+use crate::filter::{Family, FilterReader, PIECE_BYTES};
+use crate::memory::LineBuf;
+use crate::sync::{Guard, pin};
+
+use super::block::Block;
+use super::credit::Credit;
+use super::filter::block::{StoredFilter, TableFilter};
+use super::format::file::{Buffer, StoredBlock};
+use super::format::footer::BlockHandle;
+use super::index::Index;
+use super::index::pieces::top_of_pieces;
+use super::lookup::key::LookupKey;
+use super::table::Table;
+use super::table_index::TableIndex;
+
+/// Smaller blocks have no pieces.
+const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
+
+/// Whether a piece of this checksum is what it was when the whole was checked.
+fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
+    let found = crc32c::crc32c(piece);
+    if found == sum {
+        return Ok(());
+    }
+    let expected = format_args!("a piece with the CRC-32C {sum:#010x}");
+    Err(Damage::new(0, expected, format_args!("{found:#010x}")))
+}
+
+impl Table {
+    /// Whether a whole filter or index of this size is to be loaded by pieces.
+    fn wants_pieces(&self, handle: BlockHandle) -> bool {
+        !self.pins_metadata && handle.bytes >= MIN_BYTES && self.cache.metadata_fills_it()
+    }
+
+    /// The number of a piece among parts and pieces.
+    fn index_number(&self, piece: usize) -> usize {
+        self.index.len() + piece
+    }
+
+    /// The slot of a part or piece of the index.
+    pub(super) fn index_slot(&self, part: usize) -> (&Slots<TableIndex>, usize) {
+        match (part.checked_sub(self.index.len()), self.pieces.index()) {
+            (Some(piece), Some(pieces)) => (&pieces.slots, piece),
+            _ => (&self.index, part),
+        }
+    }
+
+    /// The slot of a part or piece of the filter.
+    pub(super) fn filter_slot(&self, part: usize) -> (&Slots<TableFilter>, usize) {
+        match (part.checked_sub(self.filter.len()), self.pieces.filter()) {
+            (Some(piece), Some(pieces)) => (&pieces.slots, piece),
+            _ => (&self.filter, part),
+        }
+    }
+
+    /// The numbers of the parts, or of the pieces, of which this is one.
+    pub(super) fn index_numbers(&self, part: usize) -> Range<usize> {
+        let (slots, place) = self.index_slot(part);
+        part - place..part - place + slots.len()
+    }
+
+    /// The number and the credit of the piece of the filter that `asked` belongs to. `None`: the
+    /// filter has no pieces, so far.
+    pub(super) fn filter_piece_account(&self, asked: &LookupKey<'_>) -> Option<(usize, &Credit)> {
+        let pieces = self.pieces.filter()?;
+        let piece = pieces.piece_of(asked);
+        Some((self.filter.len() + piece, &pieces.credits[piece]))
+    }
+
+    /// Whether the filter may have pieces, as far as is known.
+    pub(super) fn may_have_filter_pieces(&self) -> bool {
+        let family = self.filter_info().and_then(|filter| filter.family);
+        self.pieces.filter.get().is_none_or(Option::is_some)
+            && family.is_none_or(|family| matches!(family, Family::Bloom | Family::LegacyBloom))
+    }
+
+    /// Which piece of a filter that is asked for `asked` this is, and of how many. `None`: it is
+    /// none.
+    pub(super) fn filter_piece(
+        &self,
+        filter: &FilterReader,
+        asked: &LookupKey<'_>,
+    ) -> Option<(usize, usize)> {
+        let pieces = self.pieces.filter().filter(|_| filter.is_piece())?;
+        Some((pieces.piece_of(asked), pieces.slots.len()))
+    }
+
+    /// The piece of the index that leads to a key, if it is in memory.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn index_piece_with_key<'g>(
+        &'g self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+    ) -> Option<&'g TableIndex> {
+        let pieces = self.pieces.index()?;
+        let index = pieces.slots.borrow(pieces.piece_of(key.user_key, key.trailer()), guard)?;
+        Some(index)
+    }
+
+    /// The piece of the filter that can be asked for `asked`, if it is in memory.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn filter_piece_with_key<'g>(
+        &'g self,
+        asked: &LookupKey<'_>,
+        guard: &'g Guard,
+    ) -> Option<&'g TableFilter> {
+        let pieces = self.pieces.filter()?;
+        let filter = pieces.slots.borrow(pieces.piece_of(asked), guard)?;
+        Some(filter)
+    }
+
+    /// The number of the part of the index to be read for a key; a piece in place of a whole index
+    /// that the cache would not keep. The last one if none leads to the key. Hold no guard: it may
+    /// have to be read.
+    pub fn index_part_to_read(&self, user_key: &[u8], trailer: u64) -> Result<usize> {
+        if self.index_top.is_none() && self.index.get(0, &pin()).is_none() {
+            self.index_pieces()?;
+        }
+        Ok(self.index_part_in_memory(user_key, trailer))
+    }
+
+    /// What a lookup is to read that has stopped at this part of the index: a piece, where it has
+    /// stopped at a whole index that the cache would not keep. Hold no guard.
+    pub fn index_part_in_place_of(&self, part: usize, key: &LookupKey<'_>) -> Result<usize> {
+        match part {
+            // A stored part that is the first one is the first one still.
+            0 => self.index_part_to_read(key.user_key, key.trailer()),
+            _ => Ok(part),
+        }
+    }
+
+    /// The number of the part of the index that leads to a key, as far as that is known without
+    /// reading. The last one if none does.
+    pub fn index_part_in_memory(&self, user_key: &[u8], trailer: u64) -> usize {
+        if self.index_top.is_some() {
+            return self.index_part_of(user_key, trailer).min(self.index_parts() - 1);
+        }
+        match self.pieces.index() {
+            Some(pieces) if self.index.get(0, &pin()).is_none() => {
+                self.index_number(pieces.piece_of(user_key, trailer))
+            }
+            _ => 0,
+        }
+    }
+
+    /// The number of the part of the filter to be read, where `part` is the stored part with the
+    /// key and `asked` what it is asked for. Hold no guard: the filter may have to be read.
+    pub fn filter_part_to_read(&self, part: usize, asked: &LookupKey<'_>) -> Result<usize> {
+        if self.filter_top.is_some() || self.filter.get(0, &pin()).is_some() {
+            return Ok(part);
+        }
+        let pieces = self.filter_pieces()?;
+        Ok(pieces.map_or(part, |pieces| self.filter.len() + pieces.piece_of(asked)))
+    }
+
+    /// Where the first and the last entries are found: the numbers of the parts of the index, or of
+    /// its pieces. Hold no guard.
+    pub fn index_ends(&self) -> Result<Range<usize>> {
+        let first = self.index_part_to_read(&[], u64::MAX)?;
+        Ok(self.index_numbers(first))
+    }
+
+    /// The pieces of a whole index that the cache would not keep.
+    fn index_pieces(&self) -> Result<Option<&IndexPieces>> {
+        if self.index_top.is_some() || !self.wants_pieces(self.index_handle) {
+            return Ok(self.pieces.index());
+        }
+        self.pieces.get_or_make(&self.pieces.index, || self.make_index_pieces())
+    }
+
+    /// The pieces of a whole filter that the cache would not keep.
+    fn filter_pieces(&self) -> Result<Option<&WholeFilterPieces>> {
+        match self.any_filter() {
+            Some(stored @ StoredFilter::Full(handle, _)) if self.wants_pieces(handle) => {
+                self.pieces.get_or_make(&self.pieces.filter, || self.make_filter_pieces(stored))
+            }
+            _ => Ok(self.pieces.filter()),
+        }
+    }
+
+    /// Reads and checks the whole index. `None`: it has no pieces, or is damaged.
+    #[cold]
+    fn make_index_pieces(&self) -> Result<Option<IndexPieces>> {
+        let Some(stored) = self.read_uncompressed(self.index_handle)? else { return Ok(None) };
+        let (form, limit) = (self.index_form(), self.block_file().limit());
+        let handle = stored.handle();
+        let Ok(block) = Block::new(self.block_file().uncompress_metadata(stored)?) else {
+            return Ok(None);
+        };
+        let Some((top, sums)) = top_of_pieces(block, handle, form, limit, PIECE_BYTES) else {
+            return Ok(None);
+        };
+        let slots = Slots::new(&self.cache, top.len(), BlockKind::Index, false);
+        let heap_bytes =
+            size_of::<IndexPieces>() + top.heap_bytes() + size_of_val(&*sums) + slots.heap_bytes();
+        let _reserved = self.cache.reserve(heap_bytes);
+        Ok(Some(IndexPieces { top, sums, slots, _reserved }))
+    }
+
+    /// Reads and checks the whole filter. `None`: it has no pieces, or is damaged.
+    #[cold]
+    fn make_filter_pieces(&self, filter: StoredFilter) -> Result<Option<WholeFilterPieces>> {
+        let Some(stored) = self.read_uncompressed(filter.handle())? else { return Ok(None) };
+        let bytes = self.block_file().uncompress_metadata(stored)?.into_exact(LineBuf::zeroed);
+        let whole = FilterReader::open(bytes, filter.encoding());
+        let Some(geometry) = whole.pieces() else { return Ok(None) };
+        let pieces = whole.bytes()[..geometry.bytes()].chunks(PIECE_BYTES);
+        let sums: Box<[u32]> = pieces.map(crc32c::crc32c).collect();
+        let slots = Slots::new(&self.cache, sums.len(), BlockKind::Filter, false);
+        let credits = Credit::of(sums.len());
+        let heap_bytes = size_of::<WholeFilterPieces>()
+            + size_of_val(&*sums)
+            + slots.heap_bytes()
+            + size_of_val(&*credits);
+        let _reserved = self.cache.reserve(heap_bytes);
+        let handle = filter.handle();
+        Ok(Some(WholeFilterPieces { geometry, handle, sums, slots, credits, _reserved }))
+    }
+
+    /// A block that is not data, read and checked. `None`: it is compressed or damaged.
+    fn read_uncompressed(&self, handle: BlockHandle) -> Result<Option<StoredBlock>> {
+        let file = self.block_file();
+        let stored = file.read_stored(handle, LineBuf::zeroed)?;
+        match file.check(&stored) {
+            Err(Error::Corruption { .. }) => Ok(None),
+            checked => checked.map(|()| (stored.compression_type() == 0).then_some(stored)),
+        }
+    }
+
+    /// Where a piece of the index is.
+    pub(super) fn index_piece_handle(&self, part: usize) -> Option<BlockHandle> {
+        let piece = part.checked_sub(self.index.len())?;
+        Some(self.pieces.index()?.top.handle(piece))
+    }
+
+    /// Where a piece of the filter is.
+    pub(super) fn filter_piece_handle(&self, part: usize) -> Option<BlockHandle> {
+        let piece = part.checked_sub(self.filter.len())?;
+        Some(self.pieces.filter()?.handle(piece))
+    }
+
+    /// A piece of the index, past the cache. `fetch` reads it, and five bytes behind it, as if it
+    /// were a block with a trailer.
+    pub(super) fn read_index_piece(
+        &self,
+        pieces: &IndexPieces,
+        piece: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+        buffer: impl Buffer,
+    ) -> Result<Index> {
+        let (file, handle) = (self.block_file(), pieces.top.handle(piece));
+        let stored = fetch(handle)?;
+        let parse = || {
+            check_piece(pieces.sums[piece], stored.payload())?;
+            let (bytes, form) = (handle.bytes as usize, self.index_form());
+            Index::of_piece(stored.into_buffer(), bytes, form, file.limit(), buffer)
+        };
+        parse().map_err(|damage| file.damaged(damage, handle))
+    }
+
+    /// A piece of the filter, likewise.
+    pub(super) fn read_filter_piece(
+        &self,
+        pieces: &WholeFilterPieces,
+        piece: usize,
+        fetch: impl FnOnce(BlockHandle) -> Result<StoredBlock>,
+        buffer: impl Buffer,
+    ) -> Result<TableFilter> {
+        let handle = pieces.handle(piece);
+        let stored = fetch(handle)?;
+        check_piece(pieces.sums[piece], stored.payload())
+            .map_err(|damage| self.block_file().damaged(damage, handle))?;
+        let bytes = stored.into_payload().into_exact(buffer);
+        Ok(TableFilter::of_piece(pieces.geometry.open(piece, bytes)))
+    }
+
+    /// Part or piece `part` of the filter for `asked`. Hold no guard: it may have to be read.
+    pub(super) fn filter_for(
+        &self,
+        part: usize,
+        asked: &LookupKey<'_>,
+    ) -> Result<Lease<'static, TableFilter>> {
+        self.filter_part(self.filter_part_to_read(part, asked)?)
+    }
+}

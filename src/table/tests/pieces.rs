@@ -1,0 +1,520 @@
+//! Whole filters and indexes that the cache would not keep: they are loaded by pieces.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::round_trip::file_of;
+use super::*;
+use crate::cursor::{Cursor, Fetch};
+use crate::encoding::key::MAX_SEQUENCE;
+use crate::error::Error;
+use crate::fs::{DescriptorPool, OverlappedReader, RandomAccessFile};
+use crate::stats::Ticker;
+use crate::table::filter::block::{FilterAnswer, TableFilter};
+use crate::table::table_index::TableIndex;
+use crate::table::{
+    FilterKeys, PrefixExtractor, ScanOptions, SstReader, TableCursor, batch_read_parts,
+};
+
+/// Less than filter and index of the tables here.
+const SMALL_CACHE: usize = 40 << 10;
+
+/// Entries whose filter and whose index have several pieces each.
+fn many_entries() -> Entries {
+    mixed_entries(16_000)
+}
+
+fn bytes_of(entries: &Entries, options: TableOptions) -> Vec<u8> {
+    let fs = MemFs::new();
+    write(&fs, "t.sst", entries, options);
+    let file = fs.open(Path::new("t.sst")).unwrap();
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn opened(bytes: &[u8], context: &TableContext) -> Arc<Table> {
+    Table::open(file_of(bytes), context.clone()).unwrap()
+}
+
+/// Of the index and of the filter; 0: it was not cut.
+fn piece_counts(table: &Table) -> (usize, usize) {
+    (
+        table.pieces.index().map_or(0, |pieces| pieces.slots.len()),
+        table.pieces.filter().map_or(0, |pieces| pieces.slots.len()),
+    )
+}
+
+fn found(table: &Table, key: &[u8]) -> Result<Option<(u8, Slice)>> {
+    get(table, &LookupKey::new(key::user_key(key), key::sequence(key)))
+}
+
+#[test]
+fn a_table_in_pieces_answers_as_its_entries_do() {
+    let entries = many_entries();
+    let capped = PrefixExtractor::capped(9).unwrap();
+    let kinds = [
+        ("none", FilterKeys::Whole),
+        ("bloom(10)", FilterKeys::Whole),
+        ("bloom(12)", FilterKeys::Both(capped)),
+        ("bloom(14)", FilterKeys::Prefix(PrefixExtractor::fixed(10).unwrap())),
+        ("ribbon(9)", FilterKeys::Whole),
+    ];
+    for (filter, filter_keys) in kinds {
+        let what = format!("{filter}, {filter_keys:?}");
+        let has_pieces = filter.starts_with("bloom");
+        let has_whole_keys = !matches!(filter_keys, FilterKeys::Prefix(_));
+        let filter = filter.parse().unwrap();
+        let options = TableOptions { filter, filter_keys, ..options(Compression::None) };
+        let bytes = bytes_of(&entries, options);
+        for cache_bytes in [0, SMALL_CACHE] {
+            let context = context(cache_bytes);
+            let table = opened(&bytes, &context);
+            assert_eq!(piece_counts(&table), (0, 0), "{what}: made before they are needed");
+            for (key, value) in entries.iter().step_by(3) {
+                let found =
+                    found(&table, key).unwrap().unwrap_or_else(|| panic!("{what}: {key:?}"));
+                assert_eq!((found.0, &found.1[..]), (key::kind_byte(key), &value[..]), "{what}");
+            }
+            let absent =
+                entries.iter().step_by(7).map(|(key, _)| [key::user_key(key), b"?"].concat());
+            let mut absent_count = 0;
+            for user_key in absent {
+                let lookup = LookupKey::new(&user_key, MAX_SEQUENCE);
+                let expected = expected_get(&entries, &user_key, MAX_SEQUENCE);
+                assert_eq!(get(&table, &lookup).unwrap().is_some(), expected.is_some());
+                absent_count += u64::from(expected.is_none());
+            }
+            let sums = context.counters.sums();
+            assert_eq!(sums.get(Ticker::BloomUntrusted), 0, "{what}");
+            let (indexes, filters) = piece_counts(&table);
+            assert!(indexes > 5, "{what}: {indexes} pieces of the index");
+            assert_eq!(filters > 2, has_pieces, "{what}: {filters} pieces of the filter");
+            if has_pieces && has_whole_keys {
+                let useful = sums.get(Ticker::BloomUseful);
+                assert!(useful * 100 > absent_count * 95, "{what}: {useful} of {absent_count}");
+            }
+            let check = table.verify().unwrap();
+            assert_eq!((check.entries, check.filter_misses), (entries.len() as u64, 0), "{what}");
+        }
+    }
+}
+
+/// A lookup of an absent key in a cache that keeps nothing: from the second one on it reads a piece
+/// of the filter, if that says no.
+fn reads_of_absent_key(table: &Table, user_key: &[u8], context: &TableContext) {
+    let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
+    for round in 0..3 {
+        let before = context.counters.sums();
+        assert!(get(table, &lookup).unwrap().is_none());
+        let moved = &context.counters.sums() - &before;
+        let says_no = moved.get(Ticker::BloomUseful) == 1;
+        let reads = moved.get(Ticker::FileReads);
+        assert!(reads == if says_no { 1 } else { 2 + moved.get(Ticker::BlockCacheFilterMiss) });
+        assert!(round == 0 || moved.get(Ticker::BloomPassedBy) == 0, "round {round}");
+    }
+}
+
+/// Filter and index are read whole once. After that a lookup reads a piece of each and a data
+/// block, and nothing of what is in memory.
+#[test]
+fn a_lookup_reads_one_piece_of_each() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::None));
+    for cache_bytes in [0, SMALL_CACHE] {
+        let context = context(cache_bytes);
+        let table = opened(&bytes, &context);
+        let read = |key: &[u8]| {
+            let before = context.counters.sums();
+            assert!(found(&table, key).unwrap().is_some());
+            let moved = &context.counters.sums() - &before;
+            (moved.get(Ticker::FileReads), moved.get(Ticker::FileReadBytes))
+        };
+        let (index, filter) = (table.index_handle.bytes, table.filter_part_bytes(0));
+        let (count, read_bytes) = read(&entries[100].0);
+        assert_eq!(count, 5, "both whole ones, a piece of each, a data block");
+        assert!(read_bytes > index + filter);
+        for (key, _) in entries.iter().step_by(101) {
+            let (count, read_bytes) = read(key);
+            assert!(count <= 3 && read_bytes < 3 * 4200, "{count} reads, {read_bytes} bytes");
+            let again = read(key).0;
+            // A filter whose key was there is not worth another read.
+            assert!(again <= 2 && (again == 2 || cache_bytes > 0), "{again} reads again");
+            let absent = [key::user_key(key), b"?"].concat();
+            if cache_bytes == 0 && expected_get(&entries, &absent, MAX_SEQUENCE).is_none() {
+                reads_of_absent_key(&table, &absent, &context);
+            }
+        }
+        assert!(context.cache.usage() <= cache_bytes.max(16 << 10));
+    }
+    // Nothing is cut where the whole ones fit.
+    let context = context(1 << 20);
+    let table = opened(&bytes, &context);
+    for (key, _) in entries.iter().step_by(101) {
+        assert!(found(&table, key).unwrap().is_some());
+    }
+    assert_eq!(piece_counts(&table), (0, 0));
+}
+
+/// A whole one that is in memory is used, whatever else is. Pinned ones are loaded whole.
+#[test]
+fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::None));
+    let pinned = TableContext { pin_metadata: true, ..context(SMALL_CACHE) };
+    let table = opened(&bytes, &pinned);
+    assert!(found(&table, &entries[100].0).unwrap().is_some());
+    assert_eq!(piece_counts(&table), (0, 0));
+    let context = context(400 << 10);
+    let table = opened(&bytes, &context);
+    table.load_metadata().unwrap();
+    assert!(table.resident_index(0, &pin()).is_some());
+    // Other tables come, and want most of the cache.
+    let others: Vec<_> = (0..3).map(|_| opened(&bytes, &context)).collect();
+    for other in &others {
+        assert!(found(other, &entries[100].0).unwrap().is_some());
+        assert!(piece_counts(other).0 > 2, "{:?}", piece_counts(other));
+    }
+    if table.resident_index(0, &pin()).is_some() {
+        assert!(found(&table, &entries[100].0).unwrap().is_some());
+        assert_eq!(piece_counts(&table).0, 0);
+    }
+}
+
+#[test]
+fn a_cursor_walks_over_the_ends_of_pieces_both_ways() {
+    let entries = mixed_entries(9_000);
+    let bytes = bytes_of(&entries, TableOptions { block_bytes: 300, ..options(Compression::None) });
+    for (cache_bytes, fill_cache) in [(0, true), (SMALL_CACHE, true), (SMALL_CACHE, false)] {
+        let table = opened(&bytes, &context(cache_bytes));
+        let options = ScanOptions { fill_cache, read_ahead_bytes: 16 << 10, ..Default::default() };
+        let mut cursor = TableCursor::new(Arc::clone(&table), options.clone());
+        cursor.seek_to_first().unwrap();
+        for (key, value) in &entries {
+            assert_eq!((cursor.key(), cursor.value()), (&key[..], &value[..]));
+            if cursor.step().is_none() {
+                cursor.next().unwrap();
+            }
+        }
+        assert!(!cursor.valid());
+        assert!(piece_counts(&table).0 > 5, "{:?}", piece_counts(&table));
+        cursor.seek_to_last().unwrap();
+        for (key, _) in entries.iter().rev() {
+            assert_eq!(cursor.key(), key);
+            cursor.prev().unwrap();
+        }
+        assert!(!cursor.valid());
+        let mut prepared = TableCursor::new(table, options);
+        for i in (0..entries.len()).step_by(5).map(|i| i * 7919 % entries.len()) {
+            cursor.seek(&entries[i].0).unwrap();
+            for fetch in [Fetch::Block, Fetch::Entries] {
+                prepared.fetch_for_seek(&entries[i].0, fetch);
+            }
+            prepared.seek(&entries[i].0).unwrap();
+            assert_eq!((cursor.key(), prepared.key()), (&entries[i].0[..], &entries[i].0[..]));
+            cursor.prev().unwrap();
+            assert_eq!(cursor.valid(), i > 0);
+            prepared.next().unwrap();
+            assert_eq!(prepared.valid(), i + 1 < entries.len());
+            cursor.seek_before(&entries[i].0).unwrap();
+            let before = i.checked_sub(1).map(|i| &entries[i].0[..]);
+            assert_eq!(cursor.valid().then(|| cursor.key()), before);
+        }
+        cursor.seek(&key::seek_key(&[0xff; 40], 1)).unwrap();
+        assert!(!cursor.valid());
+    }
+}
+
+/// Versions of one key fill many blocks, so that pieces end between them.
+#[test]
+fn versions_of_a_key_go_on_in_the_next_piece() {
+    let mut entries = Entries::new();
+    for i in 0..12u64 {
+        for version in 0..40 + i * 70 % 300 {
+            let user_key = format!("key{i:03}");
+            entries.push((internal_key(user_key.as_bytes(), 1 + version, 1), vec![7; 300]));
+        }
+    }
+    let entries = sorted(entries);
+    let options = TableOptions { block_bytes: 300, ..options(Compression::None) };
+    let bytes = bytes_of(&entries, options);
+    for cache_bytes in [0, SMALL_CACHE] {
+        let table = opened(&bytes, &context(cache_bytes));
+        assert!(!table.index_form().user_keys);
+        for (key, value) in &entries {
+            let found = found(&table, key).unwrap();
+            assert_eq!(found.map(|found| found.1.to_vec()).as_ref(), Some(value));
+            assert!(get(&table, &LookupKey::new(key::user_key(key), 0)).unwrap().is_none());
+        }
+        let pieces = table.pieces.index().unwrap();
+        let splits = (1..pieces.top.len())
+            .filter(|&i| pieces.top.user_key(i) == pieces.top.user_key(i - 1))
+            .count();
+        assert!(splits > 2, "{splits} of {} pieces end within a key", pieces.top.len());
+    }
+}
+
+/// A file whose bytes change while it is open.
+#[derive(Debug)]
+struct ChangingFile {
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl RandomAccessFile for ChangingFile {
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let bytes = self.bytes.lock().unwrap();
+        buffer.copy_from_slice(&bytes[offset as usize..][..buffer.len()]);
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.lock().unwrap().len() as u64
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("changing.sst")
+    }
+}
+
+/// Lookups of all keys: how many were found, and how many failed. None is lost.
+fn lookups(table: &Table, entries: &Entries) -> (usize, usize) {
+    let (mut sound, mut failed) = (0, 0);
+    for (key, _) in entries.iter().step_by(3) {
+        match found(table, key) {
+            Ok(Some(_)) => sound += 1,
+            Ok(None) => panic!("a key was lost: {key:?}"),
+            Err(Error::Corruption { .. }) => failed += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (sound, failed)
+}
+
+/// The checksum of the whole is checked once. Later each piece has to be what it was: a byte that
+/// changed, and the bytes of another place, are damage, which is felt in the piece only.
+#[test]
+fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::None));
+    let all = entries.iter().step_by(3).count();
+    type Change = fn(&mut [u8], usize, usize);
+    let changes: [(&str, Change); 3] = [
+        ("a flipped bit", |bytes, piece, _| bytes[piece + 1000] ^= 0x10),
+        ("the next block", |bytes, piece, next| bytes.copy_within(next..next + 4000, piece)),
+        ("zeros", |bytes, piece, _| bytes[piece..piece + 3000].fill(0)),
+    ];
+    for (what, change) in changes {
+        for of_index in [true, false] {
+            let context = context(0);
+            let file = Arc::new(ChangingFile { bytes: Mutex::new(bytes.clone()) });
+            let table = Table::open(file.clone(), context.clone()).unwrap();
+            assert_eq!(lookups(&table, &entries), (all, 0));
+            let handles = [1, 3].map(|piece| match of_index {
+                true => table.index_piece_handle(piece).unwrap(),
+                false => table.filter_piece_handle(piece).unwrap(),
+            });
+            let [piece, next] = handles.map(|handle| handle.offset as usize);
+            change(&mut file.bytes.lock().unwrap(), piece, next);
+            let (sound, failed) = lookups(&table, &entries);
+            assert_eq!(sound + failed, all);
+            // Lookups pass the filter by, since all keys are there.
+            let untrusted = entries.iter().step_by(3).filter(|(key, _)| {
+                let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
+                let answer = table.filter_for(0, &lookup).unwrap().may_contain(&lookup);
+                assert!(answer != FilterAnswer::No);
+                answer == FilterAnswer::Untrusted
+            });
+            let untrusted = untrusted.count();
+            let (felt, nothing) = if of_index { (failed, untrusted) } else { (untrusted, failed) };
+            assert!(felt > 0 && felt < all / 2, "{what}, of the index {of_index}: {felt}");
+            assert_eq!(nothing, 0, "{what}, of the index {of_index}");
+        }
+    }
+}
+
+/// Nothing is made of a whole one that is damaged: it is felt as without pieces.
+#[test]
+fn a_damaged_whole_one_has_no_pieces() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::None));
+    let sound = opened(&bytes, &context(0));
+    let all = entries.iter().step_by(3).count();
+    let flipped = |handle: BlockHandle| {
+        let mut bad = bytes.clone();
+        bad[handle.offset as usize + 3] ^= 0x10;
+        bad
+    };
+    let context = context(0);
+    let table = opened(&flipped(sound.any_filter().unwrap().handle()), &context);
+    assert_eq!(lookups(&table, &entries), (all, 0));
+    assert_eq!(piece_counts(&table).1, 0);
+    let sums = context.counters.sums();
+    let untrusted = sums.get(Ticker::BloomUntrusted);
+    assert!(untrusted > 0 && untrusted + sums.get(Ticker::BloomPassedBy) == all as u64);
+    let table = opened(&flipped(sound.index_handle), &context);
+    assert_eq!(lookups(&table, &entries), (0, all));
+    assert_eq!(piece_counts(&table).0, 0);
+}
+
+/// A compressed index has no places that could be read alone.
+#[test]
+#[cfg(feature = "lz4")]
+fn a_compressed_index_is_read_whole() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::Lz4));
+    let table = opened(&bytes, &context(0));
+    assert!(found(&table, &entries[100].0).unwrap().is_some());
+    let (indexes, filters) = piece_counts(&table);
+    assert!(indexes == 0 && filters > 2, "{indexes} and {filters}");
+    let all = entries.iter().step_by(97);
+    for (key, value) in all {
+        assert_eq!(found(&table, key).unwrap().unwrap().1[..], value[..]);
+    }
+}
+
+/// The pieces that several lookups lack are read at one time, each once.
+#[test]
+fn pieces_are_read_together() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::None));
+    let context = context(0);
+    let table = opened(&bytes, &context);
+    let keys: Vec<_> = entries.iter().step_by(211).map(|(key, _)| key).collect();
+    let lookup =
+        |key: &[u8]| LookupKey::new(key::user_key(key), key::sequence(key)).user_key.to_vec();
+    let user_keys: Vec<_> = keys.iter().map(|key| lookup(key)).collect();
+    let lookups: Vec<_> =
+        user_keys.iter().map(|user_key| LookupKey::new(user_key, MAX_SEQUENCE)).collect();
+    let reader = OverlappedReader::by_threads(&DescriptorPool::new(64));
+    let tickers = context.counters.on_thread(&pin());
+    let parts: Vec<_> = lookups
+        .iter()
+        .map(|key| (&*table, table.filter_part_to_ask(key, tickers).unwrap()))
+        .collect();
+    let before = context.counters.sums();
+    let filters = batch_read_parts::<TableFilter>(&reader, &parts);
+    let moved = &context.counters.sums() - &before;
+    assert_eq!(moved.get(Ticker::FileReads) as usize, piece_counts(&table).1);
+    for (key, filter) in lookups.iter().zip(filters) {
+        assert!(filter.unwrap().reader().may_contain(key.hash));
+    }
+    let index_part = |key: &LookupKey<'_>| table.index_part_in_place_of(0, key).unwrap();
+    let parts: Vec<_> = lookups.iter().map(|key| (&*table, index_part(key))).collect();
+    for (key, index) in lookups.iter().zip(batch_read_parts::<TableIndex>(&reader, &parts)) {
+        let index = index.unwrap();
+        assert!(index.parts.contains(&index.part) && index.part > 0);
+        assert!(index.index.find(key.user_key, key.trailer()) < index.index.len());
+    }
+}
+
+/// Threads that need the pieces at the same moment make them once.
+#[test]
+fn threads_share_the_pieces() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::None));
+    let context = context(SMALL_CACHE);
+    let table = opened(&bytes, &context);
+    std::thread::scope(|scope| {
+        for first in 0..4 {
+            let (table, entries) = (&table, &entries);
+            scope.spawn(move || {
+                for (key, value) in entries.iter().skip(first * 11).step_by(53) {
+                    assert_eq!(found(table, key).unwrap().unwrap().1[..], value[..]);
+                }
+            });
+        }
+    });
+    assert!(piece_counts(&table).0 > 2 && piece_counts(&table).1 > 2);
+}
+
+#[test]
+fn explain_names_the_piece() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("whole.sst");
+    let entries = many_entries();
+    std::fs::write(&path, bytes_of(&entries, options(Compression::None))).unwrap();
+    let table = Table::open(crate::fs::RealFs.open(&path).unwrap(), context(SMALL_CACHE)).unwrap();
+    let reader = SstReader::of_open(table);
+    let mut asked = 0;
+    for (key, _) in entries.iter().step_by(97) {
+        let trace = reader.explain(key::user_key(key)).unwrap();
+        let (filter, index) = (trace.filter.unwrap(), trace.index.unwrap());
+        match filter.partition {
+            Some((piece, pieces)) => {
+                assert!(piece < pieces && pieces > 2);
+                assert!(filter.query.says_maybe());
+                assert!(filter.predicted_fpr.is_some_and(|fpr| (0.003..0.03).contains(&fpr)));
+                asked += 1;
+            }
+            None => assert!(filter.verdict.says_maybe() && filter.family.is_none()),
+        }
+        let (piece, pieces) = index.partition.unwrap();
+        assert!(piece < pieces && pieces > 5);
+        assert!(reader.may_contain(key::user_key(key)).unwrap());
+    }
+    assert!(asked > 2, "{asked}");
+}
+
+fn moved_by(context: &TableContext, body: impl FnOnce()) -> impl Fn(Ticker) -> u64 {
+    let before = context.counters.sums();
+    body();
+    let moved = &context.counters.sums() - &before;
+    move |ticker| moved.get(ticker)
+}
+
+/// Lookups of keys that are there read each piece of the filter once, and pass it by from then on.
+/// The first one in vain turns that.
+#[test]
+fn a_filter_is_read_once_lookups_have_passed_it_by_in_vain() {
+    let entries = many_entries();
+    let bytes = bytes_of(&entries, options(Compression::None));
+    let context = context(0);
+    let table = opened(&bytes, &context);
+    let keys: Vec<_> = entries.iter().step_by(3).collect();
+    let moved = moved_by(&context, || {
+        keys.iter().for_each(|(key, _)| assert!(found(&table, key).unwrap().is_some()));
+    });
+    let (_, pieces) = piece_counts(&table);
+    assert_eq!(moved(Ticker::BlockCacheFilterMiss), pieces as u64);
+    assert_eq!(moved(Ticker::BloomPassedBy), (keys.len() - pieces) as u64);
+    assert_eq!(moved(Ticker::BloomFullPositive), keys.len() as u64);
+    let absent: Vec<_> = (0..3000u32).map(|i| [&b"user0"[..], &i.to_be_bytes()].concat()).collect();
+    let absent_lookups = || {
+        absent.iter().for_each(|user_key| {
+            assert!(get(&table, &LookupKey::new(user_key, MAX_SEQUENCE)).unwrap().is_none());
+        });
+    };
+    let moved = moved_by(&context, absent_lookups);
+    assert_eq!(moved(Ticker::BloomPassedBy), pieces as u64, "once for each piece");
+    assert_eq!(moved_by(&context, absent_lookups)(Ticker::BloomPassedBy), 0);
+}
+
+/// A filter without pieces is read whole when it has been missed as often as it has 4 KiB, and
+/// never if it takes too much of the cache.
+#[test]
+fn a_filter_without_pieces_has_the_price_of_its_size() {
+    let entries = many_entries();
+    let options =
+        TableOptions { filter: "ribbon(9)".parse().unwrap(), ..options(Compression::None) };
+    let bytes = bytes_of(&entries, options);
+    for (cache_bytes, is_read) in [(SMALL_CACHE, false), (180 << 10, true)] {
+        let context = context(cache_bytes);
+        let tables: Vec<_> = (0..6).map(|_| opened(&bytes, &context)).collect();
+        let price = tables[0].filter_part_bytes(0).div_ceil(4096);
+        assert!(price > 3);
+        let mut passed = 0;
+        for i in 0..100u32 {
+            let user_key = [&b"user0"[..], &i.to_be_bytes()].concat();
+            let lookup = LookupKey::new(&user_key, MAX_SEQUENCE);
+            let moved = moved_by(&context, || {
+                assert!(get(&tables[0], &lookup).unwrap().is_none());
+            });
+            if moved(Ticker::BloomPassedBy) == 0 {
+                break;
+            }
+            passed += 1;
+        }
+        // It begins with the credit of one read.
+        assert_eq!(passed, if is_read { price - 1 } else { 100 });
+    }
+}

@@ -1,0 +1,76 @@
+//! The settings of other engines: one table has their equals, `docs/book/src/knobs.md`, which
+//! `tests/knobs.rs` holds against the library. Other documents agree with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maypole::FilterPolicy;
+
+use super::markdown::{Document, read, root};
+use super::text::documents;
+
+/// The code between backticks.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Whether this is a setting of Maypole.
+fn is_setting(code: &str) -> bool {
+    let types = ["PinMetadata::", "FilterKeys::", "PrefixExtractor::", "MetadataForm::"];
+    types.iter().any(|start| code.starts_with(start)) || code.parse::<FilterPolicy>().is_ok()
+}
+
+/// The settings of other engines, each with its equals. One setting may have several rows, for
+/// several values of another one.
+fn table() -> BTreeMap<String, BTreeSet<String>> {
+    let mut equals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let knobs = read(root().join("docs/book/src/knobs.md"));
+    for row in knobs.prose().into_iter().filter(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let Some(knob) = code(cells[1]).next() else { continue };
+        let ours = code(cells[2]).filter(|code| is_setting(code)).map(String::from);
+        equals.entry(knob.into()).or_default().extend(ours);
+    }
+    equals.retain(|_, ours| !ours.is_empty());
+    equals
+}
+
+/// Paragraphs, items of lists and rows of tables.
+fn passages(document: &Document) -> Vec<String> {
+    let starts = |line: &str| line.starts_with(['|', '-']) || line.starts_with(char::is_numeric);
+    let mut passages = vec![String::new()];
+    for line in document.prose() {
+        if line.is_empty() || starts(line) {
+            passages.push(String::new());
+        }
+        passages.last_mut().unwrap().push_str(&format!("{line}\n"));
+    }
+    passages
+}
+
+/// What a passage says of a knob that the table does not.
+fn contradictions(passage: &str, table: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let ours: BTreeSet<String> =
+        code(passage).filter(|c| is_setting(c)).map(String::from).collect();
+    let named = code(passage).filter_map(|code| Some((code, table.get(code)?)));
+    named
+        .filter(|(_, equals)| !ours.is_empty() && ours.is_disjoint(equals))
+        .map(|(knob, equals)| format!("{knob} is {equals:?}, not {ours:?}"))
+        .collect()
+}
+
+/// Two chapters had tables of RocksDB's settings. One gave `ribbon_like_bloom(10)` for a policy
+/// that makes Bloom filters for flushes, the other gave the list of levels.
+#[test]
+fn other_documents_say_of_a_knob_what_the_table_says() {
+    let table = table();
+    assert!(table.len() > 15, "{table:?}");
+    let wrong = "| `NewRibbonFilterPolicy(10)` | `ribbon_like_bloom(10)`: the same bytes |";
+    assert_eq!(contradictions(wrong, &table).len(), 1);
+    assert!(contradictions("`NewBloomFilterPolicy(10)` is `bloom(10)`", &table).is_empty());
+    for document in documents().iter().filter(|document| !document.is_dated()) {
+        for passage in passages(document) {
+            let wrong = contradictions(&passage, &table);
+            assert!(wrong.is_empty(), "{}: {wrong:?}\n{passage}", document.name());
+        }
+    }
+}
