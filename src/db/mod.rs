@@ -20,13 +20,13 @@
 //! The files import each other without a circle, so each names the module that has what it needs:
 //! `crate::db::iter::cursor::DbCursor` and not `crate::db::DbCursor`.
 
-// Before all others with methods of `Db`: its page shows them in the order of the modules.
+// Rustdoc shows the methods of a type in the order of the modules. The pages of `Db` and `Snapshot`
+// begin with `open` and `get`, and end with conveniences such as `len`.
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
 
 mod background;
 mod closing;
-mod convenience;
 pub mod explain;
 mod flush;
 mod get;
@@ -43,6 +43,8 @@ mod snapshot;
 mod snapshots;
 mod stats;
 mod write;
+
+mod convenience;
 
 pub use db::Db;
 pub use iter::DbIterator;

@@ -1,9 +1,10 @@
 //! `explain` is the lookup of `get`: it has the same result and the same counts, and its trace adds
 //! up to the counts.
 
-use maypole::explain::{LookupOutcome, LookupTrace};
-use maypole::filter::{Family, QueryTrace};
-use maypole::table::{FilterVerdict, SstReader, TableTrace};
+use maypole::explain::{FilterVerdict, LookupOutcome, LookupTrace, TableTrace};
+use maypole::filter::Family;
+use maypole::filter::inspect::QueryTrace;
+use maypole::table::SstReader;
 use maypole::{Builder, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 use tempfile::TempDir;
 

@@ -1,5 +1,6 @@
-//! What [`Db::explain`](crate::Db::explain) returns: the way of one lookup, and the result and the
-//! time of each step.
+//! What [`Db::explain`](crate::Db::explain) and
+//! [`SstReader::explain`](crate::table::SstReader::explain) return: the steps of one lookup, with
+//! the result and the time of each.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -15,4 +16,7 @@ mod text;
 pub(in crate::db) mod trace;
 pub(in crate::db) mod watch;
 
+pub use crate::table::lookup::trace::{
+    BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
+};
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};

@@ -5,13 +5,13 @@
 //!   memtables   MemtableTrace     newest first
 //!   levels      LevelTrace        each file of level 0, newest first; then each deeper level
 //!     file        FileTrace         the one file whose range holds the key
-//!       table       TableTrace        filter, index, blocks: see `crate::table`
+//!       table       TableTrace        filter, index, blocks: see `table::lookup::trace`
 //! ```
 
 use crate::encoding::key::SequenceNumber;
 use crate::filter::KeyHash;
 use crate::slice::Slice;
-use crate::table::TableTrace;
+use crate::table::lookup::trace::TableTrace;
 
 /// The way of one lookup, top to bottom in the order it happened, and what each step took; see
 /// [`Db::explain`](crate::Db::explain). Its `Display` is the report of the command `explain`.

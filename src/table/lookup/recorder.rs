@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;
-use crate::filter::{FilterReader, QueryTrace};
+use crate::filter::FilterReader;
+use crate::filter::inspect::QueryTrace;
 use crate::stats::{Counters, ThreadTickers, Ticker};
 use crate::sync::Guard;
 

@@ -11,7 +11,8 @@
 use std::path::PathBuf;
 
 use crate::encoding::key::SequenceNumber;
-use crate::filter::{Family, KeyHash, QueryTrace};
+use crate::filter::inspect::QueryTrace;
+use crate::filter::{Family, KeyHash};
 
 /// What one lookup did in one table; see [`SstReader::explain`](crate::table::SstReader::explain).
 ///
@@ -21,7 +22,8 @@ use crate::filter::{Family, KeyHash, QueryTrace};
 /// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
 /// # writer.put(b"apple", b"red")?;
 /// # writer.finish()?;
-/// use maypole::table::{FilterVerdict, SstReader};
+/// use maypole::table::SstReader;
+/// use maypole::explain::FilterVerdict;
 ///
 /// let trace = SstReader::open(&path)?.explain(b"apple")?;
 /// assert_eq!(trace.filter.unwrap().verdict, FilterVerdict::TruePositive);
@@ -51,7 +53,7 @@ pub struct TableTrace {
 /// What one step took.
 ///
 /// ```
-/// use maypole::table::StepCost;
+/// use maypole::explain::StepCost;
 ///
 /// let step = StepCost { nanos: 40, reads: 0, read_bytes: 0 };
 /// assert!(step.was_in_memory());
@@ -112,7 +114,7 @@ pub struct FilterTrace {
 /// What a filter said, and whether it was true.
 ///
 /// ```
-/// use maypole::table::FilterVerdict;
+/// use maypole::explain::FilterVerdict;
 ///
 /// assert!(!FilterVerdict::No.says_maybe());
 /// ```

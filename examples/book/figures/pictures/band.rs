@@ -1,7 +1,7 @@
 //! The band of a real ribbon: the equations of its first slots, the same after elimination, and the
 //! slots that solve them.
 
-use maypole::filter::KeyEquation;
+use maypole::filter::inspect::KeyEquation;
 use maypole::text::count;
 
 use super::bumping::filter;

@@ -1,6 +1,7 @@
 //! A bumped ribbon at full size: its layers, and which part of each bucket is bumped.
 
-use maypole::filter::{BandParts, FilterBuilder, FilterReader, FilterSpec};
+use maypole::filter::inspect::BandParts;
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 use maypole::text::count;
 
 use super::bars::legend;
