@@ -1,10 +1,10 @@
-//! The lookup of `get`, watched.
+//! `explain`: the lookup of `get` with an observer that writes a [`LookupTrace`].
 //!
 //! ```text
 //! get/        lookup(key, snapshot, observer, visit)
-//!                 get      observer: (), which hears nothing
+//!                 get      observer: (), which does nothing
 //!                 explain  observer: Watch, which writes a LookupTrace
-//! get/steps   what is told          trace    what is written          text    the same to read
+//! get/steps   the observed steps     trace    what is written          text    its text
 //! ```
 
 use std::cell::{Cell, RefCell};
@@ -23,7 +23,7 @@ use crate::sync::Guard;
 use crate::table::{Found, LookupKey, Recorder};
 use crate::version::{FileMeta, Run, TableFile, Version};
 
-/// As `get`, and tells how.
+/// As `get`, and returns the trace of the lookup.
 pub(in crate::db) fn explain(
     reading: &Reading,
     key: &[u8],
@@ -36,7 +36,7 @@ pub(in crate::db) fn explain(
     };
     let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
     let mut trace = watch.trace.into_inner();
-    // Of a run of a mixed version several files may have been searched.
+    // In a mixed version several files of a run may have been searched.
     trace.levels_spared = trace.levels_spared.saturating_sub(trace.levels.len());
     trace.outcome = match value {
         Some(_) => LookupOutcome::Value,
@@ -50,7 +50,7 @@ pub(in crate::db) fn explain(
 struct Watch<'a> {
     in_table: Recorder<'a>,
     trace: RefCell<LookupTrace>,
-    /// Of the file that is being asked: nanoseconds of the step that led to it.
+    /// Nanoseconds of the range check that led to the current file.
     range_check_nanos: Cell<u64>,
 }
 
@@ -170,7 +170,7 @@ impl LookupTrace {
     /// lookup went no further.
     fn why_without_value(&self) -> LookupOutcome {
         let in_table = self.levels.last().map(|last| {
-            // Those of a mixed version are searched level by level, and the newest entry counts.
+            // A mixed version is searched level by level, and the newest entry of a level counts.
             let files = self.levels.iter().filter(|level| level.level == last.level);
             let tables = files.filter_map(|level| Some(&level.file.as_ref()?.table));
             let found = tables.clone().filter_map(|table| table.found);

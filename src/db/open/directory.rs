@@ -257,8 +257,8 @@ mod tests {
         }
     }
 
-    /// A reader opened the tables one by one, and beside a fast writer one of them was always gone
-    /// before its turn. It threw away those that it had, and was kept out for ever.
+    /// A reader opened the tables one by one, and while a fast writer ran, one of them was always
+    /// deleted before its turn. The reader dropped those that it had, and never succeeded.
     #[test]
     fn a_table_that_was_opened_once_may_go() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
