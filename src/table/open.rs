@@ -20,8 +20,8 @@ use super::range_del::RANGE_DEL_BLOCK;
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 
 /// Where the first of the blocks lies that opening reads. `index_top`: the top of an index in
-/// parts. In this crate's tables the top of the filter stands in front of it. In others it may be
-/// far away, and is read by itself.
+/// parts. In this crate's tables the top of the filter is in front of it. In others it may be far
+/// away, and is read separately.
 pub(super) fn tail_start<N: AsRef<str>>(
     metaindex: &[(N, BlockHandle)],
     metaindex_handle: BlockHandle,
@@ -40,7 +40,7 @@ pub(super) fn tail_start<N: AsRef<str>>(
     offsets.fold(metaindex_handle.offset.min(tops), u64::min)
 }
 
-/// Bytes of a file from `start` on; 0 if opening does not read so many at once.
+/// Bytes of a file from `start` on; 0 if opening does not read that many at once.
 pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
     let bytes = file_bytes.saturating_sub(start);
     if bytes <= MAX_TAIL_BYTES { bytes } else { 0 }

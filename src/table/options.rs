@@ -58,7 +58,7 @@ pub enum MetadataForm {
     Auto,
     /// One block each.
     Whole,
-    /// Parts, each read by itself. A table that would have one part has whole ones.
+    /// Parts, each read separately. A table that would have one part has whole ones.
     Parts,
 }
 
@@ -80,7 +80,7 @@ impl Default for TableOptions {
 pub(crate) enum Dialect {
     /// A table of a tree: versions, tombstones, sequence numbers.
     Database { file_number: u64 },
-    /// A table for ingestion: one version a key, all at sequence 0; whoever ingests it assigns one
+    /// A table for ingestion: one version a key, all at sequence 0; the ingestion assigns one
     /// sequence number to the whole file.
     External,
 }

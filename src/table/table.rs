@@ -62,20 +62,20 @@ pub(crate) struct TableContext {
     pub sequence_if_ingested: Option<SequenceNumber>,
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
-    /// The smallest and the largest internal key, where somebody keeps them: the table's range
+    /// The smallest and the largest internal key, where the tree keeps them: the table's range
     /// deletions count between them only. RocksDB writes a range deletion whole into each table
-    /// that it reaches, and zeroes sequence numbers of keys beside it.
+    /// that it reaches, and zeroes sequence numbers of keys outside of it.
     pub key_bounds: Option<[Vec<u8>; 2]>,
     /// Whether a table in LevelDB's format is read, too. In a database of this crate it would be a
     /// stranger.
     pub takes_leveldbs: bool,
 }
 
-/// Memory of an open table beside [`Table`]: its file and the words that count its users, the
+/// Memory of an open table apart from [`Table`]: its file and the words that count its users, the
 /// counters of eight threads, its entry in the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1750;
 
-/// Memory of an index entry beside its stored bytes: slot, head, handle, end.
+/// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
 pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 
 /// An open table. Shared between threads.
@@ -94,9 +94,9 @@ pub(crate) struct Table {
     pub(super) filter_credits: Box<[Credit]>,
     /// Filter and index stay in memory once loaded.
     pub(super) pins_metadata: bool,
-    /// The filter that point lookups ask for whole keys.
+    /// The filter that point lookups query for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
-    /// The filter, where it can be asked for prefixes.
+    /// The filter, where it can be queried for prefixes.
     prefix_filter: Option<PrefixFilter>,
     pub(super) index_handle: BlockHandle,
     index_form: IndexForm,
@@ -332,12 +332,12 @@ impl Table {
         self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.global_sequence.is_none()
     }
 
-    /// The filter, if it can be asked for anything.
+    /// The filter, if it can be queried at all.
     pub fn any_filter(&self) -> Option<StoredFilter> {
         self.whole_key_filter.or(self.prefix_filter.map(|filter| filter.stored))
     }
 
-    /// The filter, where it can be asked for prefixes.
+    /// The filter, where it can be queried for prefixes.
     pub fn prefix_filter(&self) -> Option<PrefixFilter> {
         self.prefix_filter
     }
@@ -396,7 +396,7 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
-        // Before the load takes its lock: this trip to memory and the one to the slot overlap.
+        // Before the load takes its lock, so that this cache miss and the one of the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }

@@ -45,7 +45,7 @@ pub struct TableCheck {
     pub unknown_entries: u64,
 }
 
-/// What a check of a whole table saw beside what it was to check.
+/// Further results of a check of a whole table.
 #[derive(Default)]
 pub(crate) struct Survey {
     pub check: TableCheck,

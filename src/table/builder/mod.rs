@@ -11,7 +11,7 @@
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
 //! the filter because its form is known last: it holds user keys, unless versions of one user key
-//! stand in two blocks. Then **all** of it holds internal keys. The tops come last, so that opening
+//! are in two blocks. Then **all** of it holds internal keys. The tops come last, so that opening
 //! the table reads them with what follows them, by one read.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
@@ -131,7 +131,7 @@ impl TableBuilder {
         TableBuilder { creator: Some(creator.clone()), ..self }
     }
 
-    /// Cuts filter and index into parts of about so many bytes.
+    /// Cuts filter and index into parts of about `bytes` bytes.
     #[cfg(any(test, fuzzing))]
     pub fn with_parts_of(self, bytes: usize) -> TableBuilder {
         TableBuilder { cuts: Some(Cuts::new(bytes)), ..self }

@@ -5,12 +5,12 @@
 //!   copied      new      copied   copied            the filter's are new   new         new
 //! ```
 //!
-//! An index in parts keeps its parts, and the filter is cut at the same keys. What leads to the
-//! parts is new, since they lie elsewhere.
+//! An index in parts keeps its parts, and the filter is cut at the same keys. The tops are written
+//! again, because the parts move.
 //!
 //! Every data block stays where it was, so the index and the checksums of what is copied stay
-//! right. What comes out is byte for byte what [`TableBuilder`] writes from the same entries with
-//! the other filter.
+//! right. The result is byte for byte the table that [`TableBuilder`] writes from the same entries
+//! with the other filter.
 //!
 //! Tables of other layouts than this crate's are refused: other gaps between data blocks, checksums
 //! that depend on the position, an index whose parts do not stand together.

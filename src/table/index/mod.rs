@@ -22,9 +22,9 @@
 //! equal.
 //!
 //! **Large trees.** The heads of all tables together fit into no near cache of the processor, and
-//! in a binary search each line says which is the next: four trips to memory. The ends of groups
-//! are so few that they stay near. They name a group of two lines. Both are fetched at one time,
-//! and so are the blocks' slots, by whoever wants them ([`Index::find_group`]).
+//! in a binary search each line determines the next: four dependent cache misses. The ends of
+//! groups are few enough to stay in a near cache. They name a group of two lines. Both are fetched
+//! at one time, and so are the blocks' slots, by the callers of [`Index::find_group`].
 //!
 //! A separator that is a user key stands behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms are searched alike.

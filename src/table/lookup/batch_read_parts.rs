@@ -78,7 +78,7 @@ impl Table {
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        self.filter_part_worth_reading(key, &self.asked_for(key)?, tickers)
+        self.filter_part_worth_reading(key, &self.filter_key_of(key)?, tickers)
     }
 
     /// The answer of a part that [`Table::filter_part_to_ask`] has named. `None`: it could not be
@@ -90,8 +90,8 @@ impl Table {
         tickers: ThreadTickers<'_>,
     ) -> bool {
         let maybe = self.read_filter_says_maybe(filter, key, tickers, ());
-        if let Some(asked) = self.asked_for(key) {
-            self.read_filter_answered(key, &asked, maybe);
+        if let Some(filter_key) = self.filter_key_of(key) {
+            self.read_filter_answered(key, &filter_key, maybe);
         }
         maybe
     }

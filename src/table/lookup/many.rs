@@ -1,7 +1,7 @@
 //! The table's part of `Db::multi_get`: many keys in one table.
 //!
 //! The steps are those of one lookup ([`super`]). Each step is taken for all keys before the next
-//! step, so that the trips to memory of different keys overlap:
+//! step, so that the cache misses of different keys overlap:
 //!
 //! ```text
 //! 1  prefetch_filter                   fetches the filter's lines
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! A single lookup uses the first step too, for the deepest of its tables. The processor looks far
-//! enough ahead to start the other trips itself.
+//! enough ahead to start the other fetches itself.
 
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -28,7 +28,7 @@ use super::tally::FilterTally;
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
-/// Hashes that are gathered before a filter is asked for them.
+/// Hashes of one call of a filter.
 const HASHES: usize = 32;
 
 impl Table {
@@ -49,9 +49,9 @@ impl Table {
         }
     }
 
-    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Asked together, keys
-    /// take a fraction of the time that they take one by one. Returns for which keys there is no
-    /// answer, bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
+    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Queried together,
+    /// keys take a fraction of the time that they take one by one. Returns for which keys there is
+    /// no answer, bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

@@ -12,16 +12,16 @@
 //! `explain` writes a [`trace`].
 //!
 //! For many keys at once the steps are taken for all keys, one after the other; see
-//! [`many`]. Filters of prefixes are asked in [`prefix`].
+//! [`many`]. Filters of prefixes are queried in [`prefix`].
 //!
-//! What damage does. A block that fails its checksum is an error of the lookup that needed it. A
-//! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs
-//! reads and loses no key.
+//! Damage. A block that fails its checksum is an error of the lookup that needed it. A filter that
+//! cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses
+//! no key.
 //!
-//! Nothing here reads a file: a device may take as long as it likes, and the guard would keep all
-//! that the process retires. A search that wants what is not in memory stops, and says what it
-//! wants ([`stop`]). It has counted what it did, so it is not begun again: [`reading`]
-//! reads without a guard and goes on from there.
+//! Nothing here reads a file, because a read takes any time, and the guard would keep all garbage
+//! of the process meanwhile. A search that needs what is not in memory stops, and returns what it
+//! needs ([`stop`]). It has counted its steps, so it is not begun again: [`reading`] reads without
+//! a guard and continues from there.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;

@@ -117,14 +117,14 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        let Some(asked) = self.asked_for(key) else { return true };
-        let Some(part) = self.filter_part_worth_reading(key, &asked, tickers) else {
+        let Some(filter_key) = self.filter_key_of(key) else { return true };
+        let Some(part) = self.filter_part_worth_reading(key, &filter_key, tickers) else {
             observer.filter_passed_by();
             return true;
         };
         let filter = self.filter_part(part);
         let maybe = self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer);
-        self.read_filter_answered(key, &asked, maybe);
+        self.read_filter_answered(key, &filter_key, maybe);
         maybe
     }
 
@@ -174,7 +174,7 @@ impl Table {
                 Err(Stop::Absent(Absent::Block { part, block })) => (part, block),
                 // Versions of the key go on there.
                 Err(Stop::Absent(Absent::Index(part))) => (part, 0),
-                Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is asked here"),
+                Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is queried here"),
             };
             if part != index.part {
                 index = self.index(part)?;

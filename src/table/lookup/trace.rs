@@ -38,7 +38,7 @@ pub struct TableTrace {
     pub path: PathBuf,
     /// The sequence number of the newest range deletion in the table that covers the key.
     pub range_deletion: Option<SequenceNumber>,
-    /// `None`: the table has no filter that can be asked for the key.
+    /// `None`: the table has no filter that can be queried for the key.
     pub filter: Option<FilterTrace>,
     /// `None`: the filter said no.
     pub index: Option<IndexTrace>,
@@ -93,13 +93,13 @@ impl StepCost {
 pub struct FilterTrace {
     /// `None`: the filter cannot be used.
     pub family: Option<Family>,
-    /// What the filter was asked for, if not for the whole key.
+    /// The prefix for which the filter was queried. `None`: it was queried for the whole key.
     pub prefix: Option<Vec<u8>>,
-    /// The hash it was fed.
+    /// The hash of the query.
     pub hash: KeyHash,
-    /// Of a partitioned filter: which part was asked, from 0 on, and how many there are.
+    /// The part of a partitioned filter that was queried, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
-    /// Bytes of the filter, or of the part that was asked.
+    /// Bytes of the filter, or of the part that was queried.
     pub bytes: usize,
     /// The bits that decided.
     pub query: QueryTrace,

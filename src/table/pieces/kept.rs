@@ -50,8 +50,8 @@ impl IndexPieces {
 }
 
 impl WholeFilterPieces {
-    pub fn piece_of(&self, asked: &LookupKey<'_>) -> usize {
-        self.geometry.piece_of(hash_of_kind(self.geometry.hash_kind(), asked))
+    pub fn piece_of(&self, filter_key: &LookupKey<'_>) -> usize {
+        self.geometry.piece_of(hash_of_kind(self.geometry.hash_kind(), filter_key))
     }
 
     pub fn handle(&self, piece: usize) -> BlockHandle {

@@ -1,4 +1,4 @@
-//! [`SstReader`]: looks into one table file, whoever wrote it.
+//! [`SstReader`]: reads one table file, of this crate or of RocksDB.
 
 use std::fmt;
 use std::path::Path;
@@ -186,8 +186,8 @@ impl SstReader {
         }))
     }
 
-    /// Why lookups do not ask the table's filter, though its family is known: it holds prefixes
-    /// only, and how they were cut is not known here. `None`: they ask it, or there is none.
+    /// Why lookups do not query the table's filter, although its family is known: it holds prefixes
+    /// only, and how they were cut is not known here. `None`: they query it, or there is none.
     pub fn filter_is_unasked(&self) -> Option<String> {
         StoredFilter::find(self.table.metaindex())?;
         if self.table.any_filter().is_some() {
@@ -202,8 +202,8 @@ impl SstReader {
         })
     }
 
-    /// Whether the filter lets a key through. The key and its prefix are both asked, where the
-    /// filter holds both. `true` also without a filter.
+    /// Whether the filter lets a key through. It is queried for the key and for its prefix, where
+    /// it holds both. `true` also without a filter.
     ///
     /// # Errors
     ///
@@ -251,8 +251,8 @@ impl SstReader {
         Ok(())
     }
 
-    /// Looks a key up as a database would, and tells what that took. The table's own newest entry
-    /// is sought; that a range deletion covers it is told and not applied.
+    /// Looks a key up as a database would, and returns the trace. It searches the table's own
+    /// newest entry. A range deletion that covers the key is reported and not applied.
     ///
     /// # Errors
     ///

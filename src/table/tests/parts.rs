@@ -59,7 +59,7 @@ fn keys_of(table: &Arc<Table>) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Absent keys, beside those that are there.
+/// Absent keys, each next to a present one.
 fn absent_of(entries: &Entries) -> Vec<Vec<u8>> {
     let absent = entries.iter().map(|(key, _)| [key::user_key(key), b"?"].concat());
     absent
@@ -186,7 +186,7 @@ fn a_lookup_reads_one_part_of_each() {
         assert!(table.filter_top.as_ref().unwrap().shares_separators(), "{filter}");
         let before = reads();
         assert!(get(&table, &LookupKey::new(b"key0010000?", MAX_SEQUENCE)).unwrap().is_none());
-        assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is asked");
+        assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is queried");
         let before = reads();
         let lookup = LookupKey::new(b"key0010000", MAX_SEQUENCE);
         assert!(get(&table, &lookup).unwrap().is_some());
