@@ -1,6 +1,6 @@
 //! What is cached: [`BlockKind`], how much of it: [`KindUsage`], and what stays: [`PinMetadata`].
 
-/// What a cached value is. Data blocks leave the cache before the others.
+/// What a cached value is. Data blocks are evicted before the others.
 ///
 /// ```
 /// use maypole::{BlockCache, BlockKind};
@@ -19,8 +19,7 @@ pub enum BlockKind {
     Filter,
 }
 
-/// Of which tables the filters and indexes are never evicted, once the first lookup has loaded
-/// them.
+/// The tables whose filters and indexes are never evicted, once the first lookup has loaded them.
 ///
 /// Pinned values are charged like others. If they alone fill the cache, it keeps nothing else: data
 /// blocks, and metadata that does not fit, are read again at every use.
@@ -35,15 +34,15 @@ pub enum BlockKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinMetadata {
-    /// Of no table. Filters and indexes leave after all data, the least used first. The best choice
-    /// if the cache is smaller than all metadata.
+    /// No table. Filters and indexes are evicted after all data, the least used first. The best
+    /// choice if the cache is smaller than all metadata.
     #[default]
     None,
-    /// Of flushed tables and of level 0, which nearly every lookup asks. Lookups there keep their
+    /// Flushed tables and level 0, which nearly every lookup searches. Lookups there keep their
     /// latency while scans or cold tables fill the cache.
     Level0,
-    /// Of all tables. An absent key waits for the disk only at a false positive. Make the cache
-    /// large enough for all filters and indexes, and for data besides.
+    /// All tables. An absent key waits for the disk only at a false positive. Make the cache large
+    /// enough for all filters and indexes, and for data.
     All,
 }
 

@@ -113,7 +113,7 @@ pub(super) fn global_sequence_of(
     let stored = match (version, stored) {
         (Some(2..), Some(stored)) => stored,
         (None, Some(_)) => {
-            let expected = "the version of an external file beside its sequence number";
+            let expected = "the version of an external file with its sequence number";
             return Err(Damage::new(0, expected, "none"));
         }
         _ => match from_manifest {

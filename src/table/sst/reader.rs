@@ -251,7 +251,7 @@ impl SstReader {
         Ok(())
     }
 
-    /// Looks a key up as a database would, and returns the trace. It searches the table's own
+    /// Looks a key up as a database would, and returns the trace. The search is for the table's own
     /// newest entry. A range deletion that covers the key is reported and not applied.
     ///
     /// # Errors

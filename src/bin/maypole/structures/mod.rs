@@ -1,5 +1,5 @@
-//! `structures`: the filters of the textbooks beside those of the database, and what is said of
-//! them.
+//! `structures`: the filters of the textbooks compared with those of the database, and common
+//! claims about them.
 //!
 //! ```text
 //! subjects   every structure under one interface
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Keys are random hashes here: hashing costs every structure the same, and `compare` measures
-//! whole lookups. One filter is asked at a time, and it is warm.
+//! whole lookups. One filter is queried at a time, and it is warm.
 
 mod claims;
 mod measure;
