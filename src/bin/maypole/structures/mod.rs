@@ -73,9 +73,9 @@ pub struct Structures {
     #[arg(long, conflicts_with = "rate")]
     claims: bool,
     /// Measure structures and claims, and write both into this directory, which is made: index.html
-    /// (a page that needs no network), structures.json and structures.csv. What is printed stays
-    /// the same, but for a line that says where the page is. Only a page that structures made is
-    /// replaced
+    /// (a page that needs no network), structures.json and structures.csv. The output gets a
+    /// line with the path of the page, and is the same otherwise. Only a page that structures made
+    /// is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim
