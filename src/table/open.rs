@@ -1,4 +1,4 @@
-//! What opening a table reads, and what it refuses.
+//! What opening a table reads, and which tables it rejects.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::range_del::RANGE_DEL_BLOCK;
 /// The name of the compression dictionary in the metaindex.
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 
-/// Where the first of the blocks lies that opening reads. `index_top`: the top of an index in
+/// The offset of the first of the blocks that opening reads. `index_top`: the top of an index in
 /// parts. In this crate's tables the top of the filter is in front of it. In others it may be far
 /// away, and is read separately.
 pub(super) fn tail_start<N: AsRef<str>>(
@@ -137,7 +137,7 @@ pub(super) fn global_sequence_of(
     }
 }
 
-/// Refuses tables whose entries this build would read wrongly.
+/// Rejects tables whose entries this build would read wrongly.
 pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> Result<()> {
     if properties.number(names::SEPARATED) == Some(1) {
         return Err(unsupported(file.path(), SEPARATED));
@@ -159,8 +159,8 @@ pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> 
 /// another format.
 ///
 /// # Errors
-/// If the properties, whose checksum is right, ask for what this build does not have: another order
-/// of the keys, for one. That is no damage.
+/// If the properties, whose checksum is right, require what this build does not have, for example
+/// another order of the keys. That is no damage.
 pub(crate) fn readable_properties(
     file: &Arc<dyn RandomAccessFile>,
 ) -> Result<Option<TableProperties>> {

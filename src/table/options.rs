@@ -52,8 +52,8 @@ pub struct TableOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataForm {
-    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole ones, since it does
-    /// not know the cache.
+    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole ones, because it
+    /// does not know the cache.
     #[default]
     Auto,
     /// One block each.
@@ -75,7 +75,7 @@ impl Default for TableOptions {
     }
 }
 
-/// Who will read a table. That decides what its properties must say.
+/// The future reader of a table, which decides what its properties must say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// A table of a tree: versions, tombstones, sequence numbers.
@@ -85,7 +85,7 @@ pub(crate) enum Dialect {
     External,
 }
 
-/// What a finished table is.
+/// The figures of a finished table.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -37,7 +37,7 @@ impl TableBuilder {
         let last = key::user_key(&self.summary.largest);
         let is_full =
             self.index.part_bytes() >= cuts.most_index_bytes || cuts.keys >= cuts.most_keys;
-        // All versions of a key lie in one part.
+        // All versions of a key are in one part.
         if !is_full || last == next {
             return;
         }

@@ -72,7 +72,8 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part or piece of the filter that a lookup asks; `None`: it asks none. Hold no guard.
+    /// The part or piece of the filter that a lookup queries; `None`: it queries none. Hold no
+    /// guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!                     whole keys               prefixes               of the file
-//!   asked             -                        BloomPrefixChecked     -
+//!   queries           -                        BloomPrefixChecked     -
 //!   no                BloomUseful              BloomPrefixUseful      FilterUseful
 //!   maybe             BloomFullPositive        -                      FilterFullPositive
 //!     not trusted     BloomUntrusted           BloomUntrusted         FilterUntrusted
@@ -19,7 +19,7 @@ use crate::sync::Guard;
 use crate::table::filter::block::FilterAnswer;
 use crate::table::table::Table;
 
-/// What filters have answered.
+/// Counts of the answers of filters.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FilterTally {
     /// Answers of filters that were in memory.
@@ -46,7 +46,8 @@ impl FilterTally {
     pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
         let FilterTally { hits, noes, maybes, untrusted } = self;
         let file = table.file_counters().on_thread(tickers, guard);
-        // A lookup of one key knows its answer when this is compiled, and adds to nothing else.
+        // For a lookup of one key the answer is known when this is compiled, and only its counters
+        // are incremented.
         match (noes, maybes, untrusted) {
             (1.., 0, 0) => {
                 tickers.add_all([(Ticker::BlockCacheFilterHit, hits), (Ticker::BloomUseful, noes)]);
