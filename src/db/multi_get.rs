@@ -13,7 +13,7 @@
 //!                                                 Their blocks' reads begin
 //!       keys deleted by a range are done
 //!     the blocks of all parked keys are there
-//!     entry; not found: a false positive          the key goes on with the next run, and so on
+//!     entry; not found: a false positive          the key continues with the next run, and so on
 //! ```
 //!
 //! A cache miss takes as long as hundreds of instructions. The misses of one key come one after the
@@ -88,8 +88,8 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
     Ok(lookups.values)
 }
 
-/// From the first key on that wants something that is not in memory, or that comes after the
-/// first [`TOGETHER`]. Guards come and go, so the read state is kept by a count.
+/// Continues from the first key that needs something that is not in memory, or that comes after the
+/// first [`TOGETHER`]. Guards are taken and released, so a count keeps the read state.
 fn go_on_with_reads<K: AsRef<[u8]>>(
     reading: &Reading,
     read_state: &ReadState,
@@ -170,7 +170,7 @@ impl OpenLookup<'_> {
     }
 }
 
-/// A lookup whose block is not in memory, and is not on its way yet.
+/// A lookup whose block is not in memory, and whose read has not begun.
 struct Parked<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
@@ -180,7 +180,7 @@ struct Parked<'k> {
     block: Result<AbsentBlock, usize>,
 }
 
-/// A lookup whose block is on its way.
+/// A lookup whose block is being read.
 struct Waiting<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
@@ -189,7 +189,7 @@ struct Waiting<'k> {
     block: usize,
 }
 
-/// Which file of a run an open lookup asks.
+/// The file of a run that an open lookup searches.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     file: u32,
@@ -232,8 +232,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Opens the lookups of the next keys. `false`: there are none. Runs user code, which may stand
-    /// still: hold no guard.
+    /// Opens the lookups of the next keys. `false`: there are none. Runs user code, which may
+    /// block: hold no guard.
     fn take_keys(&mut self) -> bool {
         assert_no_guard();
         self.open.clear();
@@ -305,7 +305,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Asks the filters of the run that are not in memory.
+    /// Reads and queries the filters of the run that are not in memory.
     fn read_filters(
         &mut self,
         read_state: &ReadState,
@@ -355,7 +355,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Asks the filters of the next run. `false`: there is no other run.
+    /// Queries the filters of the next run. `false`: there is no other run.
     fn begin_run(
         &mut self,
         read_state: &ReadState,

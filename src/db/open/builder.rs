@@ -60,7 +60,7 @@ impl Builder {
         self.at_its_path(|options| Ok(Db::of(Arc::new(read_only::open(options)?))))
     }
 
-    /// Opens a database of RocksDB's to read it only, as it stands. Nothing is written, and no lock
+    /// Opens a database of RocksDB read-only, as it is. Nothing is written, and no lock
     /// is taken, so that RocksDB may have it open. It shows every write up to a certain one, and
     /// none after, as RocksDB's own recovery does.
     ///

@@ -223,7 +223,7 @@ mod tests {
     use crate::{Db, fs};
 
     /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write,
-    /// since a lookup asks one file of a level. Now it is refused, by name.
+    /// because a lookup searches one file of a level. Now it is rejected, by name.
     #[test]
     fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());

@@ -51,7 +51,8 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 
 impl Table {
     /// The number of the part or piece of the filter that a lookup reads to query it for
-    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. Hold no guard.
+    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. Hold no
+    /// guard.
     #[cold]
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
