@@ -49,7 +49,8 @@ mod sync {
 #[path = "../src/sync/mod.rs"]
 mod untimed_sync;
 
-use cache::{BlockCache, BlockKind, Cached, Slots};
+use cache::slots::{Cached, Slots};
+use cache::{BlockCache, BlockKind};
 use memory::LineBuf;
 
 /// A block of 4096 bytes with its trailer.

@@ -20,6 +20,8 @@
 //!   file.
 //! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
+//! - [`explain`] has what [`Db::explain`] returns: one lookup, step by step. [`annotate`] prints
+//!   every byte of a file with its meaning, and [`filter::inspect`] takes filters apart.
 //! - [`fs`] is the seam to the operating system. [`fs::MemFs`] loses power on demand, for tests.
 //!
 //! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bzip2` and `zlib`
@@ -32,7 +34,7 @@
 #![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports))]
 
 #[cfg(not(target_family = "wasm"))]
-mod annotate;
+pub mod annotate;
 #[cfg(not(target_family = "wasm"))]
 mod cache;
 #[cfg(not(target_family = "wasm"))]
@@ -74,14 +76,13 @@ mod version;
 mod wal;
 
 #[cfg(not(target_family = "wasm"))]
-pub use annotate::AnnotatedFile;
-#[cfg(not(target_family = "wasm"))]
 pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
+#[cfg(not(target_family = "wasm"))]
+pub use db::explain;
 #[cfg(not(target_family = "wasm"))]
 pub use db::{
     BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator, DestroyReport,
-    Durability, ExportReport, FileStats, FileTrace, ImportReport, KeyBounds, LevelStats,
-    LevelTrace, LookupCost, LookupOutcome, LookupTrace, Loss, MemtableTrace, PublishedStats,
+    Durability, ExportReport, FileStats, ImportReport, KeyBounds, LevelStats, Loss, PublishedStats,
     RepairReport, RocksDb, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall,
     WriteStallCause,
 };

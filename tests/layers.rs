@@ -129,14 +129,15 @@ fn no_module_imports_upward() {
 
 /// Modules whose files import each other without a cycle, so that each can be read from the bottom
 /// up.
-const WITHOUT_CIRCLES: &[&str] = &["cursor", "db", "encoding", "filter", "memory", "table"];
+const WITHOUT_CIRCLES: &[&str] =
+    &["cache", "cursor", "db", "encoding", "filter", "memory", "table"];
 
 /// A module: the segments of its path from the crate on.
 type Module = Vec<String>;
 
 /// The code of a source file, without comments and without the tests at its foot.
 fn code_of(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let text = text.split("\nmod tests {").next().unwrap_or_default();
     text.lines()
         .map(|line| line.split("//").next().unwrap_or_default().to_string() + "\n")
         .collect()

@@ -48,7 +48,7 @@ use dump::Dump;
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("fruit.sst");
-/// use maypole::AnnotatedFile;
+/// use maypole::annotate::AnnotatedFile;
 /// use maypole::table::{SstWriter, TableOptions};
 ///
 /// let mut writer = SstWriter::create(&path, TableOptions::default())?;

@@ -25,8 +25,8 @@
 
 use std::sync::Arc;
 
-use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring};
-use super::{BlockKind, KindUsage};
+use super::kind::{BlockKind, KindUsage};
+use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
 
 /// Data may take up to 1/8 of the capacity from metadata: a data block then displaces metadata that
 /// was not used during a whole turn of the hand, so that the filters of cold tables cannot keep all
@@ -39,21 +39,6 @@ const METADATA_STEPS_FOR_DATA: usize = 4;
 
 /// Data on probation takes up to 1/10 of the room of all data, as in the paper.
 const PROBATION_SHARE: usize = 10;
-
-/// The ring of a value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum RingName {
-    Probation,
-    Protected,
-    Metadata,
-    Pinned,
-}
-
-impl RingName {
-    pub const ALL: [RingName; 4] =
-        [RingName::Probation, RingName::Protected, RingName::Metadata, RingName::Pinned];
-}
 
 /// The values that the cache owns, counts and evicts. Guarded by its mutex.
 pub(super) struct CacheState {

@@ -32,8 +32,7 @@ use crate::memory::{LINE_BYTES, LineBuf};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, Padded, lock, thread_index};
 
-use super::BlockKind;
-use super::portion_bytes;
+use super::kind::BlockKind;
 use super::ring::{Entry, Header, prefetch_entry};
 
 /// A value goes through a miss buffer only if the miss buffer has room for this many such values.
@@ -51,6 +50,13 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
 const MIN_UNUSED_BYTES: usize = 8 << 10;
+
+/// Evicted values are retired and collected together once they take this many bytes: a portion.
+/// Large enough that collecting costs little, small enough that readers hardly notice the missing
+/// room, and that memory comes back before it leaves the processor's caches.
+pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
+    (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
+}
 
 /// All miss buffers of a cache.
 pub(super) struct MissBuffers {

@@ -32,6 +32,7 @@
 //! dozen times. A hit writes at most one reference bit, and only if it is not set.
 
 mod eviction;
+mod kind;
 mod miss_buffers;
 #[cfg(all(test, loom))]
 mod models;
@@ -49,30 +50,23 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
 
 use eviction::CacheState;
-use miss_buffers::{Fresh, MissBufferState, MissBuffers};
+pub use kind::{BlockKind, KindUsage, PinMetadata};
+use miss_buffers::{Fresh, MissBufferState, MissBuffers, portion_bytes};
 use pool::Pool;
 use ring::{Entry, part_at};
-pub(crate) use slots::{Cached, Lease, Resident, Slots};
 
-/// Where threads sleep while another one loads the value that they want. One that is woken for
-/// another slot looks, and sleeps on.
+/// Where threads sleep while another one loads the value that they need. A thread that is woken for
+/// another slot checks its own and sleeps again.
 const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Beyond this nothing is evicted, and a value that does not fit is not kept. A reader that stops
-/// under its guard keeps all garbage alive: it must neither let the heap grow nor empty the cache.
-/// With more threads than processors the system stops one under its guard every few milliseconds.
-/// The more garbage gathers until it goes on, the more memory is allocated meanwhile and freed
-/// after (`docs/measurements/2026-11-25-small-cache.md`).
+/// under its guard keeps all garbage alive, which must neither let the heap grow nor empty the
+/// cache. With more threads than processors the system stops one under its guard every few
+/// milliseconds. The more garbage accumulates until it continues, the more memory is allocated
+/// meanwhile and freed afterwards (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     // Small caches: some blocks.
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)
-}
-
-/// Evicted values are retired and collected together once they take this many bytes: a portion.
-/// Large enough that collecting costs little, small enough that readers hardly notice the missing
-/// room, and that memory comes back before it leaves the processor's caches.
-fn portion_bytes(capacity_bytes: usize) -> usize {
-    (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
 }
 
 /// Garbage and unused memory up to this size do not count against the capacity. That covers two
@@ -83,77 +77,14 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
-/// Unused memory takes at most one part in so many of the room for blocks. It may come near where
-/// memory that cannot be refused (open tables) has come after the pool had grown, and where blocks
+/// Unused memory takes at most half of the block budget. It may come close to that after open
+/// tables, which are never rejected, have joined a pool that had already grown, and where blocks
 /// become much larger.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// Whole filters and indexes may take this share of the cache. They would lose more than parts if
-/// they did not fit.
+/// Whole filters and indexes may take this share of the cache. If they do not fit, they cost more
+/// reads than parts do.
 const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
-
-/// What a cached value is. Data blocks leave the cache before the others.
-///
-/// ```
-/// use maypole::{BlockCache, BlockKind};
-///
-/// let cache = BlockCache::new(64 << 20);
-/// assert_eq!(cache.usage_of(BlockKind::Filter).entries, 0);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BlockKind {
-    /// A data block and its search structure.
-    Data,
-    /// A parsed index block.
-    Index,
-    /// A filter block.
-    Filter,
-}
-
-/// Of which tables the filters and indexes are never evicted, once the first lookup has loaded
-/// them.
-///
-/// Pinned values are charged like others. If they alone fill the cache, it keeps nothing else: data
-/// blocks, and metadata that does not fit, are read again at every use.
-///
-/// ```
-/// # let dir = tempfile::tempdir()?;
-/// use maypole::{Db, PinMetadata};
-///
-/// let db = Db::builder(dir.path()).pin_metadata(PinMetadata::Level0).open()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PinMetadata {
-    /// Of no table. Filters and indexes leave after all data, the least used first. The best choice
-    /// if the cache is smaller than all metadata.
-    #[default]
-    None,
-    /// Of flushed tables and of level 0, which nearly every lookup asks. Lookups there keep their
-    /// latency while scans or cold tables fill the cache.
-    Level0,
-    /// Of all tables. An absent key waits for the disk only at a false positive. Make the cache
-    /// large enough for all filters and indexes, and for data besides.
-    All,
-}
-
-/// How much of one kind is resident: see [`BlockCache::usage_of`].
-///
-/// ```
-/// use maypole::{BlockCache, BlockKind, KindUsage};
-///
-/// let cache = BlockCache::new(1 << 20);
-/// assert_eq!(cache.usage_of(BlockKind::Data), KindUsage { entries: 0, bytes: 0 });
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KindUsage {
-    /// Resident values.
-    pub entries: usize,
-    /// Heap bytes charged for them.
-    pub bytes: usize,
-}
 
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
@@ -289,8 +220,8 @@ impl BlockCache {
         usage
     }
 
-    /// Of the blocks in the miss buffers. To be read after the state: what moves to a ring
-    /// meanwhile is left out, and not counted twice.
+    /// The usage of the blocks in the miss buffers. Read it after the state: a block that moves to
+    /// a ring in between is then missing, and not counted twice.
     fn fresh_usage(&self) -> KindUsage {
         let mut usage = KindUsage::default();
         for miss_buffer in self.miss_buffers.iter() {
@@ -301,21 +232,21 @@ impl BlockCache {
         usage
     }
 
-    /// Memory of `len` bytes, whatever they hold, for a value that is about to be cached.
+    /// Memory of `len` bytes with any content, for a value that is about to be cached.
     pub(crate) fn buffer(&self, len: usize) -> LineBuf {
         let of_pool = || self.pool.as_ref()?.buffer(len, |bytes| self.may_take(bytes));
         self.miss_buffers.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
-    /// Whether the pool may have `bytes` more. They count for as long as one block lies in them. If
-    /// the pool took all of the capacity, what lies elsewhere (headers of blocks, open tables)
-    /// would displace blocks, and in vain: each block that goes leaves as much unused memory.
+    /// Whether the pool may take `bytes` more. They count for as long as they hold one block. If
+    /// the pool took all of the capacity, memory outside of it (headers of blocks, open tables)
+    /// would displace blocks in vain, because each evicted block leaves as much unused memory.
     fn may_take(&self, bytes: usize) -> bool {
         let state = lock(&self.state);
-        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
+        let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
         let taken_bytes =
             state.usage_bytes + state.leaving_bytes + self.miss_buffers.reserved_bytes();
-        taken_bytes + beside_bytes + bytes <= self.capacity_bytes
+        taken_bytes + other_bytes + bytes <= self.capacity_bytes
     }
 
     /// Memory that no block uses.
@@ -323,18 +254,18 @@ impl BlockCache {
         self.pool.as_ref().map_or(0, |pool| pool.free_bytes()) + self.miss_buffers.unused_bytes()
     }
 
-    /// What the rings may have, if nothing else is in memory.
+    /// The bytes that the rings may take if nothing else is in memory.
     fn most_room_bytes(&self) -> usize {
         self.capacity_bytes.saturating_sub(self.miss_buffers.reserved_bytes())
     }
 
-    /// What the rings may have beside all else that is in memory.
+    /// The bytes that the rings may take in view of all else that is in memory.
     fn room_bytes(&self) -> usize {
-        // No more than this of what is unused in the pool. To evict a block makes it more, until a
-        // whole slab is empty: without an end the cache could empty itself and stay empty.
+        // Unused memory of the pool counts up to a limit. Each eviction adds to it until a whole
+        // slab is empty, so without a limit the cache could empty itself and stay empty.
         let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MAX_UNUSED_SHARE);
-        let beside_bytes = self.garbage_bytes.load(Ordering::Relaxed) + unused_bytes;
-        let counted_bytes = beside_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes));
+        let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + unused_bytes;
+        let counted_bytes = other_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes));
         self.most_room_bytes().saturating_sub(counted_bytes)
     }
 
@@ -342,8 +273,8 @@ impl BlockCache {
         self.garbage_bytes.load(Ordering::Relaxed) > most_garbage_bytes(self.capacity_bytes)
     }
 
-    /// Charges `bytes` of memory beside the cache while the reservation lives, and evicts what they
-    /// displace. Never fails: such memory is needed whatever the capacity is.
+    /// Charges `bytes` of memory outside of the cache while the reservation lives, and evicts what
+    /// they displace. Never fails, because such memory is needed whatever the capacity is.
     pub(crate) fn reserve(self: &Arc<BlockCache>, bytes: usize) -> Reservation {
         let (evicted, is_crowded) = {
             let mut state = lock(&self.state);
@@ -360,8 +291,8 @@ impl BlockCache {
         Reservation { cache: Arc::clone(self), bytes, metadata_bytes: 0 }
     }
 
-    /// Takes `entry` in, or lets it go if there is no room; `publish` fills its slot, which had
-    /// this stamp. The caller retires what leaves when it holds no lock.
+    /// Inserts `entry`, or drops it if there is no room; `publish` fills its slot, which had this
+    /// stamp. The caller retires the evicted values when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
@@ -384,7 +315,7 @@ impl BlockCache {
         self.miss_buffers.miss(|miss_buffer| {
             let bytes = miss_buffer.fresh_bytes + entry.header().charge_bytes;
             let room_bytes = self.miss_buffers.room_bytes();
-            // From the half on as soon as nobody else has the mutex.
+            // Past half full, settle if the mutex is free.
             let state = match bytes {
                 _ if !miss_buffer.is_open || bytes > room_bytes => Some(lock(&self.state)),
                 _ if bytes > room_bytes / 2 => try_lock(&self.state),
@@ -417,7 +348,7 @@ impl BlockCache {
             }
             self.take_evicted(&mut state)
         };
-        // For the memory of spare values: this value goes past its miss buffer.
+        // Only to drop spare values for their memory, because this value bypasses its miss buffer.
         self.miss_buffers.miss(|_| ());
         evicted
     }
@@ -491,7 +422,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Tells that as many bytes of metadata would like to be in the cache, whether they are there
+    /// Adds to the cache's `metadata_bytes`: the filters and indexes of all open tables, resident
     /// or not.
     pub fn expecting(mut self, metadata_bytes: usize) -> Reservation {
         self.cache.metadata_bytes.fetch_add(metadata_bytes, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use loom::thread;
 
+use super::slots::{Cached, Lease, Slots};
 use super::*;
 use crate::sync::canary::Canary;
 use crate::sync::{check_model, collect, pin};

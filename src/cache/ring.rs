@@ -26,8 +26,7 @@ use crate::memory::{LineBuf, prefetch};
 use crate::sync::Part;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-use super::BlockKind;
-use super::eviction::RingName;
+use super::kind::BlockKind;
 
 /// One search passes over this many used entries at most. Then the next one leaves, used or not, so
 /// that a miss never waits for a whole turn around a large ring.
@@ -37,6 +36,21 @@ pub(super) const MAX_SECOND_CHANCES: usize = 64;
 const ENTRY_AHEAD: usize = 4;
 /// The number of entries between the hand and the entry whose slot is fetched.
 const SLOT_AHEAD: usize = 2;
+
+/// The ring of a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum RingName {
+    Probation,
+    Protected,
+    Metadata,
+    Pinned,
+}
+
+impl RingName {
+    pub const ALL: [RingName; 4] =
+        [RingName::Probation, RingName::Protected, RingName::Metadata, RingName::Pinned];
+}
 
 /// The cache's bookkeeping for one value.
 pub(super) struct Header {

@@ -11,9 +11,9 @@
 //!                                        garbage, until no guard can reach it
 //! ```
 //!
-//! *Ahead* names memory of the value that every use reads first. With it beside the pointer, the
-//! trip to that memory and the trip to the resident overlap. It is only prefetched: where it is
-//! old, it costs a line, and nothing depends on it.
+//! *Ahead* names memory of the value that every use reads first. Because it is stored next to the
+//! pointer, the cache miss of that memory and the miss of the resident overlap. It is only
+//! prefetched: an outdated one costs a line, and nothing depends on it.
 //!
 //! A thread that fills a slot *claims* it first, in the slot itself: it writes this line anyway,
 //! and threads that fill other slots have no line in common with it. A thread that finds a claim
@@ -23,7 +23,7 @@
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
 //!     ▲          │ ▲          │
 //!     │          ▼ │          │
-//!     ├──── claimed, awaited ─┤            whoever ends the claim wakes all who wait
+//!     ├──── claimed, awaited ─┤            the end of the claim wakes all who wait
 //!     └───────────────────────┘ eviction
 //! ```
 //!
@@ -63,9 +63,9 @@ use crate::slice::StableBytes;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{self, Guard, Part, Retired, lock, pin};
 
-use super::eviction::RingName;
-use super::ring::{Entry, Header, Ring, part_at};
-use super::{BlockCache, BlockKind, WaitingPlace};
+use super::kind::BlockKind;
+use super::ring::{Entry, Header, Ring, RingName, part_at};
+use super::{BlockCache, WaitingPlace};
 
 /// Dropping a `Slots` takes out this many residents each time it holds the cache's mutex.
 const REMOVED_AT_ONCE: usize = 64;
@@ -91,8 +91,8 @@ pub(crate) trait Cached: Send + Sync + 'static {
     }
 }
 
-/// A value that came through the cache. It lives as long as somebody holds it, also after eviction.
-/// The fields that eviction reads come first, beside the counts.
+/// A value that came through the cache. It lives as long as a reader holds it, also after eviction.
+/// The fields that eviction reads come first, next to the counts.
 #[repr(C)]
 pub(crate) struct Resident<T> {
     header: Header,
@@ -100,11 +100,11 @@ pub(crate) struct Resident<T> {
     value: T,
 }
 
-/// In a slot without a resident. A pointer does not have it.
+/// The bit of a slot without a resident. A pointer does not have it.
 const NO_POINTER: usize = 1;
-/// Somebody fills the slot.
+/// A thread fills the slot.
 const CLAIMED: usize = 2;
-/// Somebody sleeps until the claim ends.
+/// A thread sleeps until the claim ends.
 const AWAITED: usize = 4;
 const STAMP_SHIFT: u32 = 3;
 
@@ -127,8 +127,8 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
 /// What is read first of most values: up to 320 bytes.
 const USUAL_LINES_AHEAD: usize = 5;
 
-/// Of more lines than this only the usual ones are fetched ahead. A processor fetches about as many
-/// at one time, and a use of more memory than that reads a part of it.
+/// Of values with more lines than this only the usual ones are fetched ahead. A processor fetches
+/// about as many at one time, and a use of more memory than that reads a part of it.
 const MAX_LINES_AHEAD: usize = 16;
 
 /// The lines that hold `bytes`: the address of the first, and how many; 0 if there are many.
@@ -176,7 +176,7 @@ impl<T: Cached> Entry for Resident<T> {
 
     unsafe fn empty_slot(&self, stamp: usize) {
         // SAFETY: by the caller's promise the array is still there (module comment). The slot holds
-        // this resident: only whoever claimed it as empty has filled it.
+        // this resident: only the thread that claimed it as empty has filled it.
         unsafe { &*self.slot.0 }.store(empty(stamp), Ordering::Release);
     }
 
@@ -257,17 +257,17 @@ struct Slot<T> {
     /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns.
     resident: AtomicPtr<Resident<T>>,
     /// The address of the first line to fetch with the resident, and in the bits below a line's
-    /// size how many. Of the value that was loaded last, whether it is there or not.
+    /// size how many. They belong to the last value that was loaded, also after its eviction.
     ahead: AtomicUsize,
 }
 
 /// A fixed array of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Cached> {
-    /// Not a box: moving a box asserts that nobody else points into it, and residents do.
+    /// Not a box: moving a box asserts that nothing else points into it, and residents do.
     array: LineArray<Slot<T>>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
-    /// Of a new value.
+    /// The ring that new values enter.
     ring: RingName,
 }
 
@@ -281,7 +281,7 @@ impl<T: Cached> Slots<T> {
     /// `count` empty slots for values of one kind. The values of a `pinned` array are charged, but
     /// never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
     ///
-    /// The array lies where blocks lie: a lookup goes to any of its lines.
+    /// The array is allocated as blocks are, because a lookup may read any of its lines.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
         let ring = match kind {
             _ if pinned => RingName::Pinned,
@@ -326,7 +326,7 @@ impl<T: Cached> Slots<T> {
     }
 
     /// The pointer in slot `i`, whose resident is marked as used. Not made from a reference to the
-    /// resident: that would not reach the counts beside it.
+    /// resident, which would not cover the counts next to it.
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
@@ -356,7 +356,7 @@ impl<T: Cached> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
         let ahead = slot.ahead.load(Ordering::Relaxed);
         let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        // Values with fewer lines are rare. To fetch others beside them costs less than to count.
+        // Values with fewer lines are rare. Fetching lines behind them costs less than counting.
         for line in 0..USUAL_LINES_AHEAD {
             prefetch(first.wrapping_add(line * LINE_BYTES));
         }
@@ -383,13 +383,13 @@ impl<T: Cached> Slots<T> {
         let resident = Arc::new(self.resident(i, value, heap_bytes));
         let entry: Arc<dyn Entry> = resident.clone();
         let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
-        // Before other values are dropped: somebody may wait for this one.
+        // Before other values are dropped, because a thread may wait for this one.
         drop(claim);
         self.cache.retire(leaving);
         Ok(Lease::<T>::owning(resident))
     }
 
-    /// A claim of slot `i`, or what another thread has filled it with.
+    /// A claim of slot `i`, or the resident with which another thread has filled it.
     fn claim(&self, i: usize) -> Result<Claim<'_, T>, Lease<'static, T>> {
         let slot = &self.array[i];
         loop {
@@ -418,7 +418,7 @@ impl<T: Cached> Slots<T> {
         }
     }
 
-    /// Sleeps until nobody claims slot `i`.
+    /// Sleeps until no thread claims slot `i`.
     #[cold]
     fn wait_for_claim(&self, i: usize) {
         let slot = &self.array[i].resident;
@@ -429,8 +429,8 @@ impl<T: Cached> Slots<T> {
             if full(seen).is_some() || seen.addr() & CLAIMED == 0 {
                 return;
             }
-            // Whoever ends the claim sees this. It takes the mutex then, and so comes after the
-            // wait below has begun.
+            // The thread that ends the claim sees this. It takes the mutex then, and so comes after
+            // the wait below has begun.
             let awaited = seen.map_addr(|addr| addr | AWAITED);
             if slot.compare_exchange(seen, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 waiting = place.ended.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -481,8 +481,8 @@ impl<T: Cached> Claim<'_, T> {
         self.empty.addr() >> STAMP_SHIFT
     }
 
-    /// Lets readers find the resident. A ring or a miss buffer owns it, or does so before anybody
-    /// could evict it.
+    /// Lets readers find the resident. A ring or a miss buffer owns it, or will own it before it
+    /// could be evicted.
     fn publish(&self, resident: &Arc<Resident<T>>) {
         let ahead = lines_of(resident.value.read_first());
         self.slots.array[self.i].ahead.store(ahead, Ordering::Relaxed);
@@ -509,7 +509,7 @@ impl<T: Cached> Drop for Claim<'_, T> {
     }
 }
 
-/// What leaves the rings because its slots are dropped.
+/// Residents that leave the rings because their slots are dropped.
 struct Removed(Vec<Arc<dyn Entry>>);
 
 impl Retired for Removed {
@@ -523,7 +523,7 @@ impl<T: Cached> Drop for Slots<T> {
         if !self.cache.process.is_current() {
             return;
         }
-        // Nobody fills a slot any more, and an eviction is done with a slot once that is empty.
+        // No thread fills a slot any more, and an eviction is done with a slot once that is empty.
         let is_empty = |slot: &Slot<T>| full(slot.resident.load(Ordering::Acquire)).is_none();
         if self.array.iter().all(is_empty) {
             return;

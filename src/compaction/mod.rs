@@ -6,6 +6,7 @@
 //! - [`mod@pick`]: which compaction is due next;
 //! - [`level0`]: when level 0 goes down, and when its files are merged among themselves;
 //! - [`dead`]: the compactions for deletions and hidden versions;
+//! - [`overspent`]: the compactions for filters that exceed their budget;
 //! - [`plan`]: the inputs of one compaction, and the range of its output;
 //! - [`small_tables`]: small neighbours that become one table;
 //! - [`damaged`]: the files that damaged files prevent from moving;
@@ -25,6 +26,7 @@ pub(crate) mod dead;
 #[cfg(test)]
 mod fixtures;
 mod level0;
+mod overspent;
 mod pick;
 mod plan;
 pub(crate) mod ranges;
@@ -37,6 +39,7 @@ mod targets;
 mod tests;
 
 pub(crate) use dead::{Conditions, DeletionHits};
+pub(crate) use overspent::plan_overspent;
 pub(crate) use pick::{pick, without_blocked};
 pub(crate) use plan::{
     Plan, PlanKind, Span, Unavailable, overlapping, plan_files, plan_level_0, plan_neighbours,

@@ -1,13 +1,13 @@
 //! [`Db`]: the handle of an open database, its public API.
 //!
-//! The file is long since each method shows an example. It holds no logic: what a method does is in
-//! the file of its name.
+//! The file is long because each method shows an example. It holds no logic: what a method does is
+//! in the file of its name.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::explain::explain;
 use super::explain::trace::LookupTrace;
+use super::explain::watch::explain;
 use super::inner::Inner;
 use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};
@@ -126,7 +126,7 @@ impl Db {
         Builder::new(path.as_ref())
     }
 
-    /// Opens the database in the directory `path` with default options, to read it only. See
+    /// Opens the database in the directory `path` read-only, with default options. See
     /// [`Builder::open_read_only`].
     ///
     /// ```

@@ -20,12 +20,14 @@
 //! The files import each other without a circle, so each names the module that has what it needs:
 //! `crate::db::iter::cursor::DbCursor` and not `crate::db::DbCursor`.
 
-mod background;
-mod closing;
-mod convenience;
+// Rustdoc shows the methods of a type in the order of the modules. The pages of `Db` and `Snapshot`
+// begin with `open` and `get`, and end with conveniences such as `len`.
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
-mod explain;
+
+mod background;
+mod closing;
+pub mod explain;
 mod flush;
 mod get;
 mod inner;
@@ -42,8 +44,9 @@ mod snapshots;
 mod stats;
 mod write;
 
+mod convenience;
+
 pub use db::Db;
-pub use explain::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
 pub use iter::DbIterator;
 pub use iter::bounds::KeyBounds;
 pub use iter::cursor::DbCursor;

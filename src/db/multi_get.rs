@@ -1,4 +1,4 @@
-//! The way of a lookup of many keys: the steps of `get/`, each for all keys before the next step.
+//! A lookup of many keys: the steps of `get/`, each for all keys before the next step.
 //!
 //! ```text
 //!   for up to 64 keys:
@@ -7,27 +7,27 @@
 //!       range deletions                           noted for each key
 //!       filters                                   of one table, for all keys that fall into it
 //!       for 8 of the keys that may be there:
-//!         index, then block, then entry           one step for all keys; trips to memory overlap
+//!         index, then block, then entry           one step for all keys; cache misses overlap
 //!         keys found are done
-//!         keys whose block is not in memory       are parked: they ask no other filter yet.
+//!         keys whose block is not in memory       are parked: they query no other filter yet.
 //!                                                 Their blocks' reads begin
 //!       keys deleted by a range are done
 //!     the blocks of all parked keys are there
-//!     entry; not found: a false positive          the key goes on with the next run, and so on
+//!     entry; not found: a false positive          the key continues with the next run, and so on
 //! ```
 //!
-//! A trip to memory takes as long as hundreds of instructions. One key waits for each of its trips;
-//! several keys wait for all of theirs at once. A trip to the device takes as long as hundreds of
-//! trips to memory, and a device answers 64 reads in little more time than one. It should not wait
-//! for the search of all keys, so the search goes on while the first reads are on their way.
+//! A cache miss takes as long as hundreds of instructions. The misses of one key come one after the
+//! other, those of several keys overlap. A read of the device takes as long as hundreds of misses,
+//! and a device serves 64 reads in little more time than one. The device should not wait until all
+//! keys are searched, so the search continues while the first reads are in progress.
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
-//! once. A guard is held while keys are searched, and none while the device is waited for: a slow
+//! once. A guard is held while keys are searched, but not while the device reads, because a slow
 //! device must not keep garbage alive. The parts of filters and indexes that several keys lack are
 //! read at one time. Whole ones are read one after the other.
 //!
-//! The file is long since the steps share one state, which each of them hands to the next. The
-//! state remembers how far the search has come: it pauses whenever there is something to read.
+//! The file is long because the steps share one state, which each of them passes to the next. The
+//! state records how far the search has come: it pauses whenever there is something to read.
 
 use std::sync::Arc;
 
@@ -47,13 +47,13 @@ use crate::table::{
 };
 use crate::version::{Run, TableFile};
 
-/// Keys that are looked up together: enough to hide every trip to memory and to keep a device full,
-/// few enough that what they fetch stays in the processor's second cache.
+/// Keys that are looked up together: enough to hide every cache miss and to keep a device busy, few
+/// enough that what they fetch stays in the processor's second-level cache.
 const TOGETHER: usize = 64;
 
-/// Keys that are searched together in a run, once its filters were asked: enough to hide their
-/// trips to memory, few enough that what they fetch stays in the processor's first cache, and that
-/// the device soon gets their reads.
+/// Keys that are searched together in a run, after its filters: enough to hide their cache misses,
+/// few enough that what they fetch stays in the processor's first-level cache, and that the device
+/// soon gets their reads.
 const SEARCHED_TOGETHER: usize = 8;
 
 /// Value of [`OpenLookup::to`] once the lookup has left the open ones.
@@ -88,8 +88,8 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
     Ok(lookups.values)
 }
 
-/// From the first key on that wants something that is not in memory, or that comes after the
-/// first [`TOGETHER`]. Guards come and go, so the read state is kept by a count.
+/// Continues from the first key that needs something that is not in memory, or that comes after the
+/// first [`TOGETHER`]. Guards are taken and released, so a count keeps the read state.
 fn go_on_with_reads<K: AsRef<[u8]>>(
     reading: &Reading,
     read_state: &ReadState,
@@ -129,17 +129,17 @@ struct Lookups<'k, K> {
     values: Vec<Option<Slice>>,
     /// At most [`TOGETHER`], with those that wait for a block or come later.
     open: Vec<OpenLookup<'k>>,
-    /// The runs whose filters were asked. The last one is being searched.
+    /// The runs whose filters were queried. The last one is being searched.
     runs_begun: usize,
-    /// Which files of it are to be searched: their filters said maybe.
+    /// Which files of it are to be searched, because their filters returned "maybe".
     maybes: Vec<Question>,
-    /// Which files of it are to be asked yet: their filters are not in memory.
+    /// Which filters of it are still to be queried, because they are not in memory.
     unasked: Vec<Question>,
     /// How many of them were searched.
     searched: usize,
-    /// They have met a block that is not in memory.
+    /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
-    /// Their block did not hold the key. They are open again from this run on.
+    /// Lookups whose block did not hold the key, and the run from which they continue.
     later: Vec<(usize, OpenLookup<'k>)>,
 }
 
@@ -170,7 +170,7 @@ impl OpenLookup<'_> {
     }
 }
 
-/// A lookup whose block is not in memory, and is not on its way yet.
+/// A lookup whose block is not in memory, and whose read has not begun.
 struct Parked<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
@@ -180,7 +180,7 @@ struct Parked<'k> {
     block: Result<AbsentBlock, usize>,
 }
 
-/// A lookup whose block is on its way.
+/// A lookup whose block is being read.
 struct Waiting<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
@@ -189,7 +189,7 @@ struct Waiting<'k> {
     block: usize,
 }
 
-/// Which file of a run an open lookup asks.
+/// The file of a run that an open lookup searches.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     file: u32,
@@ -232,8 +232,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Opens the lookups of the next keys. `false`: there are none. Runs user code, which may stand
-    /// still: hold no guard.
+    /// Opens the lookups of the next keys. `false`: there are none. Runs user code, which may
+    /// block: hold no guard.
     fn take_keys(&mut self) -> bool {
         assert_no_guard();
         self.open.clear();
@@ -305,7 +305,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Asks the filters of the run that are not in memory.
+    /// Reads and queries the filters of the run that are not in memory.
     fn read_filters(
         &mut self,
         read_state: &ReadState,
@@ -355,7 +355,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Asks the filters of the next run. `false`: there is no other run.
+    /// Queries the filters of the next run. `false`: there is no other run.
     fn begin_run(
         &mut self,
         read_state: &ReadState,
@@ -519,8 +519,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 }
 
-/// Asks the filters of a run, each for all its keys together. Adds the questions to `maybes` whose
-/// answer is maybe, and to `unasked` those of filters that are not in memory.
+/// Queries the filters of a run, each for all its keys at once. Questions with the answer "maybe"
+/// are added to `maybes`, and those of filters that are not in memory to `unasked`.
 fn ask_filters(
     run: &Run<Arc<TableFile>>,
     open: &[OpenLookup<'_>],
@@ -555,7 +555,7 @@ fn ask_filters(
         }
         return ask(0, &lookups[..count], &keys[..count]);
     }
-    // Several files: the keys of one file are asked together.
+    // Several files: the keys of one file are queried together.
     let mut questions = [Question::default(); TOGETHER];
     for (lookup, open) in (0..).zip(open) {
         if let Some(file) = open.file_in(run) {
@@ -566,7 +566,7 @@ fn ask_filters(
     let questions = &mut questions[..count];
     sort_by_file(questions, run.len());
     let groups = || questions.chunk_by(|a, b| a.file == b.file);
-    // Each file has few of the keys: their trips to memory overlap with those of the other files.
+    // Each file has few of the keys, so their cache misses overlap with those of the other files.
     for group in groups() {
         let keys = group.iter().map(|question| &open[question.lookup as usize].key);
         run.file(group[0].file as usize).table.prefetch_filter(keys, guard);
@@ -615,7 +615,7 @@ mod tests {
                 let mut questions: Vec<Question> = (0..count as u32)
                     .map(|lookup| {
                         let file = rng.random_range(0..files as u32);
-                        // The last file is asked too.
+                        // The last file has a question too.
                         Question { file: if lookup == 1 { files as u32 - 1 } else { file }, lookup }
                     })
                     .collect();

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::explain::explain;
 use super::explain::trace::LookupTrace;
+use super::explain::watch::explain;
 use super::inner::Inner;
 use super::iter::DbIterator;
 use super::iter::bounds::{Bounds, KeyBounds};

@@ -79,8 +79,8 @@
 //!    `FilterEncoding`. Specs, policies, budgets, tables, `compare`, `size` and `structures`
 //!    follow.
 //! 4. The reader in `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler then
-//!    requires. A new kind of answer is a variant of [`QueryTrace`], with its arms in the command
-//!    line's `explain/text.rs` and `explain/json.rs`.
+//!    requires. A new kind of answer is a variant of [`inspect::QueryTrace`], with its arms in
+//!    `table/lookup/text.rs` and in the command line's `explain/json.rs`.
 //! 5. **What the compiler does not require:** its specs in `tests.rs`, where the contract of every
 //!    family is tested; `annotate/filter.rs`, which is independent on purpose; a fuzz target in
 //!    `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of `compare` and the bytes in
@@ -100,7 +100,7 @@ pub(crate) mod fuzzing;
 mod geometry;
 mod hashes;
 mod info;
-mod inspect;
+pub mod inspect;
 mod legacy;
 mod lined;
 mod pieces;
@@ -118,8 +118,6 @@ pub use builder::{FilterBlock, FilterBuilder};
 pub use cpu::forbid_avx512;
 pub(crate) use families::FAMILIES;
 pub use family::{Family, FilterEncoding, HashKind, KeyHash, SpecError};
-pub use inspect::parts::{BandLayer, BandParts, KeyEquation};
-pub use inspect::trace::{BumpedLayer, ProbedBit, QueryTrace};
 pub(crate) use lined::PIECE_BYTES;
 pub(crate) use pieces::FilterPieces;
 pub use reader::{FilterReader, PreparedQuery};

@@ -23,7 +23,6 @@ mod tests;
 mod text;
 
 use crate::filter::{Family, FilterEncoding, FilterSpec, SpecError};
-use crate::version::{LEVELS, Version};
 use budget::{Budget, SLACK, WORST_FPR, share, stored_bits};
 
 pub(crate) use context::FilterContext;
@@ -159,46 +158,37 @@ impl FilterPolicy {
         }
     }
 
-    /// Level and number of the table to rewrite within its level: all filters together exceed the
-    /// budget by a twentieth, and this table's filter exceeds its share by most bits.
-    pub(crate) fn overspent(
-        &self,
-        version: &Version,
-        is_held: impl Fn(u64) -> bool,
-    ) -> Option<(usize, u64)> {
-        let Rule::Budget(budget, family) = self.0 else { return None };
-        let metas = version.metas();
-        let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
-        let held_bits: f64 = infos().map(|(_, _, info)| info.bytes as f64 * 8.0).sum();
-        let entries = metas.iter().flatten().map(|meta| meta.entries).sum();
-        if held_bits <= SLACK * budget.bits(entries) {
-            return None;
+    /// What a budget allows. `None`: the policy has none.
+    pub(crate) fn allowance(&self) -> Option<Allowance> {
+        match self.0 {
+            Rule::Budget(budget, family) => Some(Allowance { budget, family }),
+            _ => None,
         }
-        // Level 0 is compacted soon anyway. A filter of another family was written under another
-        // policy or after a failed build: a rewrite might change nothing. The sizes of small
-        // filters are less exact than the comparison.
-        let candidates: Vec<_> = infos()
-            .filter(|(level, file, info)| {
-                let may_shrink = info.family == Some(family) && info.keys >= 10_000;
-                *level > 0 && may_shrink && !is_held(file.meta.number)
-            })
-            .collect();
-        // What follows takes milliseconds, and this is called at every change of the tree.
-        if candidates.is_empty() {
-            return None;
-        }
-        let share_bits: [f64; LEVELS] = std::array::from_fn(|level| {
-            stored_bits(share(budget, family, &FilterContext::new(&metas, level, 0)), family)
-        });
-        candidates
-            .into_iter()
-            .filter(|(level, _, info)| info.bits_per_key() > SLACK * share_bits[*level])
-            .map(|(level, file, info)| {
-                let excess = (info.bits_per_key() - share_bits[level]) * info.keys as f64;
-                (excess, level, file.meta.number)
-            })
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, level, number)| (level, number))
+    }
+}
+
+/// What a budget allows the filters of a tree. They may exceed it by a twentieth, because a table
+/// keeps its filter until it is rewritten.
+pub(crate) struct Allowance {
+    budget: Budget,
+    /// The family of the filters that the policy gives.
+    pub family: Family,
+}
+
+impl Allowance {
+    /// The most bits of all filters in a tree with this many entries.
+    pub fn most_bits(&self, entries: u64) -> f64 {
+        SLACK * self.budget.bits(entries)
+    }
+
+    /// The bits a key that a table in this context gets.
+    pub fn bits_per_key(&self, context: &FilterContext) -> f64 {
+        stored_bits(share(self.budget, self.family, context), self.family)
+    }
+
+    /// The most bits a key that it may have instead.
+    pub fn most_bits_per_key(&self, bits_per_key: f64) -> f64 {
+        SLACK * bits_per_key
     }
 }
 

@@ -4,6 +4,7 @@ use super::budget::divide;
 use super::*;
 use crate::filter::sizing;
 use crate::version::FileMeta;
+use crate::version::LEVELS;
 
 fn policy(text: &str) -> FilterPolicy {
     text.parse().unwrap()

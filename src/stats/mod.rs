@@ -13,7 +13,7 @@ mod files;
 mod per_thread;
 mod tickers;
 
-pub(crate) use files::{FileCounters, FileTicker};
+pub(crate) use files::{FileCounters, FileTicker, ThreadFileTickers};
 pub use files::{FileCounts, FilterCounts, wilson_interval_95};
 pub(crate) use tickers::{Counters, ThreadTickers};
 pub use tickers::{Ticker, Tickers};

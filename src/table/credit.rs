@@ -15,8 +15,7 @@ impl Credit {
         self.0.load(Ordering::Relaxed) >= price
     }
 
-    // Of two threads that count at one time one may be forgotten. It costs a read at most.
-
+    /// If two threads count at one time, one count may be lost. It costs a read at most.
     pub fn earn(&self, price: u32) {
         let credit = self.0.load(Ordering::Relaxed);
         if credit < price {

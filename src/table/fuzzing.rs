@@ -1,5 +1,5 @@
-//! The fuzz targets of a table's parts. Each decodes any bytes at all; what it accepts it compares
-//! with the plainest reading there is.
+//! The fuzz targets of a table's parts. Each decodes arbitrary bytes, and compares what it accepts
+//! with the plainest implementation.
 
 use std::path::Path;
 
@@ -181,7 +181,7 @@ fn check_index(index: &Index, file_bytes: u64) {
     }
 }
 
-/// Reads `data` as a properties block and asks for everything that a reader asks.
+/// Reads `data` as a properties block, and calls everything that a reader calls.
 pub fn properties(data: &[u8]) {
     let Some(block) = block_of(data) else { return };
     let Ok(properties) = TableProperties::decode(&block, data.len() as u64) else { return };

@@ -29,7 +29,7 @@ pub(crate) mod format;
 pub(crate) mod fuzzing;
 pub(crate) mod garbage;
 pub(crate) mod index;
-mod lookup;
+pub(crate) mod lookup;
 pub(crate) mod open;
 mod options;
 mod parts;
@@ -72,9 +72,6 @@ pub use format::checksum::ChecksumKind;
 pub use format::compression::Compression;
 pub use format::footer::{BlockHandle, Footer};
 pub use format::properties::{PropertyValue, TableProperties};
-pub use lookup::trace::{
-    BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
-};
 pub use options::{MetadataForm, TableOptions, TableSummary};
 pub use sst::{RangeDeletion, SstEntries, SstEntry, SstReader, SstWriter};
 pub use verify::TableCheck;

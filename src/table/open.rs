@@ -1,4 +1,4 @@
-//! What opening a table reads, and what it refuses.
+//! What opening a table reads, and which tables it rejects.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use super::range_del::RANGE_DEL_BLOCK;
 /// The name of the compression dictionary in the metaindex.
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 
-/// Where the first of the blocks lies that opening reads. `index_top`: the top of an index in
-/// parts. In this crate's tables the top of the filter stands in front of it. In others it may be
-/// far away, and is read by itself.
+/// The offset of the first of the blocks that opening reads. `index_top`: the top of an index in
+/// parts. In this crate's tables the top of the filter is in front of it. In others it may be far
+/// away, and is read separately.
 pub(super) fn tail_start<N: AsRef<str>>(
     metaindex: &[(N, BlockHandle)],
     metaindex_handle: BlockHandle,
@@ -40,7 +40,7 @@ pub(super) fn tail_start<N: AsRef<str>>(
     offsets.fold(metaindex_handle.offset.min(tops), u64::min)
 }
 
-/// Bytes of a file from `start` on; 0 if opening does not read so many at once.
+/// Bytes of a file from `start` on; 0 if opening does not read that many at once.
 pub(super) fn tail_bytes(file_bytes: u64, start: u64) -> u64 {
     let bytes = file_bytes.saturating_sub(start);
     if bytes <= MAX_TAIL_BYTES { bytes } else { 0 }
@@ -113,7 +113,7 @@ pub(super) fn global_sequence_of(
     let stored = match (version, stored) {
         (Some(2..), Some(stored)) => stored,
         (None, Some(_)) => {
-            let expected = "the version of an external file beside its sequence number";
+            let expected = "the version of an external file with its sequence number";
             return Err(Damage::new(0, expected, "none"));
         }
         _ => match from_manifest {
@@ -137,7 +137,7 @@ pub(super) fn global_sequence_of(
     }
 }
 
-/// Refuses tables whose entries this build would read wrongly.
+/// Rejects tables whose entries this build would read wrongly.
 pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> Result<()> {
     if properties.number(names::SEPARATED) == Some(1) {
         return Err(unsupported(file.path(), SEPARATED));
@@ -159,8 +159,8 @@ pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> 
 /// another format.
 ///
 /// # Errors
-/// If the properties, whose checksum is right, ask for what this build does not have: another order
-/// of the keys, for one. That is no damage.
+/// If the properties, whose checksum is right, require what this build does not have, for example
+/// another order of the keys. That is no damage.
 pub(crate) fn readable_properties(
     file: &Arc<dyn RandomAccessFile>,
 ) -> Result<Option<TableProperties>> {

@@ -52,13 +52,13 @@ pub struct TableOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataForm {
-    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole ones, since it does
-    /// not know the cache.
+    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole ones, because it
+    /// does not know the cache.
     #[default]
     Auto,
     /// One block each.
     Whole,
-    /// Parts, each read by itself. A table that would have one part has whole ones.
+    /// Parts, each read separately. A table that would have one part has whole ones.
     Parts,
 }
 
@@ -75,17 +75,17 @@ impl Default for TableOptions {
     }
 }
 
-/// Who will read a table. That decides what its properties must say.
+/// The future reader of a table, which decides what its properties must say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// A table of a tree: versions, tombstones, sequence numbers.
     Database { file_number: u64 },
-    /// A table for ingestion: one version a key, all at sequence 0; whoever ingests it assigns one
+    /// A table for ingestion: one version a key, all at sequence 0; the ingestion assigns one
     /// sequence number to the whole file.
     External,
 }
 
-/// What a finished table is.
+/// The figures of a finished table.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

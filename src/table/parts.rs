@@ -1,11 +1,11 @@
-//! Filters and indexes in parts: which part holds what is known of a key, and how it is read.
+//! Filters and indexes in parts: which part is responsible for a key, and how it is read.
 //!
 //! ```text
 //! file      data blocks | filter parts | index parts | top of the filter | top of the index | …
 //! top       for each part a separator, and where the part is: an index whose blocks are parts
 //! memory    Table ─┬─ tops                                   with the open table
-//!                  ├─ filter [slot | slot | …] ─► TableFilter     each part comes and goes
-//!                  └─ index  [slot | slot | …] ─► TableIndex      by itself
+//!                  ├─ filter [slot | slot | …] ─► TableFilter     each part is loaded and
+//!                  └─ index  [slot | slot | …] ─► TableIndex      evicted separately
 //! ```
 //!
 //! A lookup that finds nothing in memory reads one part of the filter and one of the index, a few
@@ -15,17 +15,18 @@
 //! Most filters of this crate are cut where the index is: then the separators of the index serve
 //! for both. RocksDB may cut the two at different keys.
 //!
-//! Invariants, checked when a part is read, since the file is input:
+//! Invariants, checked when a part is read, because the file is input:
 //! - the last separator of an index part is the part's separator in the top, so that the top leads
 //!   to the one part that can hold a key;
-//! - its first separator lies behind the part before.
+//! - its first separator is behind the part before.
 //!
-//! A top that cannot be read is no top. Then the table has one part: all index parts, read as one,
-//! which fails with the damage; and a filter that says maybe to all keys.
+//! A top that cannot be read counts as none. Then the table has one part: all index parts, read as
+//! one, which fails with the damage; and a filter that answers "maybe" to all keys.
 
 use std::ops::Deref;
 
-use crate::cache::{BlockKind, Lease, Slots};
+use crate::cache::BlockKind;
+use crate::cache::slots::{Lease, Slots};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
 use crate::error::{Damage, Error, Result};
@@ -143,7 +144,7 @@ impl Table {
     pub(super) fn filter_part_bytes(&self, part: usize) -> u64 {
         match &self.filter_top {
             Some(top) => top.handle(part).bytes,
-            None => self.stored_filter().map_or(0, |stored| stored.handle().bytes),
+            None => self.any_filter().map_or(0, |stored| stored.handle().bytes),
         }
     }
 
@@ -154,7 +155,7 @@ impl Table {
         }
     }
 
-    /// All parts of the filter, read past the cache, also of one that lookups do not ask. `None`:
+    /// All parts of the filter, read past the cache, also of one that lookups do not query. `None`:
     /// the table has no filter.
     ///
     /// # Errors
@@ -298,9 +299,9 @@ impl Table {
         })
     }
 
-    /// Of an index in parts or pieces: refuses a block that starts with a key of an earlier part, and one
-    /// that says of no key where it belongs. See [`Index::check_position`]. So no block is read
-    /// twice by a scan, whatever the parts say.
+    /// Rejects a block of an index in parts or pieces that starts with a key of an earlier part, or
+    /// that is empty. See [`Index::check_position`]. So a scan reads no block twice, whatever the
+    /// parts contain.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,

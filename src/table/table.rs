@@ -16,7 +16,8 @@
 
 use std::sync::Arc;
 
-use crate::cache::{BlockCache, BlockKind, Cached, Lease, Reservation, Slots};
+use crate::cache::slots::{Cached, Lease, Slots};
+use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
@@ -61,20 +62,20 @@ pub(crate) struct TableContext {
     pub sequence_if_ingested: Option<SequenceNumber>,
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
-    /// The smallest and the largest internal key, where somebody keeps them: the table's range
+    /// The smallest and the largest internal key, where the tree keeps them: the table's range
     /// deletions count between them only. RocksDB writes a range deletion whole into each table
-    /// that it reaches, and zeroes sequence numbers of keys beside it.
+    /// that it reaches, and zeroes sequence numbers of keys outside of it.
     pub key_bounds: Option<[Vec<u8>; 2]>,
     /// Whether a table in LevelDB's format is read, too. In a database of this crate it would be a
     /// stranger.
     pub takes_leveldbs: bool,
 }
 
-/// Memory of an open table beside [`Table`]: its file and the words that count its users, the
+/// Memory of an open table apart from [`Table`]: its file and the words that count its users, the
 /// counters of eight threads, its entry in the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1750;
 
-/// Memory of an index entry beside its stored bytes: slot, head, handle, end.
+/// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
 pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 
 /// An open table. Shared between threads.
@@ -93,9 +94,9 @@ pub(crate) struct Table {
     pub(super) filter_credits: Box<[Credit]>,
     /// Filter and index stay in memory once loaded.
     pub(super) pins_metadata: bool,
-    /// The filter that point lookups ask for whole keys.
-    pub(crate) stored_filter: Option<StoredFilter>,
-    /// The filter, where it can be asked for prefixes.
+    /// The filter that point lookups query for whole keys.
+    pub(crate) whole_key_filter: Option<StoredFilter>,
+    /// The filter, where it can be queried for prefixes.
     prefix_filter: Option<PrefixFilter>,
     pub(super) index_handle: BlockHandle,
     index_form: IndexForm,
@@ -206,7 +207,7 @@ impl Table {
             _ => None,
         };
         file.forget_tail();
-        let stored_filter = found.filter(|_| properties.whole_key_filtering());
+        let whole_key_filter = found.filter(|_| properties.whole_key_filtering());
         let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
         let pinned = context.pin_metadata;
         let names_bytes =
@@ -239,7 +240,7 @@ impl Table {
                 .reserve(heap_bytes + BESIDE_TABLE_BYTES)
                 .expecting(metadata_bytes(&properties, file.file().len())),
             cache: context.cache,
-            stored_filter,
+            whole_key_filter,
             prefix_filter,
             index_handle,
             index_form,
@@ -300,12 +301,12 @@ impl Table {
 
     /// How the bytes of the table's filter are to be read, if it has one.
     pub fn filter_encoding(&self) -> Option<FilterEncoding> {
-        self.stored_filter().map(|stored| stored.encoding())
+        self.any_filter().map(|stored| stored.encoding())
     }
 
     /// What the properties say of the filter; nothing is read.
     pub fn filter_info(&self) -> Option<FilterInfo> {
-        self.stored_filter().and_then(|_| FilterInfo::of(&self.properties))
+        self.any_filter().and_then(|_| FilterInfo::of(&self.properties))
     }
 
     /// The ranges that the table deletes, if any. They hide older entries, also of other tables.
@@ -331,12 +332,12 @@ impl Table {
         self.properties.raw(names::EXTERNAL_VERSION).is_some() && self.global_sequence.is_none()
     }
 
-    /// The filter, if it can be asked for anything.
-    pub fn stored_filter(&self) -> Option<StoredFilter> {
-        self.stored_filter.or(self.prefix_filter.map(|filter| filter.stored))
+    /// The filter, if it can be queried at all.
+    pub fn any_filter(&self) -> Option<StoredFilter> {
+        self.whole_key_filter.or(self.prefix_filter.map(|filter| filter.stored))
     }
 
-    /// The filter, where it can be asked for prefixes.
+    /// The filter, where it can be queried for prefixes.
     pub fn prefix_filter(&self) -> Option<PrefixFilter> {
         self.prefix_filter
     }
@@ -372,7 +373,7 @@ impl Table {
             self.count(Ticker::BlockCacheFilterHit);
             return Ok(lease.share());
         }
-        let stored = self.stored_filter().expect("the table has a filter");
+        let stored = self.any_filter().expect("the table has a filter");
         self.load_filter(stored, part)
     }
 
@@ -380,7 +381,7 @@ impl Table {
     /// A filter that cannot be trusted never says so.
     pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
-        if self.stored_filter.is_none() {
+        if self.whole_key_filter.is_none() {
             return false;
         }
         let filter: Option<&TableFilter> =
@@ -395,7 +396,7 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
-        // Before the load takes its lock: this trip to memory and the one to the slot overlap.
+        // Before the load takes its lock, so that this cache miss and the one of the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }

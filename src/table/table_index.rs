@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cache::{Cached, Slots};
+use crate::cache::slots::{Cached, Slots};
 use crate::table::block::Block;
 use crate::table::index::Index;
 

@@ -45,7 +45,7 @@ pub struct TableCheck {
     pub unknown_entries: u64,
 }
 
-/// What a check of a whole table saw beside what it was to check.
+/// Further results of a check of a whole table.
 #[derive(Default)]
 pub(crate) struct Survey {
     pub check: TableCheck,
@@ -94,7 +94,7 @@ impl Table {
     /// As [`Table::verify`], and tells what else it saw.
     pub fn survey(&self) -> Result<Survey> {
         let index = self.read_index(LineBuf::zeroed)?;
-        let filter = match self.stored_filter() {
+        let filter = match self.any_filter() {
             Some(_) => self.read_filter_parts()?,
             None => None,
         };

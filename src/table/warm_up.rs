@@ -1,6 +1,6 @@
 //! [`Table::load_metadata`]: filter and index come into memory before a lookup asks for them.
 
-use crate::cache::{Cached, Lease, Slots};
+use crate::cache::slots::{Cached, Lease, Slots};
 use crate::error::Result;
 use crate::sync::pin;
 
@@ -17,7 +17,7 @@ impl Table {
     /// in memory.
     pub fn missing_metadata_bytes(&self) -> u64 {
         let mut bytes: u64 = 0;
-        if self.stored_filter().is_some() {
+        if self.any_filter().is_some() {
             let parts = missing(&self.filter).map(|part| self.filter_part_bytes(part));
             bytes = parts.fold(bytes, u64::saturating_add);
         }
@@ -39,7 +39,7 @@ impl Table {
             resident.was_cached().then(|| resident.charge_bytes() as u64)
         }
         let mut sum = 0;
-        if let Some(stored) = self.stored_filter() {
+        if let Some(stored) = self.any_filter() {
             for part in missing(&self.filter) {
                 let Some(bytes) = charged(&self.load_filter(stored, part)?) else {
                     return Ok(None);

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use maypole::annotate::AnnotatedFile;
 use maypole::filter::Family;
 use maypole::table::{FilterKeys, PrefixExtractor, SstReader, SstWriter, TableOptions};
-use maypole::{AnnotatedFile, Compression, Db, Error};
+use maypole::{Compression, Db, Error};
 
 use crate::tables::{Table, directories, leveldb_table, pebble_table, record_log};
 

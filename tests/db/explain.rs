@@ -1,11 +1,11 @@
 //! `explain` is the lookup of `get`: it has the same result and the same counts, and its trace adds
 //! up to the counts.
 
-use maypole::filter::{Family, QueryTrace};
-use maypole::table::{FilterVerdict, SstReader, TableTrace};
-use maypole::{
-    Builder, Db, FilterKeys, FilterPolicy, LookupOutcome, LookupTrace, PrefixExtractor, Ticker,
-};
+use maypole::explain::{FilterVerdict, LookupOutcome, LookupTrace, TableTrace};
+use maypole::filter::Family;
+use maypole::filter::inspect::QueryTrace;
+use maypole::table::SstReader;
+use maypole::{Builder, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 use tempfile::TempDir;
 
 fn key(n: u64) -> String {

@@ -1,6 +1,7 @@
 //! The equations of a ribbon of the library, at full size: eliminated and solved the plain way.
 
-use maypole::filter::{BandParts, FilterBuilder, FilterReader, FilterSpec, KeyEquation};
+use maypole::filter::inspect::{BandParts, KeyEquation};
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::keys::key_hash;
 

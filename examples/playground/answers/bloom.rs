@@ -1,6 +1,7 @@
 //! A Bloom filter of the library, taken apart.
 
-use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, QueryTrace};
+use maypole::filter::inspect::QueryTrace;
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 use maypole::hash64;
 
 use super::{Keys, list};

@@ -9,6 +9,7 @@ use std::thread;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use super::slots::*;
 use super::*;
 use crate::sync::{collect, pin};
 

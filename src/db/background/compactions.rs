@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crate::compaction::run::Job;
 use crate::compaction::{self, dead, run, split};
 use crate::compaction::{Conditions, Plan, PlanKind, TreeShape};
-use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
+use crate::db::inner::{Inner, Settings};
 use crate::db::stats::report::DamagedTable;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
@@ -98,18 +98,8 @@ impl Inner {
             self.background.plan_cleanup(&metas, shape, &conditions, unavailable)
         });
         due.or_else(|| {
-            let is_unavailable = |number| {
-                unavailable.busy.contains(&number) || unavailable.damaged.contains(&number)
-            };
-            let (level, number) = self.settings.policy.overspent(&state.version, is_unavailable)?;
-            compaction::plan_files(
-                &metas,
-                level,
-                level,
-                vec![number],
-                &self.settings.shape,
-                unavailable,
-            )
+            let Settings { policy, shape, .. } = &self.settings;
+            compaction::plan_overspent(policy, &state.version, shape, unavailable)
         })
     }
 

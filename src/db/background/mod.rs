@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   schedule.rs ──► flushes.rs        frozen memtables become tables of level 0
-//!               ──► compactions.rs    what the shape of the tree or the filter policy asks for
+//!               ──► compactions.rs    what the shape of the tree or the filter policy requires
 //!   a caller    ──► manual.rs         compact_range, next to all of these
 //!   cursors     ──► requests.rs       where they passed much that is hidden; cleanups.rs: the list
 //!

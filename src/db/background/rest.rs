@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a table with deletions or hidden versions enters the tree ──► the timer looks every 5 s
-//!   nobody has written since the last look                     ──► the tree is idle: a smaller dead
+//!   no write since the last look                               ──► the tree is idle: a smaller dead
 //!                                                                   share is worth a merge
 //!   nothing is left to merge                                   ──► the next look is when a deletion
 //!                                                                   is due (`max_deletion_age`)

@@ -1,192 +1,22 @@
-//! `explain`: the lookup of `get`, watched.
+//! What [`Db::explain`](crate::Db::explain) and
+//! [`SstReader::explain`](crate::table::SstReader::explain) return: the steps of one lookup, with
+//! the result and the time of each.
 //!
-//! ```text
-//! get/        lookup(key, snapshot, observer, visit)
-//!                 get      observer: (), which hears nothing
-//!                 explain  observer: Watch, which writes a LookupTrace
-//! get/steps   what is told          trace    what is written          text    the same to read
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let db = maypole::Db::open(dir.path())?;
+//! use maypole::explain::LookupOutcome;
+//!
+//! db.put("tree", "maypole")?;
+//! assert_eq!(db.explain("tree")?.outcome, LookupOutcome::Value);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod text;
 pub(in crate::db) mod trace;
+pub(in crate::db) mod watch;
 
-use std::cell::{Cell, RefCell};
-use std::sync::Arc;
-
+pub use crate::table::lookup::trace::{
+    BlockTrace, FilterTrace, FilterVerdict, FoundTrace, IndexTrace, StepCost, TableTrace,
+};
 pub use trace::{FileTrace, LevelTrace, LookupCost, LookupOutcome, LookupTrace, MemtableTrace};
-
-use super::get::steps::{Miss, TreeObserver, find_and_read, find_in_memtables};
-use super::get::{ToSlice, lookup};
-use super::inner::reading::Reading;
-use super::read_state::ReadState;
-use crate::encoding::key::{EntryKind, SequenceNumber, user_key};
-use crate::error::Result;
-use crate::memtable::Memtable;
-use crate::stats::ThreadTickers;
-use crate::sync::Guard;
-use crate::table::{Found, LookupKey, Recorder};
-use crate::version::{FileMeta, Run, TableFile, Version};
-
-/// As `get`, and tells how.
-pub(super) fn explain(
-    reading: &Reading,
-    key: &[u8],
-    snapshot: Option<SequenceNumber>,
-) -> Result<LookupTrace> {
-    let watch = Watch {
-        in_table: Recorder::new(reading.counters()),
-        trace: RefCell::new(LookupTrace::new(key)),
-        range_check_nanos: Cell::new(0),
-    };
-    let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
-    let mut trace = watch.trace.into_inner();
-    // Of a run of a mixed version several files may have been searched.
-    trace.levels_spared = trace.levels_spared.saturating_sub(trace.levels.len());
-    trace.outcome = match value {
-        Some(_) => LookupOutcome::Value,
-        None => trace.why_without_value(),
-    };
-    trace.value = value;
-    Ok(trace)
-}
-
-/// Writes a [`LookupTrace`].
-struct Watch<'a> {
-    in_table: Recorder<'a>,
-    trace: RefCell<LookupTrace>,
-    /// Of the file that is being asked: nanoseconds of the step that led to it.
-    range_check_nanos: Cell<u64>,
-}
-
-impl Watch<'_> {
-    fn add_level(&self, run: &Run<Arc<TableFile>>, nanos: u64, file: Option<FileTrace>) {
-        let (first, last) = (&run.file(0).meta, &run.file(run.len() - 1).meta);
-        self.trace.borrow_mut().levels.push(LevelTrace {
-            level: run.level,
-            files: run.len(),
-            smallest: user_key(&first.smallest).to_vec(),
-            largest: user_key(&last.largest).to_vec(),
-            file,
-            range_check_nanos: nanos,
-        });
-        self.in_table.restart();
-    }
-}
-
-impl<'w> TreeObserver for &'w Watch<'_> {
-    type InTable = &'w Recorder<'w>;
-
-    fn in_table(self) -> &'w Recorder<'w> {
-        &self.in_table
-    }
-
-    #[inline(never)]
-    fn call_find_in_memtables<'g>(
-        self,
-        read_state: &'g ReadState,
-        key: &LookupKey<'_>,
-        guard: &Guard,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Option<&'g [u8]>>> {
-        find_in_memtables(read_state, key, guard, tickers, self)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn call_find_and_read(
-        self,
-        miss: Miss,
-        key: &LookupKey<'_>,
-        tickers: ThreadTickers<'_>,
-    ) -> Result<Option<Found<'static>>> {
-        find_and_read(miss, key, tickers, self)
-    }
-
-    fn started(self, key: &LookupKey<'_>, read_state: &ReadState) {
-        let mut trace = self.trace.borrow_mut();
-        (trace.hash, trace.sequence) = (key.hash, key.sequence);
-        trace.levels_spared = read_state.version.all_runs().len();
-        self.in_table.restart();
-    }
-
-    fn memtable_searched(
-        self,
-        memtable: &Memtable,
-        newest: Option<(SequenceNumber, u8, &[u8])>,
-        deleted_at: SequenceNumber,
-    ) {
-        let nanos = self.in_table.step().nanos;
-        self.trace.borrow_mut().memtables.push(MemtableTrace {
-            entries: memtable.len(),
-            bytes: memtable.bytes(),
-            found: newest.map(|(_, kind, _)| kind),
-            range_deletion: (deleted_at > 0).then_some(deleted_at),
-            nanos,
-        });
-        self.in_table.restart();
-    }
-
-    fn all_runs_passed(self, version: &Version) {
-        for run in version.all_runs() {
-            self.run_passed(run);
-        }
-    }
-
-    fn run_passed(self, run: &Run<Arc<TableFile>>) {
-        let nanos = self.in_table.step().nanos;
-        self.add_level(run, nanos, None);
-    }
-
-    fn file_reached(self, file: &TableFile, deleted_at: SequenceNumber) {
-        self.range_check_nanos.set(self.in_table.step().nanos);
-        self.in_table.begin(&file.table, deleted_at);
-    }
-
-    fn file_left(self, run: &Run<Arc<TableFile>>, file: &TableFile, found: Option<&Found<'_>>) {
-        let FileMeta { number, file_bytes, entries, smallest, largest, .. } = &file.meta;
-        let file = FileTrace {
-            number: *number,
-            file_bytes: *file_bytes,
-            entries: *entries,
-            smallest: user_key(smallest).to_vec(),
-            largest: user_key(largest).to_vec(),
-            table: self.in_table.finish(found),
-        };
-        self.add_level(run, self.range_check_nanos.get(), Some(file));
-    }
-}
-
-impl LookupTrace {
-    fn new(key: &[u8]) -> LookupTrace {
-        LookupTrace {
-            key: key.to_vec(),
-            hash: 0,
-            sequence: 0,
-            memtables: Vec::new(),
-            levels: Vec::new(),
-            levels_spared: 0,
-            outcome: LookupOutcome::Absent,
-            value: None,
-        }
-    }
-
-    /// Why a lookup that ended where this trace ends found no value. The last source decides: the
-    /// lookup went no further.
-    fn why_without_value(&self) -> LookupOutcome {
-        let in_table = self.levels.last().map(|last| {
-            // Those of a mixed version are searched level by level, and the newest entry counts.
-            let files = self.levels.iter().filter(|level| level.level == last.level);
-            let tables = files.filter_map(|level| Some(&level.file.as_ref()?.table));
-            let found = tables.clone().filter_map(|table| table.found);
-            let newest = found.max_by_key(|found| found.sequence).map(|found| found.kind);
-            (newest, tables.filter_map(|table| table.range_deletion).max())
-        });
-        let in_memtable =
-            || self.memtables.last().map(|memtable| (memtable.found, memtable.range_deletion));
-        match in_table.or_else(in_memtable) {
-            Some((Some(kind), _)) if kind != EntryKind::Value as u8 => LookupOutcome::Tombstone,
-            Some((Some(_), _) | (None, Some(_))) => LookupOutcome::RangeDeletion,
-            _ => LookupOutcome::Absent,
-        }
-    }
-}

@@ -1,19 +1,19 @@
-//! [`LookupTrace`]: the way of one lookup, and what it took.
+//! [`LookupTrace`]: the steps of one lookup, and the time of each.
 //!
 //! ```text
 //! LookupTrace
 //!   memtables   MemtableTrace     newest first
 //!   levels      LevelTrace        each file of level 0, newest first; then each deeper level
 //!     file        FileTrace         the one file whose range holds the key
-//!       table       TableTrace        filter, index, blocks: see `crate::table`
+//!       table       TableTrace        filter, index, blocks: see `table::lookup::trace`
 //! ```
 
 use crate::encoding::key::SequenceNumber;
 use crate::filter::KeyHash;
 use crate::slice::Slice;
-use crate::table::TableTrace;
+use crate::table::lookup::trace::TableTrace;
 
-/// The way of one lookup, top to bottom in the order it happened, and what each step took; see
+/// The steps of one lookup in their order, and the time of each; see
 /// [`Db::explain`](crate::Db::explain). Its `Display` is the report of the command `explain`.
 ///
 /// ```
@@ -42,9 +42,10 @@ pub struct LookupTrace {
     pub sequence: SequenceNumber,
     /// The memtables that were searched. None where all of them are empty.
     pub memtables: Vec<MemtableTrace>,
-    /// The files of level 0 and the levels that were come to.
+    /// The files of level 0 and the deeper levels that the lookup reached.
     pub levels: Vec<LevelTrace>,
-    /// Files of level 0 and levels below, which need not be asked: the answer was found above.
+    /// Files of level 0 and deeper levels that the lookup did not reach, because it ended above
+    /// them.
     pub levels_spared: usize,
     /// How it ended.
     pub outcome: LookupOutcome,
@@ -57,7 +58,7 @@ pub struct LookupTrace {
 /// ```
 /// # let dir = tempfile::tempdir()?;
 /// # let db = maypole::Db::open(dir.path())?;
-/// use maypole::LookupOutcome;
+/// use maypole::explain::LookupOutcome;
 ///
 /// assert_eq!(db.explain("key")?.outcome, LookupOutcome::Absent);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -129,19 +130,19 @@ pub struct MemtableTrace {
 pub struct LevelTrace {
     /// 0 to 6.
     pub level: usize,
-    /// Files that share no key, of which at most one is asked: 1 in level 0.
+    /// Files that share no key, of which at most one is searched: 1 in level 0.
     pub files: usize,
     /// The first user key of the first of them.
     pub smallest: Vec<u8>,
     /// The last user key of the last of them.
     pub largest: Vec<u8>,
-    /// The file that was asked. `None`: no file has a range that holds the key.
+    /// The file whose range holds the key. `None`: no file has one.
     pub file: Option<FileTrace>,
     /// Nanoseconds of comparing the key with the ranges.
     pub range_check_nanos: u64,
 }
 
-/// A file that was asked; see [`LevelTrace`].
+/// A file whose range holds the key; see [`LevelTrace`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -170,7 +171,7 @@ pub struct FileTrace {
     pub table: TableTrace,
 }
 
-/// What a lookup takes of tables; see [`LookupTrace::cost`].
+/// What a lookup searches in tables; see [`LookupTrace::cost`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -186,12 +187,12 @@ pub struct LookupCost {
     pub tables: u64,
     /// Data blocks that are searched.
     pub blocks: u64,
-    /// Their stored bytes: what is read where none of them is in memory.
+    /// Their stored bytes, which are read if none of the blocks is in memory.
     pub block_bytes: u64,
 }
 
 impl LookupTrace {
-    /// What the lookup took of tables.
+    /// What the lookup searched in tables.
     pub fn cost(&self) -> LookupCost {
         self.tables().filter(|table| table.index.is_some()).fold(
             LookupCost::default(),
@@ -204,8 +205,8 @@ impl LookupTrace {
         )
     }
 
-    /// What it would have taken without filters. A table that its filter spared is counted with one
-    /// data block, as large as those of the table are on average.
+    /// What it would have searched without filters. A table that its filter spared is counted with
+    /// one data block, as large as those of the table are on average.
     pub fn cost_without_filters(&self) -> LookupCost {
         self.tables().filter(|table| table.was_skipped()).fold(self.cost(), |sum, table| {
             LookupCost {
@@ -226,7 +227,7 @@ impl LookupTrace {
         memtables.chain(levels).sum()
     }
 
-    /// The tables whose range holds the key, in the order they were asked.
+    /// The tables whose range holds the key, in the order of the search.
     pub fn tables(&self) -> impl Iterator<Item = &TableTrace> {
         self.levels.iter().filter_map(|level| level.file.as_ref()).map(|file| &file.table)
     }

@@ -4,7 +4,7 @@
 //!   read state ─► memtables, newest first ─► found (value or tombstone): done
 //!              ─► candidates: files of level 0 newest first, then at most one file a level
 //!                   the deepest: prefetch its filter         the largest, so from far away
-//!                   for each: range deletion covers the key ─► the last file to ask
+//!                   for each: range deletion covers the key ─► the last file to search
 //!                             filter says no ─► next         counted: useful
 //!                             index ─► block ─► entry        found: done; else a false positive
 //! ```

@@ -1,5 +1,5 @@
-//! The steps of a lookup that are functions of their own, and [`TreeObserver`], which is told of
-//! all steps.
+//! The steps of a lookup that are functions of their own, and [`TreeObserver`], which observes all
+//! steps.
 //!
 //! Inside a table, a [`TableObserver`] takes over. Its file says why calls go through the observer,
 //! and why the observer of `get` costs nothing.
@@ -16,7 +16,7 @@ use crate::sync::{Guard, Held};
 use crate::table::{Absent, Found, LookupKey, Missing, Table, TableObserver, unsupported_entry};
 use crate::version::{Run, TableFile, Version};
 
-/// Is told what a lookup does, in order, each step after it has ended.
+/// Receives the steps of a lookup in their order, each after it has ended.
 pub(in crate::db) trait TreeObserver: Copy {
     type InTable: TableObserver;
 
@@ -197,8 +197,8 @@ pub(in crate::db) fn find_and_read(
     Ok(None)
 }
 
-/// A lookup in the tables of a mixed version: the newest entry of the key, if it is a value. Of the
-/// tables of a level all are searched that may hold the key. Hold no guard.
+/// A lookup in the tables of a mixed version: the newest entry of the key, if it is a value. In
+/// each level it searches all tables that may hold the key. Hold no guard.
 #[cold]
 #[inline(never)]
 pub(super) fn find_in_mixed(

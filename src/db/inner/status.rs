@@ -21,7 +21,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// `is_read_only`: the database was opened to read it only.
+    /// `is_read_only`: the database was opened read-only.
     pub fn new(is_read_only: bool) -> Status {
         let process = Process::current();
         let latched = OnceLock::new();

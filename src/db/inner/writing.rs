@@ -37,7 +37,7 @@ pub(crate) struct Writer {
     pub marks: Keeper,
 }
 
-/// What one caller asked for.
+/// The request of one caller.
 pub(crate) struct Write {
     pub batch: WriteBatch,
     pub durability: Durability,

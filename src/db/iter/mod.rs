@@ -1,7 +1,7 @@
 //! [`DbIterator`]: an iterator from both ends, whose items own their bytes. It is two cursors.
 //!
 //! ```text
-//!   front ──► ant  bee  cat  dog  eel ◄── back         each made when first asked
+//!   front ──► ant  bee  cat  dog  eel ◄── back         each made at its first use
 //! ```
 
 pub(crate) mod bounds;

@@ -6,8 +6,8 @@
 //! their filter says that they hold no entry for it.
 //!
 //! ```text
-//!   memtables, files of level 0     each is asked
-//!   levels 1 and up                 disjoint files: the one whose range has the key is asked
+//!   memtables, files of level 0     each is checked
+//!   levels 1 and up                 disjoint files: the one whose range has the key is checked
 //!
 //!   memtable     ───────[■■■■■■■■ 9 ■■■■■■■■)──────────
 //!   level 1      ──[■■■ 5 ■■■)───────[■■■■■ 4 ■■■■■)───

@@ -43,7 +43,7 @@ impl Builder {
         })
     }
 
-    /// Opens the database to read it only. Nothing is written, not even a lock. So it works where
+    /// Opens the database read-only. Nothing is written, not even a lock. So it works where
     /// the directory cannot be written, on a full disk, and while another `Db` or process has the
     /// database open.
     ///
@@ -60,7 +60,7 @@ impl Builder {
         self.at_its_path(|options| Ok(Db::of(Arc::new(read_only::open(options)?))))
     }
 
-    /// Opens a database of RocksDB's to read it only, as it stands. Nothing is written, and no lock
+    /// Opens a database of RocksDB read-only, as it is. Nothing is written, and no lock
     /// is taken, so that RocksDB may have it open. It shows every write up to a certain one, and
     /// none after, as RocksDB's own recovery does.
     ///
@@ -70,8 +70,8 @@ impl Builder {
     ///
     /// - [`Error::NoDatabase`] where there is none.
     /// - [`Error::Unsupported`] where the directory is another program's, or needs as a whole what
-    ///   this build does not have: a two-phase transaction in a log, for one. What concerns one
-    ///   column family is reported by [`RocksDb::column_family`].
+    ///   this build does not have, for example a two-phase transaction in a log. Where only one
+    ///   column family needs it, [`RocksDb::column_family`] returns the error.
     /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is
     ///   damaged.
     /// - [`Error::InvalidArgument`] where the process may not open all tables, or where a writer

@@ -223,7 +223,7 @@ mod tests {
     use crate::{Db, fs};
 
     /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write,
-    /// since a lookup asks one file of a level. Now it is refused, by name.
+    /// because a lookup searches one file of a level. Now it is rejected, by name.
     #[test]
     fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -257,8 +257,8 @@ mod tests {
         }
     }
 
-    /// A reader opened the tables one by one, and beside a fast writer one of them was always gone
-    /// before its turn. It threw away those that it had, and was kept out for ever.
+    /// A reader opened the tables one by one, and while a fast writer ran, one of them was always
+    /// deleted before its turn. The reader dropped those that it had, and never succeeded.
     #[test]
     fn a_table_that_was_opened_once_may_go() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());

@@ -70,9 +70,9 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
 
 /// Whether several tables of a level may hold a key and none of two of them is the newer one.
 ///
-/// Level 0: two tables overlap in keys and in sequence numbers. What the tables themselves say of
-/// their numbers counts, not the MANIFEST. The MANIFEST's epoch numbers decide where they say the
-/// same as the largest sequence numbers, by which level 0 is searched here. Deeper levels:
+/// Level 0: two tables overlap in keys and in sequence numbers. The numbers in the tables
+/// themselves count, not those in the MANIFEST. The MANIFEST's epoch numbers decide where they
+/// agree with the largest sequence numbers, by which level 0 is searched here. Deeper levels:
 /// neighbours share a user key.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;

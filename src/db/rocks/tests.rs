@@ -109,9 +109,9 @@ fn keys(db: &Db) -> Vec<String> {
 }
 
 /// RocksDB writes a range deletion whole into every table that it reaches, and only the bounds in
-/// the MANIFEST cut it. A key beside such a table may be newer and have sequence number 0, since
-/// nothing older is left of it. A reader that takes the range deletion as it stands in the table
-/// hides that key. It counts within the bounds only: in lookups, in cursors, and after an import,
+/// the MANIFEST cut it. A key outside of such a table may be newer and have sequence number 0,
+/// because nothing older is left of it. A reader that applies the stored range deletion uncut hides
+/// that key. It counts within the bounds only: in lookups, in cursors, and after an import,
 /// in compactions.
 #[test]
 fn a_range_deletion_ends_at_the_bounds_of_its_table() {

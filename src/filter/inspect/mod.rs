@@ -1,5 +1,6 @@
 //! The parts of a stored filter, for programs that draw it: the lines of a Bloom filter, the layers
-//! and equations of a ribbon. No query uses this module.
+//! and equations of a ribbon; and [`QueryTrace`], how a query arrives at its answer. No query of a
+//! lookup uses this module.
 //!
 //! ```text
 //! Bloom    FilterReader::lines     cache lines; a key sets bits of one of them
@@ -16,7 +17,9 @@ use std::slice::ChunksExact;
 
 use super::family::KeyHash;
 use super::reader::FilterReader;
-use parts::{BandLayer, BandParts, KeyEquation};
+
+pub use parts::{BandLayer, BandParts, KeyEquation};
+pub use trace::{BumpedLayer, ProbedBit, QueryTrace};
 
 impl BandParts {
     /// The equation of a key. `None` for a key that no layer keeps. For an absent key it is the

@@ -21,7 +21,8 @@ use std::ops::Range;
 /// [`FilterReader::trace`](super::FilterReader::trace).
 ///
 /// ```
-/// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, QueryTrace};
+/// use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
+/// use maypole::filter::inspect::QueryTrace;
 /// use maypole::hash64;
 ///
 /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
@@ -91,7 +92,7 @@ pub enum QueryTrace {
 /// One bit that a query compares.
 ///
 /// ```
-/// use maypole::filter::ProbedBit;
+/// use maypole::filter::inspect::ProbedBit;
 ///
 /// assert!(!ProbedBit { number: 17, found: false, wanted: true }.agrees());
 /// ```
@@ -116,7 +117,7 @@ impl ProbedBit {
 /// A layer of a bumped ribbon that has no room for the key.
 ///
 /// ```
-/// use maypole::filter::BumpedLayer;
+/// use maypole::filter::inspect::BumpedLayer;
 ///
 /// let layer = BumpedLayer { start: 100, bucket: 1, class: 2, threshold: 2 };
 /// assert!(layer.class >= layer.threshold, "so the key is bumped");

@@ -34,7 +34,7 @@ impl BlockBytes {
         BlockBytes { buffer, len }
     }
 
-    /// The payload, and the room behind it. Who writes there changes no payload.
+    /// The payload, and the room behind it. Writes to the room change no payload.
     pub fn payload_and_room(&mut self) -> (&[u8], &mut [u8]) {
         let room_start = self.room_start();
         let (front, room) = self.buffer.split_at_mut(room_start);

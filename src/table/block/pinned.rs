@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::cache::Resident;
+use crate::cache::slots::Resident;
 use crate::slice::StableBytes;
 
 use super::Block;

@@ -33,7 +33,7 @@ pub(super) struct BuiltFilter {
     pub ends: Vec<usize>,
 }
 
-/// What leads to parts: a user key, a trailer and a handle for each.
+/// The entries of a top: a user key, a trailer and a handle for each part.
 pub(super) type Top = Vec<(Vec<u8>, u64, BlockHandle)>;
 
 /// The index as it was written.
@@ -54,7 +54,7 @@ impl Cuts {
         Cuts { most_index_bytes: part_bytes, most_keys, keys: 0, filters: Vec::new() }
     }
 
-    /// A user key enters the table.
+    /// Counts a user key of the table.
     #[inline]
     pub fn see_key(&mut self) {
         self.keys += 1;

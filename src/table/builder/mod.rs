@@ -11,7 +11,7 @@
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
 //! the filter because its form is known last: it holds user keys, unless versions of one user key
-//! stand in two blocks. Then **all** of it holds internal keys. The tops come last, so that opening
+//! are in two blocks. Then **all** of it holds internal keys. The tops come last, so that opening
 //! the table reads them with what follows them, by one read.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
@@ -126,12 +126,12 @@ impl TableBuilder {
         })
     }
 
-    /// Who writes the table: with it the table has an identity.
+    /// The creator of the table, which gives it an identity.
     pub fn created_by(self, creator: &Creator) -> TableBuilder {
         TableBuilder { creator: Some(creator.clone()), ..self }
     }
 
-    /// Cuts filter and index into parts of about so many bytes.
+    /// Cuts filter and index into parts of about `bytes` bytes.
     #[cfg(any(test, fuzzing))]
     pub fn with_parts_of(self, bytes: usize) -> TableBuilder {
         TableBuilder { cuts: Some(Cuts::new(bytes)), ..self }
@@ -166,8 +166,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// What else the table is to say of its deletions: when the oldest was flushed, in seconds
-    /// since 1970, and about how many bytes of older tables its range deletions hide.
+    /// Further properties of the table's deletions: when the oldest was flushed, in seconds since
+    /// 1970, and about how many bytes of older tables its range deletions hide.
     pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
         self.summary.garbage.oldest_deletion = oldest_deletion;
         self.summary.garbage.range_hides_bytes = range_hides_bytes;
@@ -187,8 +187,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// A key outside of the extractor's domain enters a filter of prefixes not at all, and a filter
-    /// of both whole only, as in RocksDB.
+    /// A key outside of the extractor's domain is not added to a filter of prefixes, and only as a
+    /// whole key to a filter of both, as in RocksDB.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
@@ -368,7 +368,7 @@ impl TableBuilder {
     /// The index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
-        // A reader refuses metadata that expands too far, so such an index is not compressed.
+        // A reader rejects metadata that expands too far, so such an index is not compressed.
         let compression = match block.len() as u64 <= most_metadata_bytes(self.offset) {
             true => self.compressor.compress(block, &mut self.compressed),
             false => Compression::None,

@@ -11,9 +11,9 @@
 //! values an index has more bytes than a filter. Where the index is cut does not depend on the
 //! family of the filter. So a table can get another filter without another index.
 //!
-//! Lookups find a part by the whole key, and ask it for the key's prefix too. Cursors ask the parts
-//! of a range. So the prefixes of the two keys beside a cut enter the filter parts on both of its
-//! sides, as in RocksDB.
+//! Lookups find a part by the whole key, and query it for the key's prefix too. Cursors query the
+//! parts of a range. So the prefixes of the two keys next to a cut are added to the filter parts on
+//! both of its sides, as in RocksDB.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl TableBuilder {
         let last = key::user_key(&self.summary.largest);
         let is_full =
             self.index.part_bytes() >= cuts.most_index_bytes || cuts.keys >= cuts.most_keys;
-        // All versions of a key lie in one part.
+        // All versions of a key are in one part.
         if !is_full || last == next {
             return;
         }

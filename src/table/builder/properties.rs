@@ -1,4 +1,4 @@
-//! What a new table says of itself. RocksDB's tools read it too, and check some of it.
+//! The properties of a new table. RocksDB's tools read them too, and check some of them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::table::options::Dialect;
 use super::TableBuilder;
 use super::cuts::WrittenIndex;
 
-/// RocksDB's number for "no column family known". RocksDB asks it of tables to be ingested.
+/// RocksDB's number for "no column family known". RocksDB requires it of tables to be ingested.
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 /// The column family that RocksDB's repair puts a table into.
 const DEFAULT_COLUMN_FAMILY: u64 = 0;

@@ -5,15 +5,15 @@
 //!   copied      new      copied   copied            the filter's are new   new         new
 //! ```
 //!
-//! An index in parts keeps its parts, and the filter is cut at the same keys. What leads to the
-//! parts is new, since they lie elsewhere.
+//! An index in parts keeps its parts, and the filter is cut at the same keys. The tops are written
+//! again, because the parts move.
 //!
 //! Every data block stays where it was, so the index and the checksums of what is copied stay
-//! right. What comes out is byte for byte what [`TableBuilder`] writes from the same entries with
-//! the other filter.
+//! right. The result is byte for byte the table that [`TableBuilder`] writes from the same entries
+//! with the other filter.
 //!
-//! Tables of other layouts than this crate's are refused: other gaps between data blocks, checksums
-//! that depend on the position, an index whose parts do not stand together.
+//! Tables of other layouts than this crate's are rejected: other gaps between data blocks,
+//! checksums that depend on the position, an index whose parts are not adjacent.
 
 use std::collections::BTreeMap;
 
@@ -38,9 +38,9 @@ use super::cuts::Top;
 use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
 
 impl Table {
-    /// Writes this table to `file`, which must be empty, with the filter that `filter` asks for.
-    /// Reads all of it and checks what is copied. Of the summary only the file's bytes and what it
-    /// says of the filter count.
+    /// Writes this table to `file`, which must be empty, with a filter of `filter`. Reads all of
+    /// the table and checks what is copied. Only the file's bytes and the filter are set in the
+    /// summary.
     pub(crate) fn refilter(
         &self,
         file: Box<dyn WritableFile>,
@@ -104,7 +104,7 @@ impl Table {
         new.end(&properties, metaindex, new_index, is_in_parts)
     }
 
-    /// Refuses a table that is not of this crate's layout.
+    /// Rejects a table that is not of this crate's layout.
     fn check_layout(&self) -> Result<()> {
         let (footer, form) = (self.footer(), self.index_form());
         let is_plain = footer.format_version == WRITTEN_VERSION
@@ -184,7 +184,7 @@ impl TableBuilder {
     }
 }
 
-/// Whether a name of the metaindex leads to a filter, of whatever kind.
+/// Whether a name of the metaindex leads to a filter of any kind.
 fn is_filter(name: &str) -> bool {
     ["fullfilter.", "partitionedfilter.", "filter."].iter().any(|kind| name.starts_with(kind))
 }

@@ -1,13 +1,13 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
-//! It keeps the index, or one part of it, and one data block alive for itself. So it needs no guard
-//! between its calls, and a file that is deleted meanwhile stays readable.
+//! It keeps the index, or one part of it, and one data block alive. So it needs no guard between
+//! its calls, and a file that is deleted meanwhile stays readable.
 
 pub(crate) mod read_ahead;
 
 use std::sync::Arc;
 
-use crate::cache::Resident;
+use crate::cache::slots::Resident;
 use crate::cursor::{Cursor, Fetch, Step};
 use crate::encoding::key;
 use crate::error::{Damage, Result};
@@ -59,7 +59,7 @@ struct LookAhead {
 }
 
 impl TableCursor {
-    /// Stands on no entry. Reads nothing yet.
+    /// A cursor on no entry. Reads nothing yet.
     pub fn new(table: Arc<Table>, options: ScanOptions) -> TableCursor {
         TableCursor {
             table,
@@ -153,8 +153,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// How a scan comes from the current block to block `i` of another part; `None`: not as from a
-    /// block to its neighbour.
+    /// The direction of a scan from the current block to block `i` of another part; `None`: the two
+    /// are not neighbours.
     fn direction_into(&self, index: &TableIndex, i: usize) -> Option<Direction> {
         // After the last block of a part the ends of its entries were met, or it is a jump. Which
         // of the two does not matter much: a wrong guess costs one longer read.
@@ -224,7 +224,7 @@ impl TableCursor {
         self.block.as_ref().is_some_and(BlockCursor::valid)
     }
 
-    /// Prepares for steps from where the block's cursor stands now.
+    /// Prepares for steps from the position of the block's cursor.
     fn look_from_here(&mut self) {
         self.look = LookAhead { pause_at: 0, fetched: 0, bytes: FIRST_LOOK_BYTES };
     }

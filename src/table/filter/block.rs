@@ -1,4 +1,4 @@
-//! Which filter a table holds, and how it is asked.
+//! Which filter a table holds, and how it is queried.
 //!
 //! ```text
 //! name in the metaindex                            what it leads to
@@ -79,7 +79,7 @@ pub(crate) struct PrefixFilter {
 }
 
 impl PrefixFilter {
-    /// `None` when the filter cannot be asked for prefixes.
+    /// `None` when the filter cannot be queried for prefixes.
     pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
         Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
     }
@@ -94,7 +94,7 @@ pub(crate) enum FilterAnswer {
     /// The table does not hold it.
     No,
     Maybe,
-    /// Maybe, since the filter that was asked cannot be trusted.
+    /// Maybe, because the filter cannot be trusted.
     Untrusted,
 }
 

@@ -1,5 +1,5 @@
-//! What a table may ask of its reader. The file is input: a small file must not take much memory or
-//! time, whoever made it.
+//! Limits of the memory and the time that a table may take. The file is input: a small file must
+//! not take much of either.
 //!
 //! ```text
 //! data block       what its codec can make of the stored bytes: see [`super::compression`]
@@ -24,10 +24,10 @@
 
 use crate::error::Damage;
 
-/// Metadata may take this many times the memory that the file has bytes,
+/// Metadata may take this many bytes of memory for each byte of the file,
 const METADATA_EXPANSION: u64 = 16;
 
-/// and so much more.
+/// and these bytes more.
 const METADATA_FREE_BYTES: u64 = 1 << 20;
 
 /// Bytes that one kind of metadata may take in memory, for a file of `file_bytes`.

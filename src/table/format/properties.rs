@@ -22,7 +22,8 @@
 //!
 //! RocksDB uses `rocksdb.compression` too, to pick its decompressor; here the trailer of each block
 //! says it. From format_version 7 on the property also names the program part that compressed
-//! (`BuiltinV2;04;`: manager, types of the blocks), and another than RocksDB's own is rejected. `rocksdb.format.version` decides nothing: old files state 0 whatever their footer says.
+//! (`BuiltinV2;04;`: manager, types of the blocks), and another than RocksDB's own is rejected.
+//! `rocksdb.format.version` decides nothing: old files state 0 whatever their footer says.
 //!
 //! The file is long since names, decoding and encoding of each property belong together.
 
@@ -168,7 +169,7 @@ pub struct TableProperties {
 }
 
 impl TableProperties {
-    /// Reads the block, which stands in a file of `file_bytes`.
+    /// Decodes the block, of a file of `file_bytes`.
     pub(crate) fn decode(block: &Block, file_bytes: u64) -> Result<TableProperties, Damage> {
         let mut entries = BTreeMap::new();
         let mut scan = block.scan();

@@ -12,7 +12,7 @@ use crate::table::format::footer::BlockHandle;
 /// The kind byte in shortened separators: it sorts before all kinds that RocksDB 7.8 knows.
 const SEPARATOR_KIND: u8 = 0x16;
 
-/// Bytes of an entry beside its user key: two lengths, a handle, a restart point.
+/// Bytes of an entry without its user key: two lengths, a handle, a restart point.
 const ENTRY_BYTES: usize = 14;
 
 /// The index, kept in one piece of memory until its form is known.
@@ -58,7 +58,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// Whether versions of one user key stand in two blocks. All separators are internal keys then.
+    /// Whether versions of one user key are in two blocks. All separators are internal keys then.
     pub fn splits_a_user_key(&self) -> bool {
         self.splits_a_user_key
     }

@@ -22,16 +22,16 @@
 //! equal.
 //!
 //! **Large trees.** The heads of all tables together fit into no near cache of the processor, and
-//! in a binary search each line says which is the next: four trips to memory. The ends of groups
-//! are so few that they stay near. They name a group of two lines. Both are fetched at one time,
-//! and so are the blocks' slots, by whoever wants them ([`Index::find_group`]).
+//! in a binary search each line determines the next: four dependent cache misses. The ends of
+//! groups are few enough to stay in a near cache. They name a group of two lines. Both are fetched
+//! at one time, and so are the blocks' slots, by the callers of [`Index::find_group`].
 //!
-//! A separator that is a user key stands behind every version of that key, as an internal key with
-//! trailer 0 does. So both forms are searched alike.
+//! A separator that is a user key sorts behind every version of that key, as an internal key with
+//! trailer 0 does. So both forms are searched in the same way.
 //!
 //! A two-level index is an index of indexes ([`super::parts`]): both levels have this form. A part
-//! comes and goes often, and is small. So it stays as it is stored, where each entry is a restart
-//! point ([`Index::of_block`]): it is checked and gets heads, and nothing else is made of it.
+//! is small, and is often loaded and evicted. So if each entry is a restart point, the part keeps
+//! its stored form ([`Index::of_block`]): it is checked and gets heads, and is not parsed further.
 
 pub(super) mod builder;
 pub(super) mod pieces;
@@ -51,7 +51,7 @@ use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use super::format::limits::KeyBytes;
 use super::format::properties::IndexForm;
 
-/// Heads that are searched after the group they lie in was found: two cache lines.
+/// Heads of a group, which are searched after the group was found: two cache lines.
 pub(crate) const GROUP: usize = 16;
 
 /// What [`Index::find_group`] knows of a key.
@@ -110,7 +110,7 @@ impl IndexParser {
                 Some(previous) if self.form.delta_values && shared > 0 => {
                     let difference = unzigzag(decoder.varint("block size difference")?);
                     let bytes = previous.bytes.checked_add_signed(difference);
-                    // `fits` below refuses what this puts out of range.
+                    // `fits` below rejects a handle that this puts out of range.
                     BlockHandle {
                         offset: previous.offset + previous.bytes + BLOCK_TRAILER_BYTES as u64,
                         bytes: bytes.unwrap_or(u64::MAX),
@@ -125,7 +125,7 @@ impl IndexParser {
                     format_args!("{} bytes at {}", handle.bytes, handle.offset),
                 ));
             }
-            // So no block is named twice, and the file bounds the number of blocks.
+            // This excludes that a block is named twice, and the file bounds the number of blocks.
             let behind = self.handles.last().map_or(0, |last| last.end().unwrap_or(u64::MAX));
             if handle.offset < behind {
                 return Err(Damage::new(
@@ -241,7 +241,7 @@ fn split(separator: &[u8], form: IndexForm) -> Option<(&[u8], u64)> {
     }
 }
 
-/// Key `i` of keys that lie back to back.
+/// Key `i` of keys that are stored back to back.
 fn nth_key<'a>(keys: &'a [u8], ends: &[u32], i: usize) -> &'a [u8] {
     let start = i.checked_sub(1).map_or(0, |before| ends[before]);
     &keys[start as usize..ends[i] as usize]
@@ -340,7 +340,7 @@ impl StoredEntries {
     }
 
     /// The separators' common prefix and their heads. `None`: some entry is not a restart point, or
-    /// something is wrong; [`IndexParser::add`] tells what.
+    /// something is wrong, which [`IndexParser::add`] reports.
     fn check(&self, limit: u64) -> Option<(Prefix, Vec<u64>)> {
         if self.form.first_keys {
             return None;
@@ -448,8 +448,8 @@ impl Index {
         self.find_in_group(self.find_group(user_key), user_key, trailer)
     }
 
-    /// The first step of [`Index::find`]: the group that the block most likely lies in. Starts to
-    /// fetch its heads.
+    /// The first step of [`Index::find`]: the group that most likely has the block. Starts to fetch
+    /// its heads.
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
@@ -494,7 +494,7 @@ impl Index {
         while low < high {
             let middle = low + (high - low) / 2;
             let order = self.user_key(middle).cmp(user_key);
-            // A separator with a larger trailer stands before the target.
+            // A separator with a larger trailer is before the target.
             if order.then(trailer.cmp(&self.trailer(middle))) == Ordering::Less {
                 low = middle + 1;
             } else {
@@ -504,16 +504,16 @@ impl Index {
         low
     }
 
-    /// Refuses a block whose first key belongs to another block. A checksum does not say where a
-    /// block belongs: after a misdirected write a sound block may stand where another should, and
-    /// would hide that one's keys.
+    /// Rejects a block whose first key belongs to another block. A checksum does not depend on the
+    /// place of a block: after a misdirected write a sound block may be in the place of another,
+    /// and would hide that one's keys.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
         }
         let first = block.restart_key(0)?;
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
-        // Mostly the heads on both sides decide. The lookup that wants the block has just read
+        // Mostly the heads on both sides decide. The lookup that needs the block has just read
         // them.
         let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
         let head = self.common_prefix.head_after(user_key);
@@ -524,17 +524,17 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether the next block may go on with entries of `user_key`, if block `i` ends before the
+    /// Whether the next block may continue with entries of `user_key`, if block `i` ends before the
     /// entry sought: the separator of block `i` is then a version of this key. A separator without
-    /// a trailer stands behind all versions.
+    /// a trailer sorts behind all versions.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         self.has_trailers && self.user_key(i) == user_key
     }
 
-    /// Whether separator `i` stands before the target. The oracle of [`Index::find`].
+    /// Whether separator `i` is before the target. The oracle of [`Index::find`].
     #[cfg(any(test, fuzzing))]
     pub fn is_before(&self, i: usize, user_key: &[u8], trailer: u64) -> bool {
-        // A separator with a larger trailer stands before the target.
+        // A separator with a larger trailer is before the target.
         self.user_key(i).cmp(user_key).then(trailer.cmp(&self.trailer(i))).is_lt()
     }
 

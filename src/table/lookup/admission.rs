@@ -20,13 +20,14 @@
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
-use crate::stats::{FileTicker, ThreadTickers, Ticker};
+use crate::stats::ThreadTickers;
 use crate::sync::pin;
 use crate::table::credit::Credit;
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
 use super::key::LookupKey;
+use super::tally::record_passed_by;
 
 /// A read of up to this many bytes takes about as long as one of a block.
 const ONE_READ_BYTES: u64 = 128 << 10;
@@ -50,39 +51,37 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 
 impl Table {
     /// The number of the part or piece of the filter that a lookup reads to query it for
-    /// `asked`. `None`: the lookup passes the filter by, and this has counted it. Hold no guard.
+    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. Hold no
+    /// guard.
     #[cold]
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
         key: &LookupKey<'_>,
-        asked: &LookupKey<'_>,
+        filter_key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
         let part = self.filter_part_of(key);
         if !self.pins_metadata && self.cache.metadata_fills_it() {
-            let (number, credit, price) = self.filter_account(part, asked);
+            let (number, credit, price) = self.filter_account(part, filter_key);
             let (slots, place) = self.filter_slot(number);
             let guard = pin();
             let is_resident =
                 self.filter.get(part, &guard).is_some() || slots.get(place, &guard).is_some();
             if !is_resident && !credit.is(price) {
-                let file = self.file_counters().on_thread(tickers, &guard);
-                tickers.add(Ticker::BloomFullPositive, 1);
-                tickers.add(Ticker::BloomPassedBy, 1);
-                file.add(FileTicker::FilterFullPositive, 1);
+                record_passed_by(self, &guard, tickers);
                 return None;
             }
         }
         // What cannot be read fails once more when it is loaded.
-        Some(self.filter_part_to_read(part, asked).unwrap_or(part))
+        Some(self.filter_part_to_read(part, filter_key).unwrap_or(part))
     }
 
     /// The account of what would be read of a filter: its number, its credit and its price.
-    fn filter_account(&self, part: usize, asked: &LookupKey<'_>) -> (usize, &Credit, u32) {
-        if let Some((number, credit)) = self.filter_piece_account(asked) {
+    fn filter_account(&self, part: usize, filter_key: &LookupKey<'_>) -> (usize, &Credit, u32) {
+        if let Some((number, credit)) = self.filter_piece_account(filter_key) {
             return (number, credit, 1);
         }
-        let price = match self.stored_filter() {
+        let price = match self.any_filter() {
             Some(StoredFilter::Full(handle, _)) => {
                 price_of_whole(handle.bytes, self.may_have_filter_pieces(), &self.cache)
             }
@@ -95,10 +94,10 @@ impl Table {
     pub(in crate::table) fn read_filter_answered(
         &self,
         key: &LookupKey<'_>,
-        asked: &LookupKey<'_>,
+        filter_key: &LookupKey<'_>,
         maybe: bool,
     ) {
-        let (_, credit, price) = self.filter_account(self.filter_part_of(key), asked);
+        let (_, credit, price) = self.filter_account(self.filter_part_of(key), filter_key);
         // A "no" has spared what one read costs.
         if maybe || price > 1 {
             credit.pay(price);
@@ -109,12 +108,12 @@ impl Table {
     /// memory, it would have spared the search.
     #[cold]
     pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
-        let Some(asked) = self.asked_for(key) else { return };
+        let Some(filter_key) = self.filter_key_of(key) else { return };
         let (part, guard) = (self.filter_part_of(key), pin());
         if self.filter.get(part, &guard).is_some() {
             return;
         }
-        let (number, credit, price) = self.filter_account(part, &asked);
+        let (number, credit, price) = self.filter_account(part, &filter_key);
         let (slots, place) = self.filter_slot(number);
         if slots.get(place, &guard).is_none() {
             credit.earn(price);
@@ -160,8 +159,8 @@ mod tests {
 
     /// How often a phase in which the part is asked for absent keys is followed by one without.
     fn turns(phases: &[Vec<bool>]) -> u32 {
-        let asked = phases.iter().filter(|phase| !phase.is_empty());
-        let spares: Vec<bool> = asked.map(|phase| phase.contains(&false)).collect();
+        let used = phases.iter().filter(|phase| !phase.is_empty());
+        let spares: Vec<bool> = used.map(|phase| phase.contains(&false)).collect();
         spares.windows(2).filter(|pair| pair[0] && !pair[1]).count() as u32
     }
 

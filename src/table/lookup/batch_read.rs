@@ -6,18 +6,18 @@
 //!   blocks     a 3   a 4   b 9          checked, uncompressed, in the cache
 //! ```
 //!
-//! What is wanted need not be known at once: the first reads begin while the caller searches for
-//! more.
+//! The blocks need not all be known at the start: the first reads begin while the caller searches
+//! for more.
 //!
-//! Nothing is locked and no guard is held while the device is waited for. Two calls that want one
-//! block at the same time both read it, and the cache keeps one of the two. Waiting for each other
-//! would save this read, and two calls with the same blocks in opposite order would wait for ever.
+//! No lock and no guard is held while the device reads. Two calls that need one block at the same
+//! time both read it, and the cache keeps one of the two. Waiting for each other would save this
+//! read, but two calls with the same blocks in opposite order would deadlock.
 
 use std::cell::RefCell;
 use std::iter;
 use std::ops::Range;
 
-use crate::cache::Lease;
+use crate::cache::slots::Lease;
 use crate::error::{Error, Result};
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::memory::LineBuf;
@@ -69,7 +69,7 @@ impl Absent {
         Some(AbsentBlock { index, block })
     }
 
-    /// The part of the index in which a lookup goes on.
+    /// The part of the index in which a lookup continues.
     pub fn part(self) -> usize {
         match self {
             Absent::Filter => 0,
@@ -92,7 +92,7 @@ struct WantedBlock<'t> {
 }
 
 impl<'t> BlockBatch<'t> {
-    /// Adds a block, if it is not there yet. Answers its place.
+    /// Adds a block, if it is not there yet. Returns its place.
     pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
         let is_same = |wanted: &WantedBlock<'_>| {
             std::ptr::eq(wanted.table, table) && wanted.absent.number() == absent.number()
@@ -120,7 +120,8 @@ impl<'t> BlockBatch<'t> {
         }
     }
 
-    /// Where a lookup goes on once the block of this place was read, and in which table.
+    /// The position from which a lookup continues once the block of this place was read, and the
+    /// table.
     pub fn position<'g>(
         &'g self,
         place: usize,
@@ -134,8 +135,8 @@ impl<'t> BlockBatch<'t> {
 }
 
 /// Reads blocks through the cache, which had none of them a moment ago. `want_more` adds some of
-/// them, in the order of their tables and numbers, or answers `false`: there are no others. It is
-/// called again while those before are on their way. Hold no guard.
+/// them, in the order of their tables and numbers, or returns `false` if there are no others. It is
+/// called again while earlier ones are being read. Hold no guard.
 ///
 /// # Errors
 /// That of `want_more`, or the first one of a block.
@@ -145,19 +146,19 @@ pub(crate) fn batch_read<'t>(
 ) -> Result<BlockBatch<'t>> {
     let reads = RefCell::new(Reads::default());
     let mut requests = iter::from_fn(|| reads.borrow_mut().next(&mut want_more)).fuse();
-    // Each block is checked and taken into the cache while the others are on their way.
+    // Each block is checked and cached while the others are being read.
     reader.read_many(&mut requests, &mut |n, read| reads.borrow_mut().load(n, read));
     let Reads { wanted, failed, .. } = reads.into_inner();
     failed.map_or(Ok(wanted), Err)
 }
 
-/// What was read, what is on its way, and what is still to be read.
+/// The blocks that were read, are being read, and are still to be read.
 #[derive(Default)]
 struct Reads<'t> {
     wanted: BlockBatch<'t>,
-    /// Of all blocks, in their order.
+    /// The pieces of all blocks, in their order.
     pieces: Vec<Piece>,
-    /// Pieces that are on their way, or were read.
+    /// The number of pieces that are being read, or were.
     begun: usize,
     failed: Option<Error>,
 }
@@ -195,7 +196,7 @@ impl<'t> Reads<'t> {
         Some(piece.request(&self.wanted.blocks[piece.blocks.clone()]))
     }
 
-    /// Puts neighbours together, from this block on, as far as one read is better than two.
+    /// Joins neighbours, from this block on, as far as one read is better than two.
     fn cut(&mut self, mut first: usize) -> Result<()> {
         let mut joined_bytes = 0;
         let neighbours = self.wanted.blocks[first..].chunk_by(|before, next| {
@@ -219,7 +220,7 @@ impl<'t> Reads<'t> {
         Ok(())
     }
 
-    /// Checks the blocks of a piece and takes them into the cache.
+    /// Checks the blocks of a piece and caches them.
     fn load(&mut self, piece: usize, read: Result<ReadBuffer>) {
         if self.failed.is_none() {
             let blocks = &mut self.wanted.blocks[self.pieces[piece].blocks.clone()];
@@ -229,7 +230,7 @@ impl<'t> Reads<'t> {
 }
 
 impl Piece {
-    /// A single block is read to where the cache will have it.
+    /// A single block is read into the memory where it will be cached.
     fn request<'t>(&self, blocks: &[WantedBlock<'t>]) -> ReadRequest<'t> {
         let WantedBlock { table, absent, .. } = &blocks[0];
         let memory = match blocks.len() {
@@ -248,7 +249,7 @@ fn offset_in_piece(blocks: &[WantedBlock<'_>], block: &AbsentBlock) -> usize {
     (block.handle().offset - blocks[0].absent.handle().offset) as usize
 }
 
-/// Checks the blocks of one piece, and takes them into the cache. `read` is the piece.
+/// Checks the blocks of one piece, and caches them. `read` is the piece.
 fn load(blocks: &mut [WantedBlock<'_>], read: ReadBuffer) -> Result<()> {
     let load = |table: &Table, absent: &AbsentBlock, stored| {
         table.load_block(&absent.index, absent.block, || Ok(stored)).map(Some)

@@ -2,7 +2,7 @@
 //!
 //! As with blocks ([`super::batch_read`]) no guard is held, and two calls may read the same part.
 
-use crate::cache::{Cached, Lease};
+use crate::cache::slots::{Cached, Lease};
 use crate::error::Result;
 use crate::fs::{OverlappedReader, ReadBuffer, ReadRequest};
 use crate::stats::{ThreadTickers, Ticker};
@@ -42,7 +42,7 @@ impl MetadataPart for TableFilter {
         part: usize,
         stored: Option<StoredBlock>,
     ) -> Result<Lease<'static, Self>> {
-        match (stored, table.stored_filter()) {
+        match (stored, table.any_filter()) {
             (Some(block), Some(filter)) => table.load_filter_from(filter, part, |_| Ok(block)),
             _ => table.filter_part(part),
         }
@@ -72,13 +72,14 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part or piece of the filter that a lookup asks; `None`: it asks none. Hold no guard.
+    /// The part or piece of the filter that a lookup queries; `None`: it queries none. Hold no
+    /// guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        self.filter_part_worth_reading(key, &self.asked_for(key)?, tickers)
+        self.filter_part_worth_reading(key, &self.filter_key_of(key)?, tickers)
     }
 
     /// The answer of a part that [`Table::filter_part_to_ask`] has named. `None`: it could not be
@@ -90,8 +91,8 @@ impl Table {
         tickers: ThreadTickers<'_>,
     ) -> bool {
         let maybe = self.read_filter_says_maybe(filter, key, tickers, ());
-        if let Some(asked) = self.asked_for(key) {
-            self.read_filter_answered(key, &asked, maybe);
+        if let Some(filter_key) = self.filter_key_of(key) {
+            self.read_filter_answered(key, &filter_key, maybe);
         }
         maybe
     }

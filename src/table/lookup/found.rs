@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::cache::Lease;
+use crate::cache::slots::Lease;
 use crate::encoding::key::SequenceNumber;
 use crate::slice::Slice;
 use crate::table::block::Block;

@@ -1,7 +1,7 @@
 //! The table's part of `Db::multi_get`: many keys in one table.
 //!
 //! The steps are those of one lookup ([`super`]). Each step is taken for all keys before the next
-//! step, so that the trips to memory of different keys overlap:
+//! step, so that the cache misses of different keys overlap:
 //!
 //! ```text
 //! 1  prefetch_filter                   fetches the filter's lines
@@ -16,18 +16,19 @@
 //! ```
 //!
 //! A single lookup uses the first step too, for the deepest of its tables. The processor looks far
-//! enough ahead to start the other trips itself.
+//! enough ahead to start the other fetches itself.
 
-use crate::stats::{FileTicker, ThreadTickers, Ticker};
+use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
 
 use super::BlockPosition;
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::tally::FilterTally;
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
-/// Hashes that are gathered before a filter is asked for them.
+/// Hashes of one call of a filter.
 const HASHES: usize = 32;
 
 impl Table {
@@ -38,7 +39,7 @@ impl Table {
         keys: impl IntoIterator<Item = &'k LookupKey<'k>>,
         guard: &Guard,
     ) {
-        if matches!(self.stored_filter, Some(StoredFilter::Full(..)))
+        if matches!(self.whole_key_filter, Some(StoredFilter::Full(..)))
             && let Some(filter) = self.filter.borrow(0, guard)
             && let Some(filter) = filter.of_hash64()
         {
@@ -48,9 +49,9 @@ impl Table {
         }
     }
 
-    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Asked together, keys
-    /// take a fraction of the time that they take one by one. Returns for which keys there is no
-    /// answer, bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
+    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Queried together,
+    /// keys take a fraction of the time that they take one by one. Returns for which keys there is
+    /// no answer, bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
@@ -58,7 +59,7 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> u64 {
-        let filter = match self.stored_filter {
+        let filter = match self.whole_key_filter {
             Some(StoredFilter::Full(..)) => self.filter.borrow(0, guard),
             Some(StoredFilter::Parted(..)) => {
                 return self.parts_say_maybe_together(keys, answers, guard, tickers);
@@ -83,8 +84,9 @@ impl Table {
             filter.may_contain_many(&hashes[..keys.len()], answers);
         }
         let maybes = answers.iter().map(|&maybe| u64::from(maybe)).sum();
-        let noes = keys.len() as u64 - maybes;
-        self.count_answers(noes, maybes, guard, tickers);
+        let hits = keys.len() as u64;
+        let tally = FilterTally { hits, noes: hits - maybes, maybes, untrusted: 0 };
+        tally.record(self, guard, tickers);
         0
     }
 
@@ -97,7 +99,7 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> u64 {
-        let (mut absent, mut noes, mut maybes) = (0, 0, 0);
+        let (mut absent, mut tally) = (0, FilterTally::default());
         for (first, (keys, answers)) in
             (0..).step_by(HASHES).zip(keys.chunks(HASHES).zip(answers.chunks_mut(HASHES)))
         {
@@ -114,8 +116,9 @@ impl Table {
                     None => absent |= 1 << (first + i),
                     Some((_, Some(maybe))) => {
                         *answer = maybe;
-                        maybes += u64::from(maybe);
-                        noes += u64::from(!maybe);
+                        tally.hits += 1;
+                        tally.maybes += u64::from(maybe);
+                        tally.noes += u64::from(!maybe);
                     }
                     Some((filter, None)) => {
                         tickers.add(Ticker::BlockCacheFilterHit, 1);
@@ -124,21 +127,8 @@ impl Table {
                 }
             }
         }
-        self.count_answers(noes, maybes, guard, tickers);
+        tally.record(self, guard, tickers);
         absent
-    }
-
-    /// Counts what filters that can be trusted have answered.
-    #[inline]
-    fn count_answers(&self, noes: u64, maybes: u64, guard: &Guard, tickers: ThreadTickers<'_>) {
-        tickers.add_all([
-            (Ticker::BlockCacheFilterHit, noes + maybes),
-            (Ticker::BloomUseful, noes),
-            (Ticker::BloomFullPositive, maybes),
-        ]);
-        let file = self.file_counters().on_thread(tickers, guard);
-        let positives = (FileTicker::FilterFullPositive, maybes);
-        file.add_all([(FileTicker::FilterUseful, noes), positives]);
     }
 }
 

@@ -12,16 +12,16 @@
 //! `explain` writes a [`trace`].
 //!
 //! For many keys at once the steps are taken for all keys, one after the other; see
-//! [`many`]. Filters of prefixes are asked in [`prefix`].
+//! [`many`]. Filters of prefixes are queried in [`prefix`].
 //!
-//! What damage does. A block that fails its checksum is an error of the lookup that needed it. A
-//! filter that cannot be read or trusted answers "maybe" and is counted as untrusted: it costs
-//! reads and loses no key.
+//! Damage. A block that fails its checksum is an error of the lookup that needed it. A filter that
+//! cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses
+//! no key.
 //!
-//! Nothing here reads a file: a device may take as long as it likes, and the guard would keep all
-//! that the process retires. A search that wants what is not in memory stops, and says what it
-//! wants ([`stop`]). It has counted what it did, so it is not begun again: [`reading`]
-//! reads without a guard and goes on from there.
+//! Nothing here reads a file, because a read takes any time, and the guard would keep all garbage
+//! of the process meanwhile. A search that needs what is not in memory stops, and returns what it
+//! needs ([`stop`]). It has counted its steps, so it is not begun again: [`reading`] reads without
+//! a guard and continues from there.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
@@ -34,10 +34,11 @@ pub(crate) mod prefix;
 pub(crate) mod reading;
 pub(crate) mod recorder;
 pub(crate) mod stop;
+mod tally;
 pub(crate) mod text;
 pub(crate) mod trace;
 
-use crate::cache::Lease;
+use crate::cache::slots::Lease;
 use crate::encoding::bytes::cold_path;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -46,6 +47,7 @@ pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
 use self::stop::{Absent, Stop};
+use self::tally::{FilterTally, record_true};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
 use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
@@ -64,19 +66,16 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        if matches!(self.stored_filter, Some(StoredFilter::Full(..)))
+        if matches!(self.whole_key_filter, Some(StoredFilter::Full(..)))
             && let Some(filter) = self.filter.borrow(0, guard)
             && let filter = filter.reader()
             && let Some(maybe) = filter.answer_for(key.hash)
         {
             observer.full_filter_answered(filter, key, maybe);
-            let file = self.file_counters().on_thread(tickers, guard);
-            if maybe {
-                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomFullPositive]);
-                file.add(FileTicker::FilterFullPositive, 1);
-            } else {
-                tickers.count([Ticker::BlockCacheFilterHit, Ticker::BloomUseful]);
-                file.add(FileTicker::FilterUseful, 1);
+            let tally = FilterTally { hits: 1, ..FilterTally::default() };
+            match maybe {
+                true => FilterTally { maybes: 1, ..tally }.record(self, guard, tickers),
+                false => FilterTally { noes: 1, ..tally }.record(self, guard, tickers),
             }
             return Some(maybe);
         }
@@ -169,9 +168,8 @@ impl Table {
             observer.block_searched(matches!(search, SearchResult::Found { .. }));
             match search {
                 SearchResult::Found { trailer, value } => {
-                    if self.stored_filter.is_some() {
-                        tickers.add(Ticker::BloomFullTruePositive, 1);
-                        file.add(FileTicker::FilterFullTruePositive, 1);
+                    if self.whole_key_filter.is_some() {
+                        record_true(tickers, file);
                     } else {
                         self.count_prefix_true_positive(key);
                     }
@@ -187,7 +185,7 @@ impl Table {
                     (block, start) = cold_path(|| self.open_block(index, i, key, guard, tickers))?;
                 }
                 _ => {
-                    if self.stored_filter().is_none() {
+                    if self.any_filter().is_none() {
                         file.add(FileTicker::Unfiltered, 1);
                     }
                     return Ok(None);
@@ -256,7 +254,7 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        if self.stored_filter.is_none() {
+        if self.whole_key_filter.is_none() {
             return self.prefix_says_maybe(key, guard, observer);
         }
         let filter: &TableFilter = match self.filter.borrow(self.filter_part_of(key), guard) {
@@ -276,19 +274,8 @@ impl Table {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> bool {
-        let file = self.file_counters().on_thread(tickers, guard);
-        if let FilterAnswer::No = answer {
-            tickers.add(Ticker::BloomUseful, 1);
-            file.add(FileTicker::FilterUseful, 1);
-            return false;
-        }
-        tickers.add(Ticker::BloomFullPositive, 1);
-        file.add(FileTicker::FilterFullPositive, 1);
-        if let FilterAnswer::Untrusted = answer {
-            tickers.add(Ticker::BloomUntrusted, 1);
-            file.add(FileTicker::FilterUntrusted, 1);
-        }
-        true
+        FilterTally::of(answer).record(self, guard, tickers);
+        answer != FilterAnswer::No
     }
 }
 

@@ -1,15 +1,15 @@
-//! [`TableObserver`]: who watches a lookup in a table.
+//! [`TableObserver`]: the receiver of the steps of a lookup in a table.
 //!
-//! `get` and `explain` are one function. It tells an observer what it did, at the places where it
-//! did it. The observer of `get` is `()`: it has no size, and each of its methods is empty, so that
-//! nothing of it is left in the machine code. The observer of `explain` writes down what it hears:
-//! [`Recorder`](super::recorder::Recorder).
+//! `get` and `explain` are one function, which reports each step to an observer where it happens.
+//! The observer of `get` is `()`: it has no size, and its methods are empty, so that nothing of it
+//! is left in the machine code. The observer of `explain`, [`Recorder`](super::recorder::Recorder),
+//! writes the steps down.
 //!
-//! Observers are passed by value. A reference to `()` would be a pointer in a register all the
-//! same.
+//! Observers are passed by value, because a reference to `()` would still be a pointer in a
+//! register.
 //!
 //! The parts of a lookup that are calls are called by the observer. Generic functions are compiled
-//! in the crate that uses them; a method of `()` is compiled here, with all that it inlines.
+//! in the crate that uses them, but a method of `()` is compiled here, with all that it inlines.
 //! Without this detour an absent key took 0.7 % more instructions.
 
 use crate::filter::FilterReader;
@@ -24,8 +24,8 @@ use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
-/// Hears what a lookup does in a table, in the order it happens. An observer hears of a step when
-/// it is over: so the time since the step before is the time of this step.
+/// Receives the steps of a lookup in a table, in their order, each when it is over. So the time
+/// since the step before is the time of this step.
 pub(crate) trait TableObserver: Copy {
     /// Calls [`Table::other_filter_says_maybe`].
     fn call_other_filter(

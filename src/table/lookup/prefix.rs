@@ -1,4 +1,4 @@
-//! Asking a table's filter for prefixes.
+//! Queries of a table's filter for prefixes.
 //!
 //! ```text
 //!                        filter of whole keys   of prefixes           of both
@@ -7,18 +7,19 @@
 //! any other range        –                      –                     –
 //! ```
 //!
-//! "–": the filter cannot be asked, which is a "maybe". The table's own properties say what its
+//! "–": the filter cannot answer, which is a "maybe". The table's own properties say what its
 //! filter holds and how the prefixes were cut. All versions and tombstones of a key have the key's
 //! prefix. So where the filter denies a prefix, the table holds no entry of any kind with it.
 //!
-//! What point lookups need of this is marked cold: most lookups ask for whole keys.
+//! The functions of point lookups are marked cold, because most lookups query for whole keys.
 
 use crate::error::Result;
-use crate::stats::{FileTicker, Ticker};
+use crate::stats::Ticker;
 use crate::sync::Guard;
 
 use super::key::LookupKey;
 use super::observer::TableObserver;
+use super::tally::{FilterTally, record_range, record_true_prefix};
 use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
 
@@ -28,11 +29,8 @@ impl Table {
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
-        self.count(Ticker::BloomPrefixChecked);
         let maybe = self.filter_admits_range(prefix, lower, upper);
-        if !maybe {
-            self.count(Ticker::BloomPrefixUseful);
-        }
+        record_range(self, maybe);
         maybe
     }
 
@@ -45,22 +43,22 @@ impl Table {
         observer: impl TableObserver,
     ) -> Option<bool> {
         let Some(prefix) = self.prefix_to_ask_for(key) else { return Some(true) };
-        let asked = LookupKey::new(prefix, key.sequence);
+        let filter_key = LookupKey::new(prefix, key.sequence);
         let filter: &TableFilter = match self.filter.borrow(self.filter_part_of(key), guard) {
             Some(filter) => filter,
-            None => self.filter_piece_with_key(&asked, guard)?,
+            None => self.filter_piece_with_key(&filter_key, guard)?,
         };
         self.count(Ticker::BlockCacheFilterHit);
         Some(self.ask_for_prefix(Some(filter), prefix, key, observer))
     }
 
-    /// The prefix of the key that a filter of prefixes can be asked for.
+    /// The prefix of the key for which a filter of prefixes can be queried.
     pub(super) fn prefix_to_ask_for<'k>(&self, key: &LookupKey<'k>) -> Option<&'k [u8]> {
         self.prefix_filter()?.extractor.prefix_of(key.user_key)
     }
 
-    /// Asks the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be read.
-    /// In the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
+    /// Queries the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be
+    /// read.
     pub(super) fn ask_for_prefix(
         &self,
         filter: Option<&TableFilter>,
@@ -68,7 +66,6 @@ impl Table {
         key: &LookupKey<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        self.count(Ticker::BloomPrefixChecked);
         let answer = match filter {
             Some(filter) => {
                 let answer = filter.may_contain_prefix(key, prefix);
@@ -80,51 +77,43 @@ impl Table {
                 FilterAnswer::Untrusted
             }
         };
-        if answer == FilterAnswer::No {
-            self.count_both(Ticker::BloomPrefixUseful, FileTicker::FilterUseful);
-            return false;
-        }
-        self.file_counters().add(FileTicker::FilterFullPositive, 1);
-        if answer == FilterAnswer::Untrusted {
-            self.count_both(Ticker::BloomUntrusted, FileTicker::FilterUntrusted);
-        }
-        true
+        FilterTally::of(answer).record_prefixes(self);
+        answer != FilterAnswer::No
     }
 
     /// Counts a key that was found past a filter without whole keys.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
         if self.prefix_to_ask_for(key).is_some() {
-            let file = FileTicker::FilterFullTruePositive;
-            self.count_both(Ticker::BloomPrefixTruePositive, file);
+            record_true_prefix(self);
         }
     }
 
-    /// What the filter is asked for in a lookup of the key. `None`: it is not asked.
-    pub(super) fn asked_for<'k>(&self, key: &LookupKey<'k>) -> Option<LookupKey<'k>> {
-        match self.stored_filter {
+    /// The key or prefix for which a lookup of the key queries the filter. `None`: it does not.
+    pub(super) fn filter_key_of<'k>(&self, key: &LookupKey<'k>) -> Option<LookupKey<'k>> {
+        match self.whole_key_filter {
             Some(_) => Some(*key),
             None => Some(LookupKey::new(self.prefix_to_ask_for(key)?, key.sequence)),
         }
     }
 
-    /// As [`Table::filter_admits`], of the filter as the cache keeps it. Hold no guard.
+    /// As [`Table::filter_admits`], with the filter from the cache. Hold no guard.
     pub(crate) fn own_filter_admits(&self, key: &LookupKey<'_>) -> Result<bool> {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));
         let prefix = prefix.map(|prefix| LookupKey::new(prefix, key.sequence));
         let whole = self.properties().whole_key_filtering().then_some(*key);
-        for asked in whole.into_iter().chain(prefix) {
-            let filter = self.filter_for(self.filter_part_of(key), &asked)?;
-            if filter.may_contain(&asked) == FilterAnswer::No {
+        for filter_key in whole.into_iter().chain(prefix) {
+            let filter = self.filter_for(self.filter_part_of(key), &filter_key)?;
+            if filter.may_contain(&filter_key) == FilterAnswer::No {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Whether `filter`, this table's own or its part with the key, lets a key through. The key and
-    /// its prefix are both asked, where the filter holds both.
+    /// Whether `filter`, this table's own or its part with the key, lets a key through. It is
+    /// queried for the key and for its prefix, where it holds both.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

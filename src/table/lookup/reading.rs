@@ -10,7 +10,7 @@
 //! caller keeps the table. Each step counts once, and tells the observer once, wherever it is
 //! taken. A search goes forward only, so it ends also where the cache keeps nothing.
 
-use crate::cache::Lease;
+use crate::cache::slots::Lease;
 use crate::error::Result;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
@@ -117,14 +117,14 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        let Some(asked) = self.asked_for(key) else { return true };
-        let Some(part) = self.filter_part_worth_reading(key, &asked, tickers) else {
+        let Some(filter_key) = self.filter_key_of(key) else { return true };
+        let Some(part) = self.filter_part_worth_reading(key, &filter_key, tickers) else {
             observer.filter_passed_by();
             return true;
         };
         let filter = self.filter_part(part);
         let maybe = self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer);
-        self.read_filter_answered(key, &asked, maybe);
+        self.read_filter_answered(key, &filter_key, maybe);
         maybe
     }
 
@@ -137,7 +137,7 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> bool {
-        if self.stored_filter.is_none() {
+        if self.whole_key_filter.is_none() {
             let Some(prefix) = self.prefix_to_ask_for(key) else { return true };
             return self.ask_for_prefix(filter, prefix, key, observer);
         }
@@ -174,7 +174,7 @@ impl Table {
                 Err(Stop::Absent(Absent::Block { part, block })) => (part, block),
                 // Versions of the key go on there.
                 Err(Stop::Absent(Absent::Index(part))) => (part, 0),
-                Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is asked here"),
+                Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is queried here"),
             };
             if part != index.part {
                 index = self.index(part)?;

@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::encoding::key::SequenceNumber;
-use crate::filter::{FilterReader, QueryTrace};
+use crate::filter::FilterReader;
+use crate::filter::inspect::QueryTrace;
 use crate::stats::{Counters, ThreadTickers, Ticker};
 use crate::sync::Guard;
 
@@ -112,7 +113,7 @@ impl<'a> Recorder<'a> {
         self.since.set(Look::now(self.counters));
     }
 
-    /// The filter was not asked.
+    /// The filter was not queried.
     fn record_no_filter(&self, reason: &'static str) {
         let cost = self.step();
         self.current.borrow_mut().filter = Some(FilterTrace {
@@ -133,12 +134,12 @@ impl<'a> Recorder<'a> {
         &self,
         filter: &FilterReader,
         partition: Option<(usize, usize)>,
-        asked: &LookupKey<'_>,
+        filter_key: &LookupKey<'_>,
         prefix: Option<&[u8]>,
         answer: FilterAnswer,
         cost: StepCost,
     ) {
-        let hash = filter_hash(filter, asked);
+        let hash = filter_hash(filter, filter_key);
         let WholeFilter { predicted_fpr, keys, bytes } = self.whole_filter.get();
         let share = if partition.is_some() { info::share_of_keys(filter, bytes) } else { 1.0 };
         let predict = || info::predicted_fpr(filter, keys, share);
@@ -200,13 +201,13 @@ impl TableObserver for &Recorder<'_> {
         answer: FilterAnswer,
     ) {
         let cost = self.step();
-        let asked = prefix.map_or(*key, |prefix| LookupKey::new(prefix, key.sequence));
+        let filter_key = prefix.map_or(*key, |prefix| LookupKey::new(prefix, key.sequence));
         let parts = table.filter_parts();
         let partition = match parts > 1 {
             true => Some((table.filter_part_of(key), parts)),
-            false => table.filter_piece(filter.reader(), &asked),
+            false => table.filter_piece(filter.reader(), &filter_key),
         };
-        self.record_filter(filter.reader(), partition, &asked, prefix, answer, cost);
+        self.record_filter(filter.reader(), partition, &filter_key, prefix, answer, cost);
     }
 
     fn filter_failed(self) {

@@ -9,7 +9,7 @@ pub(crate) enum Stop {
     Absent(Absent),
 }
 
-/// What a search wants and what is not in memory.
+/// What a search needs and is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Absent {
     /// The part of the filter that holds the key.

@@ -15,7 +15,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::trace::{BlockTrace, FilterTrace, FilterVerdict, FoundTrace, StepCost, TableTrace};
 use crate::encoding::text::{count, counted, escape, percent, size};
-use crate::filter::{BumpedLayer, ProbedBit, QueryTrace};
+use crate::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
 
 /// Where the text of a line begins.
 const LABEL: usize = 11;

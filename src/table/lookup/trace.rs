@@ -11,7 +11,8 @@
 use std::path::PathBuf;
 
 use crate::encoding::key::SequenceNumber;
-use crate::filter::{Family, KeyHash, QueryTrace};
+use crate::filter::inspect::QueryTrace;
+use crate::filter::{Family, KeyHash};
 
 /// What one lookup did in one table; see [`SstReader::explain`](crate::table::SstReader::explain).
 ///
@@ -21,7 +22,8 @@ use crate::filter::{Family, KeyHash, QueryTrace};
 /// # let mut writer = maypole::table::SstWriter::create(&path, Default::default())?;
 /// # writer.put(b"apple", b"red")?;
 /// # writer.finish()?;
-/// use maypole::table::{FilterVerdict, SstReader};
+/// use maypole::table::SstReader;
+/// use maypole::explain::FilterVerdict;
 ///
 /// let trace = SstReader::open(&path)?.explain(b"apple")?;
 /// assert_eq!(trace.filter.unwrap().verdict, FilterVerdict::TruePositive);
@@ -36,7 +38,7 @@ pub struct TableTrace {
     pub path: PathBuf,
     /// The sequence number of the newest range deletion in the table that covers the key.
     pub range_deletion: Option<SequenceNumber>,
-    /// `None`: the table has no filter that can be asked for the key.
+    /// `None`: the table has no filter that can be queried for the key.
     pub filter: Option<FilterTrace>,
     /// `None`: the filter said no.
     pub index: Option<IndexTrace>,
@@ -51,7 +53,7 @@ pub struct TableTrace {
 /// What one step took.
 ///
 /// ```
-/// use maypole::table::StepCost;
+/// use maypole::explain::StepCost;
 ///
 /// let step = StepCost { nanos: 40, reads: 0, read_bytes: 0 };
 /// assert!(step.was_in_memory());
@@ -91,13 +93,13 @@ impl StepCost {
 pub struct FilterTrace {
     /// `None`: the filter cannot be used.
     pub family: Option<Family>,
-    /// What the filter was asked for, if not for the whole key.
+    /// The prefix for which the filter was queried. `None`: it was queried for the whole key.
     pub prefix: Option<Vec<u8>>,
-    /// The hash it was fed.
+    /// The hash of the query.
     pub hash: KeyHash,
-    /// Of a partitioned filter: which part was asked, from 0 on, and how many there are.
+    /// The part of a partitioned filter that was queried, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
-    /// Bytes of the filter, or of the part that was asked.
+    /// Bytes of the filter, or of the part that was queried.
     pub bytes: usize,
     /// The bits that decided.
     pub query: QueryTrace,
@@ -112,7 +114,7 @@ pub struct FilterTrace {
 /// What a filter said, and whether it was true.
 ///
 /// ```
-/// use maypole::table::FilterVerdict;
+/// use maypole::explain::FilterVerdict;
 ///
 /// assert!(!FilterVerdict::No.says_maybe());
 /// ```

@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use crate::cache::{Reservation, Slots};
+use crate::cache::Reservation;
+use crate::cache::slots::Slots;
 use crate::error::Result;
 use crate::filter::{FilterPieces, PIECE_BYTES};
 use crate::sync::{Mutex, lock};
@@ -49,8 +50,8 @@ impl IndexPieces {
 }
 
 impl WholeFilterPieces {
-    pub fn piece_of(&self, asked: &LookupKey<'_>) -> usize {
-        self.geometry.piece_of(hash_of_kind(self.geometry.hash_kind(), asked))
+    pub fn piece_of(&self, filter_key: &LookupKey<'_>) -> usize {
+        self.geometry.piece_of(hash_of_kind(self.geometry.hash_kind(), filter_key))
     }
 
     pub fn handle(&self, piece: usize) -> BlockHandle {

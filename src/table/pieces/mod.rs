@@ -25,7 +25,8 @@ pub(super) mod kept;
 use std::ops::Range;
 
 use self::kept::{IndexPieces, WholeFilterPieces};
-use crate::cache::{BlockKind, Lease, Slots};
+use crate::cache::BlockKind;
+use crate::cache::slots::{Lease, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::filter::{Family, FilterReader, PIECE_BYTES};
 use crate::memory::LineBuf;
@@ -88,11 +89,14 @@ impl Table {
         part - place..part - place + slots.len()
     }
 
-    /// The number and the credit of the piece of the filter that `asked` belongs to. `None`: the
-    /// filter has no pieces, so far.
-    pub(super) fn filter_piece_account(&self, asked: &LookupKey<'_>) -> Option<(usize, &Credit)> {
+    /// The number and the credit of the piece of the filter that `filter_key` belongs to. `None`:
+    /// the filter has no pieces, so far.
+    pub(super) fn filter_piece_account(
+        &self,
+        filter_key: &LookupKey<'_>,
+    ) -> Option<(usize, &Credit)> {
         let pieces = self.pieces.filter()?;
-        let piece = pieces.piece_of(asked);
+        let piece = pieces.piece_of(filter_key);
         Some((self.filter.len() + piece, &pieces.credits[piece]))
     }
 
@@ -103,15 +107,15 @@ impl Table {
             && family.is_none_or(|family| matches!(family, Family::Bloom | Family::LegacyBloom))
     }
 
-    /// Which piece of a filter that is asked for `asked` this is, and of how many. `None`: it is
-    /// none.
+    /// The number of the piece that holds `filter_key`, and how many pieces there are. `None`:
+    /// `filter` is no piece.
     pub(super) fn filter_piece(
         &self,
         filter: &FilterReader,
-        asked: &LookupKey<'_>,
+        filter_key: &LookupKey<'_>,
     ) -> Option<(usize, usize)> {
         let pieces = self.pieces.filter().filter(|_| filter.is_piece())?;
-        Some((pieces.piece_of(asked), pieces.slots.len()))
+        Some((pieces.piece_of(filter_key), pieces.slots.len()))
     }
 
     /// The piece of the index that leads to a key, if it is in memory.
@@ -127,16 +131,16 @@ impl Table {
         Some(index)
     }
 
-    /// The piece of the filter that can be asked for `asked`, if it is in memory.
+    /// The piece of the filter for `filter_key`, if it is in memory.
     #[cold]
     #[inline(never)]
     pub(super) fn filter_piece_with_key<'g>(
         &'g self,
-        asked: &LookupKey<'_>,
+        filter_key: &LookupKey<'_>,
         guard: &'g Guard,
     ) -> Option<&'g TableFilter> {
         let pieces = self.pieces.filter()?;
-        let filter = pieces.slots.borrow(pieces.piece_of(asked), guard)?;
+        let filter = pieces.slots.borrow(pieces.piece_of(filter_key), guard)?;
         Some(filter)
     }
 
@@ -175,13 +179,13 @@ impl Table {
     }
 
     /// The number of the part of the filter to be read, where `part` is the stored part with the
-    /// key and `asked` what it is asked for. Hold no guard: the filter may have to be read.
-    pub fn filter_part_to_read(&self, part: usize, asked: &LookupKey<'_>) -> Result<usize> {
+    /// key and `filter_key` what it is asked for. Hold no guard: the filter may have to be read.
+    pub fn filter_part_to_read(&self, part: usize, filter_key: &LookupKey<'_>) -> Result<usize> {
         if self.filter_top.is_some() || self.filter.get(0, &pin()).is_some() {
             return Ok(part);
         }
         let pieces = self.filter_pieces()?;
-        Ok(pieces.map_or(part, |pieces| self.filter.len() + pieces.piece_of(asked)))
+        Ok(pieces.map_or(part, |pieces| self.filter.len() + pieces.piece_of(filter_key)))
     }
 
     /// Where the first and the last entries are found: the numbers of the parts of the index, or of
@@ -201,7 +205,7 @@ impl Table {
 
     /// The pieces of a whole filter that the cache would not keep.
     fn filter_pieces(&self) -> Result<Option<&WholeFilterPieces>> {
-        match self.stored_filter() {
+        match self.any_filter() {
             Some(stored @ StoredFilter::Full(handle, _)) if self.wants_pieces(handle) => {
                 self.pieces.get_or_make(&self.pieces.filter, || self.make_filter_pieces(stored))
             }
@@ -305,12 +309,12 @@ impl Table {
         Ok(TableFilter::of_piece(pieces.geometry.open(piece, bytes)))
     }
 
-    /// Part or piece `part` of the filter for `asked`. Hold no guard: it may have to be read.
+    /// Part or piece `part` of the filter for `filter_key`. Hold no guard: it may have to be read.
     pub(super) fn filter_for(
         &self,
         part: usize,
-        asked: &LookupKey<'_>,
+        filter_key: &LookupKey<'_>,
     ) -> Result<Lease<'static, TableFilter>> {
-        self.filter_part(self.filter_part_to_read(part, asked)?)
+        self.filter_part(self.filter_part_to_read(part, filter_key)?)
     }
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A block counts if its checksum is right, its entries decode, and its keys continue in ascending
-//! order. Whoever reads a sound table believes no less.
+//! order. A reader of a sound table requires no more.
 //!
 //! The filter is not read: what is salvaged goes into a new table with a new filter.
 

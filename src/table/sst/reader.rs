@@ -1,4 +1,4 @@
-//! [`SstReader`]: looks into one table file, whoever wrote it.
+//! [`SstReader`]: reads one table file, of this crate or of RocksDB.
 
 use std::fmt;
 use std::path::Path;
@@ -186,11 +186,11 @@ impl SstReader {
         }))
     }
 
-    /// Why lookups do not ask the table's filter, though its family is known: it holds prefixes
-    /// only, and how they were cut is not known here. `None`: they ask it, or there is none.
+    /// Why lookups do not query the table's filter, although its family is known: it holds prefixes
+    /// only, and how they were cut is not known here. `None`: they query it, or there is none.
     pub fn filter_is_unasked(&self) -> Option<String> {
         StoredFilter::find(self.table.metaindex())?;
-        if self.table.stored_filter().is_some() {
+        if self.table.any_filter().is_some() {
             return None;
         }
         Some(match self.properties().text(names::PREFIX_EXTRACTOR) {
@@ -202,15 +202,15 @@ impl SstReader {
         })
     }
 
-    /// Whether the filter lets a key through. The key and its prefix are both asked, where the
-    /// filter holds both. `true` also without a filter.
+    /// Whether the filter lets a key through. It is queried for the key and for its prefix, where
+    /// it holds both. `true` also without a filter.
     ///
     /// # Errors
     ///
     /// When the filter cannot be read. A damaged filter is no error: it lets every key through.
     pub fn may_contain(&self, user_key: &[u8]) -> Result<bool> {
         self.process.check()?;
-        if self.table.stored_filter().is_none() {
+        if self.table.any_filter().is_none() {
             return Ok(true);
         }
         let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
@@ -251,8 +251,8 @@ impl SstReader {
         Ok(())
     }
 
-    /// Looks a key up as a database would, and tells what that took. The table's own newest entry
-    /// is sought; that a range deletion covers it is told and not applied.
+    /// Looks a key up as a database would, and returns the trace. The search is for the table's own
+    /// newest entry. A range deletion that covers the key is reported and not applied.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ const FILTERS: [(&str, Option<&str>); 8] = [
     ("burr(7)", Some("capped(9)")),
 ];
 
-/// A table of about `bytes` bytes. With prefixes its filter holds those beside whole keys.
+/// A table of about `bytes` bytes. With prefixes its filter holds both those and whole keys.
 fn sample(
     bytes: usize,
     (filter, prefixes): (&str, Option<&str>),
@@ -226,9 +226,9 @@ fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
     println!("{flips} flipped bits together, 0 wrong answers");
 }
 
-/// A block's checksum holds wherever the block stands, so it does not see two blocks of one length
-/// change places, or one stand twice, as misdirected writes leave them. A key of a block that was
-/// overwritten was answered as absent. Now a block is asked whether it belongs where it was read.
+/// A block's checksum does not depend on its offset, so it did not detect two blocks of one length
+/// that changed places, or one that was there twice, as misdirected writes leave them. A key of a
+/// block that was overwritten was reported as absent. Now each block is checked for its place.
 #[test]
 fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_missed() {
     let entries: Entries = (0..600u32)
@@ -330,7 +330,7 @@ fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
 fn a_damaged_filter_costs_reads_and_loses_no_key() {
     let (entries, bytes) = small_table(Compression::None);
     let whole = Table::open(file_of(&bytes), context(0)).unwrap();
-    let filter = whole.stored_filter().unwrap().handle();
+    let filter = whole.any_filter().unwrap().handle();
     let mut bad = bytes.clone();
     // One bit of the filter cleared or set, checksum left as it was.
     bad[filter.offset as usize + 3] ^= 0x10;

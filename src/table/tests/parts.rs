@@ -59,7 +59,7 @@ fn keys_of(table: &Arc<Table>) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Absent keys, beside those that are there.
+/// Absent keys, each next to a present one.
 fn absent_of(entries: &Entries) -> Vec<Vec<u8>> {
     let absent = entries.iter().map(|(key, _)| [key::user_key(key), b"?"].concat());
     absent
@@ -186,7 +186,7 @@ fn a_lookup_reads_one_part_of_each() {
         assert!(table.filter_top.as_ref().unwrap().shares_separators(), "{filter}");
         let before = reads();
         assert!(get(&table, &LookupKey::new(b"key0010000?", MAX_SEQUENCE)).unwrap().is_none());
-        assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is asked");
+        assert_eq!(reads().0 - before.0, 1, "{filter}: only the filter is queried");
         let before = reads();
         let lookup = LookupKey::new(b"key0010000", MAX_SEQUENCE);
         assert!(get(&table, &lookup).unwrap().is_some());
@@ -267,7 +267,7 @@ fn all_parts_of_a_filter_have_one_encoding() {
     {
         let (bytes, _) = in_parts(&entries, burr.clone(), part_bytes);
         let table = opened(&bytes, &context(0));
-        let stored = table.stored_filter().unwrap();
+        let stored = table.any_filter().unwrap();
         assert!(
             matches!(stored, StoredFilter::Parted(_, found) if found == encoding),
             "{part_bytes}"
@@ -377,7 +377,7 @@ fn a_damaged_part_is_felt_in_its_range_only() {
         assert!(failed > 0 && failed < all / 2 && found + failed == all, "part {part}: {failed}");
     }
     let context = context(1 << 20);
-    let table = opened(&flipped(sound.stored_filter().unwrap().handle()), &context);
+    let table = opened(&flipped(sound.any_filter().unwrap().handle()), &context);
     assert_eq!(lookups(&table), (all, 0));
     assert_eq!(context.counters.sums().get(Ticker::BloomUntrusted), all as u64);
     let table = opened(&flipped(sound.index_handle), &context);
@@ -391,7 +391,7 @@ fn tops_and_parts_that_lie_are_damage() {
     let entries = mixed_entries(900);
     let (bytes, _) = in_parts(&entries, options(Compression::None), PART_BYTES);
     let sound = opened(&bytes, &context(0));
-    let mut blocks = vec![sound.index_handle, sound.stored_filter().unwrap().handle()];
+    let mut blocks = vec![sound.index_handle, sound.any_filter().unwrap().handle()];
     blocks.extend([0, 1, 4].map(|part| sound.index_part_handle(part)));
     let (mut refused, mut untrusted) = (0, 0);
     for handle in blocks {
@@ -532,7 +532,7 @@ fn small_tables_have_no_parts_and_a_filter_may_be_whole_beside_an_index_in_parts
     let (bytes, _) = in_parts(&entries, options(Compression::None), 1000);
     let table = opened(&bytes, &context(1 << 20));
     assert!(table.index_parts() > 4 && table.filter_parts() == 1);
-    assert!(matches!(table.stored_filter(), Some(StoredFilter::Full(..))));
+    assert!(matches!(table.any_filter(), Some(StoredFilter::Full(..))));
     assert_eq!(table.verify().unwrap().filter_misses, 0);
 }
 

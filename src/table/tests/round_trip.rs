@@ -147,7 +147,7 @@ fn keys_and_values_of_a_mebibyte_are_entries_like_others() {
 #[test]
 fn a_table_without_entries_is_empty() {
     let table = table(&[], options(Compression::Lz4), &context(1 << 20));
-    assert!(table.stored_filter().is_none());
+    assert!(table.any_filter().is_none());
     assert_reads_as(&table, &[]);
     let found = get(&table, &LookupKey::new(b"k", MAX_SEQUENCE)).unwrap();
     assert_eq!(found, None);
@@ -158,7 +158,7 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
     let entries = mixed_entries(100);
     let options = TableOptions { filter: FilterSpec::NONE, ..options(Compression::None) };
     let table = table(&entries, options, &context(1 << 20));
-    assert!(table.stored_filter().is_none());
+    assert!(table.any_filter().is_none());
     assert_reads_as(&table, &entries);
 }
 

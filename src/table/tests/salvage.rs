@@ -10,7 +10,7 @@ fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec
     table_in_parts_of(None, entries, compression, ranges)
 }
 
-/// The same. `part_bytes`: filter and index are in parts of about so many bytes.
+/// As [`table_bytes`]. `part_bytes`: the size of the parts of filter and index.
 fn table_in_parts_of(
     part_bytes: Option<usize>,
     entries: &Entries,

@@ -1,6 +1,7 @@
 //! A bumped ribbon at full size: its layers, and which part of each bucket is bumped.
 
-use maypole::filter::{BandParts, FilterSpec};
+use maypole::filter::FilterSpec;
+use maypole::filter::inspect::BandParts;
 use maypole::text::count;
 
 use super::bars::legend;

@@ -11,9 +11,10 @@
 
 use std::sync::Arc;
 
+use maypole::explain::{FileTrace, LookupTrace};
 use maypole::fs::MemFs;
 use maypole::text::count;
-use maypole::{Compression, Db, FilterPolicy, LookupTrace, hash64};
+use maypole::{Compression, Db, FilterPolicy, hash64};
 
 use super::svg::{self, Canvas};
 
@@ -57,7 +58,7 @@ fn key(i: u32) -> [u8; 8] {
 
 /// Each run that the lookup came to. A run none of whose ranges has the key is passed.
 fn steps(trace: &LookupTrace) -> Vec<Step> {
-    let step = |file: &maypole::FileTrace| match (&file.table.index, &file.table.found) {
+    let step = |file: &FileTrace| match (&file.table.index, &file.table.found) {
         (None, _) => Step::FilterSaidNo,
         (_, None) => Step::InVain,
         (_, Some(_)) => Step::Found,

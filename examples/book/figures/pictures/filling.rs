@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, QueryTrace};
+use maypole::filter::inspect::QueryTrace;
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::bars::legend;
 use super::svg::{self, Canvas};

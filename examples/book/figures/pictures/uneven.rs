@@ -1,6 +1,7 @@
 //! The keys of a Bloom filter's lines, and which lines the false positives come from.
 
-use maypole::filter::{FilterBuilder, FilterReader, FilterSpec, QueryTrace};
+use maypole::filter::inspect::QueryTrace;
+use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::bars::{Columns, legend};
 use super::svg::{self, Canvas};

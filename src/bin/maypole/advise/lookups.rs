@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use maypole::{Db, LookupTrace};
+use maypole::Db;
+use maypole::explain::LookupTrace;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;

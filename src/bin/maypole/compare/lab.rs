@@ -1,8 +1,8 @@
-//! Filters by themselves, without a tree: what they let through, what building them takes, how fast
-//! they answer. A filter sees only the hashes of keys, so random hashes stand for any keys.
+//! Filters without a tree: their false positives, the cost of building them, and the time of a
+//! query. A filter sees only the hashes of keys, so random hashes represent any keys.
 //!
 //! ```text
-//! accuracy   one filter for each family and size, asked for hashes that were never added
+//! accuracy   one filter for each family and size, queried for hashes that were never added
 //! speed      one filter of 1 % for each family and number of keys, each in a process of its own:
 //!            the peak of a process's memory cannot be set back, and memory that was freed is reused
 //! ```
@@ -33,8 +33,8 @@ const MAX_ACCURACY_KEYS: u64 = 1_000_000;
 const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
 /// False-positive rate of the filters whose speed is measured.
 pub const SPEED_FPR: f64 = 0.01;
-/// Queries of one timed pass, at least. A filter that is larger gets two for each of its lines, or
-/// a processor's cache would hold all that are asked for.
+/// Queries of one timed pass, at least. A larger filter gets two for each of its lines, because
+/// otherwise a processor's cache would hold all lines of the queries.
 const QUERIES: u64 = 1 << 16;
 const PASSES: usize = 5;
 /// Builds of which the median counts. Larger filters are built once: they take long enough.
@@ -132,7 +132,7 @@ pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     Ok(rows)
 }
 
-/// Measure one filter by itself; what `compare --out` starts for each.
+/// Measure one filter without a tree; `compare --out` starts this for each.
 #[derive(Args)]
 pub struct FilterSpeed {
     family: String,

@@ -1,4 +1,4 @@
-//! What `compare` can be asked for.
+//! The options of `compare`.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 const ABSENT: usize = 500_000;
 /// The same with `--cold`, where each may wait for a device.
 const ABSENT_COLD: usize = 20_000;
-/// The same with `--sweep`, where many databases are asked.
+/// The same with `--sweep`, which measures many databases.
 const ABSENT_SWEEP: usize = 200_000;
 
 /// No filter, and each family with its usual number of bits.

@@ -15,7 +15,7 @@ const PERCENTILES: [f64; 19] = [
     99.9, 99.95, 99.99,
 ];
 
-/// The row of one policy, of a tree of so many keys.
+/// The row of one policy, in a tree of `keys` keys.
 pub fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRow {
     let Measured { absent, present } = measured;
     let (before, after) = (&absent.before, &absent.after);

@@ -16,8 +16,8 @@
 //! 4       0.2 %            the same                 stays in level 0: one table
 //! ```
 //!
-//! Which key comes in which stage is random, so every level spans the whole range of keys, and an
-//! absent key has to be asked of one table in each.
+//! The stage of each key is random, so every level spans the whole range of keys, and a lookup of
+//! an absent key searches one table in each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,9 +38,9 @@ use crate::scratch::making;
 const L0_TRIGGER: usize = 4;
 /// Bytes of a memtable, at most.
 const CHUNK_BYTES: usize = 32 << 20;
-/// Nobody looks anything up in the base.
+/// The base serves no lookups.
 const BASE_CACHE_BYTES: usize = 8 << 20;
-/// What an entry takes beside key and value: sequence number, lengths, its part of the index.
+/// Bytes of an entry apart from key and value: sequence number, lengths, its part of the index.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
 
 /// What the threads of a database take, mostly address space that is never used.
@@ -120,9 +120,9 @@ impl Plan {
     }
 
     /// Bytes of disk that the databases of these policies take at most, about; in a sweep those of
-    /// one policy and the base. Levels are filled from the last one up, so hardly anything is there
-    /// twice: a tenth is for indexes, and the upper levels while they move. Logs of two memtables
-    /// are beside them.
+    /// one policy and the base. Levels are filled from the last one up, so hardly anything is
+    /// stored twice: a tenth is for indexes, and the upper levels while they move. Logs of two
+    /// memtables are added.
     pub fn disk_bytes(&self, policies: &[FilterPolicy], is_sweep: bool) -> u64 {
         let keys = self.sorted.len() as u64;
         let filters = policies.iter().map(|policy| policy.most_filter_bytes(keys));
@@ -135,8 +135,8 @@ impl Plan {
         tables.saturating_add(tables / 10).saturating_add(logs)
     }
 
-    /// Bytes of address space that an open database takes beside its cache, at most, about: two
-    /// memtables, and the stacks and heaps of its threads.
+    /// The approximate maximum of the address space of an open database without its cache, in
+    /// bytes: two memtables, and the stacks and heaps of its threads.
     pub fn memory_bytes(&self) -> u64 {
         2 * chunk_bytes(self.data_bytes) as u64 + THREADS_BYTES
     }
@@ -231,7 +231,7 @@ fn no_filters() -> FilterPolicy {
     FilterPolicy::uniform(FilterSpec::NONE)
 }
 
-/// How many databases so many policies need at once: a base beside them, unless it is one of
+/// How many databases these policies need at once: one each, and a base, unless it is one of
 /// theirs.
 fn databases(policies: &[FilterPolicy]) -> u64 {
     (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
@@ -247,7 +247,7 @@ impl Tree {
     }
 }
 
-/// Writes the keys in so many memtables, and lets compaction settle after every fourth.
+/// Writes the keys in several memtables, and lets compaction settle after every fourth.
 fn load(
     db: &Db,
     set: &KeySet,

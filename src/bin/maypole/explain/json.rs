@@ -3,9 +3,11 @@
 
 use std::fmt::Display;
 
-use maypole::filter::{BumpedLayer, ProbedBit, QueryTrace};
-use maypole::table::{BlockTrace, FilterTrace, FoundTrace, IndexTrace, TableTrace};
-use maypole::{FileTrace, LevelTrace, LookupCost, LookupTrace, MemtableTrace};
+use maypole::explain::{
+    BlockTrace, FileTrace, FilterTrace, FoundTrace, IndexTrace, LevelTrace, LookupCost,
+    LookupTrace, MemtableTrace, TableTrace,
+};
+use maypole::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
 use serde_json::Value;
 
 use crate::output::json_object;

@@ -1,6 +1,7 @@
 //! A ribbon: its layers, which of their buckets bumped keys, and the band of its equations.
 
-use maypole::filter::{BandLayer, BandParts, FilterReader, KeyEquation};
+use maypole::filter::FilterReader;
+use maypole::filter::inspect::{BandLayer, BandParts, KeyEquation};
 use maypole::table::SstReader;
 
 use super::{Band, Bar, Drawing, Heat, Panel, Rows};

@@ -12,7 +12,8 @@ mod lines;
 mod svg;
 mod text;
 
-use maypole::filter::{FilterReader, KeyEquation};
+use maypole::filter::FilterReader;
+use maypole::filter::inspect::KeyEquation;
 use maypole::table::{FilterInfo, SstReader};
 
 use crate::failure::Result;

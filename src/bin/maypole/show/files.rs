@@ -16,9 +16,9 @@ pub const PAGE: &str = "index.html";
 /// The maker of a page is named within this number of bytes from its start.
 const HEAD_BYTES: u64 = 4096;
 
-/// Makes the directory if it is missing. Fails if it contains a page, or one of the files in
-/// `beside`, that `maker` did not make.
-pub fn prepare(dir: &Path, maker: &str, beside: &[&str]) -> Result {
+/// Makes the directory if it is missing. Fails if it contains a page, or one of the files `others`,
+/// that `maker` did not make.
+pub fn prepare(dir: &Path, maker: &str, others: &[&str]) -> Result {
     fs::create_dir_all(dir)
         .map_err(|error| Failure::of_file(dir, "make this directory", &error))?;
     let page = dir.join(PAGE);
@@ -33,7 +33,7 @@ pub fn prepare(dir: &Path, maker: &str, beside: &[&str]) -> Result {
             false => Err(taken(&page, maker)),
         };
     }
-    match beside.iter().map(|name| dir.join(name)).find(|path| is_there(path)) {
+    match others.iter().map(|name| dir.join(name)).find(|path| is_there(path)) {
         None => Ok(()),
         Some(path) => Err(taken(&path, maker)),
     }

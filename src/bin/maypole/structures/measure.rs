@@ -127,9 +127,9 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
     }
 }
 
-/// Nanoseconds that all of a page will take, about, by what a key and a query of one small filter
-/// take now. The factors were measured: so many of such steps each key, each probe and the rest
-/// take.
+/// The approximate nanoseconds that a whole page will take, computed from the time of a key and of
+/// a query of one small filter. The factors were measured: the number of such steps for each key,
+/// each probe and the rest.
 pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     const KEYS: usize = 1 << 16;
     let hashes = Hashes::new(0);
@@ -157,8 +157,8 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
 
     let (mut filters, mut build_ns) = (Vec::new(), vec![f64::INFINITY; subjects.len()]);
     for round in (0..ROUNDS as u64).rev() {
-        // Fresh keys: a set that was seen before trains the branch predictor. Those that are asked
-        // come last.
+        // Fresh keys, because a set that was seen before trains the branch predictor. The queried
+        // ones come last.
         let fresh = Hashes::new(mix(seed, round)).present(keys);
         let present = if round == 0 { &present } else { &fresh };
         filters.clear();
@@ -176,7 +176,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     let mut query_ns = vec![[f64::INFINITY; 2]; subjects.len()];
     for _ in 0..ROUNDS {
         for ((subject, filter), best) in subjects.iter().zip(&filters).zip(&mut query_ns) {
-            bar.set_message(format!("asking: {}", subject.name));
+            bar.set_message(format!("querying: {}", subject.name));
             for (best, hashes) in best.iter_mut().zip(asked) {
                 // Once to bring the filter into the processor's cache.
                 black_box(filter.count_in_a_chain(hashes));

@@ -1,5 +1,5 @@
-//! `structures`: the filters of the textbooks beside those of the database, and what is said of
-//! them.
+//! `structures`: the filters of the textbooks compared with those of the database, and common
+//! claims about them.
 //!
 //! ```text
 //! subjects   every structure under one interface
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Keys are random hashes here: hashing costs every structure the same, and `compare` measures
-//! whole lookups. One filter is asked at a time, and it is warm.
+//! whole lookups. One filter is queried at a time, and it is warm.
 
 mod claims;
 mod measure;
@@ -73,9 +73,9 @@ pub struct Structures {
     #[arg(long, conflicts_with = "rate")]
     claims: bool,
     /// Measure structures and claims, and write both into this directory, which is made: index.html
-    /// (a page that needs no network), structures.json and structures.csv. What is printed stays
-    /// the same, but for a line that says where the page is. Only a page that structures made is
-    /// replaced
+    /// (a page that needs no network), structures.json and structures.csv. The output gets a
+    /// line with the path of the page, and is the same otherwise. Only a page that structures made
+    /// is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim

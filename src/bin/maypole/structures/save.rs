@@ -12,10 +12,10 @@ use super::{Results, claims, page, report};
 use crate::failure::Result;
 use crate::show::files::{PAGE, write};
 
-/// What pages say made them.
+/// The command that pages name as their maker.
 pub const MAKER: &str = "maypole structures";
 
-/// The files beside the page.
+/// The files next to the page.
 pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];
 
 /// Writes all files, the page first: see [`files`](crate::show::files).

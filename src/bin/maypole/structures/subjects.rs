@@ -122,7 +122,7 @@ pub fn own(keys: &[u64], rate: f64, family: Family) -> Built {
 
 /// A filter of the database over `keys`.
 pub fn reader(keys: &[u64], spec: FilterSpec) -> Result<FilterReader> {
-    // The database verifies its filters; the other structures do not, and their times stand beside.
+    // The database verifies its filters; the other structures do not, and the times are compared.
     let mut builder = FilterBuilder::new(spec).verify(false);
     keys.iter().for_each(|&hash| builder.add(hash));
     let block = builder.finish().ok_or_else(|| Failure::new("no filter was built"))?;

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `DbCursor` | jumps over marks; proposes an interval in which it saw nothing |
 //! | [`Marks`] | what cursors and the leader of the writers share |
-//! | [`Keeper`] | the leader's own: takes proposals in, cuts marks where somebody puts |
+//! | [`Keeper`] | the leader's own: accepts proposals, cuts marks at each put |
 //!
 //! # The invariant, and its proof
 //!
@@ -21,7 +21,7 @@
 //!
 //! 1. A walk at s that showed nothing in the interval proves it for r = s. Whether an entry is
 //!    visible at s never changes: flush, compaction and later writes keep what s sees, for as long
-//!    as somebody reads at s.
+//!    as a reader uses s.
 //! 2. Between s and r only a *put* inside the interval can add what a read sees. Deletions and
 //!    range deletions only hide. An ingested table counts as a put of its whole range of keys.
 //! 3. The leader cuts the mark before it publishes such a put (`Keeper::wrote`). The cut list is

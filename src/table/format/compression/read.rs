@@ -161,8 +161,8 @@ impl<'a> Compressed<'a> {
         Ok(Some(Compressed { codec, body, uncompressed_bytes }))
     }
 
-    /// Fills `out`, which has exactly `uncompressed_bytes`. `dictionary` is the table's, for a block
-    /// of data.
+    /// Fills `out`, which has exactly `uncompressed_bytes`. `dictionary` is the table's, for a
+    /// block of data.
     pub fn decompress_into(
         &self,
         out: &mut [u8],
@@ -213,7 +213,7 @@ fn decompress_zlib(
     match dictionary.map(Dictionary::bytes) {
         None => inflate(out, 0),
         Some(dictionary) => {
-            // A match reaches back into what stands in front of the output.
+            // A match may refer to bytes in front of the output.
             let used = &dictionary[dictionary.len().saturating_sub(WINDOW)..];
             let mut joined = vec![0; used.len() + out.len()];
             joined[..used.len()].copy_from_slice(used);

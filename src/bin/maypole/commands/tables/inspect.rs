@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use maypole::AnnotatedFile;
+use maypole::annotate::AnnotatedFile;
 use maypole::filter::FilterReader;
 use maypole::table::{BlockHandle, SstReader, TableCheck};
 use serde_json::{Value, json};

@@ -46,7 +46,7 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
     }
 }
 
-/// Bytes that are read before memory is asked for again.
+/// Bytes that are read before more memory is allocated.
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// The lines of a text that is not empty. The last line feed ends a line and begins none. Where
@@ -111,7 +111,7 @@ pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<(Vec<u8>, Vec<usize>)> {
         while let Some(entry) = entries.next_entry()? {
             if last.is_none_or(|start: usize| bytes[start..] != *entry.user_key) {
                 last = Some(bytes.len());
-                // Blocks may be compressed: how much the keys take, nobody has said before.
+                // Blocks may be compressed, so the size of the keys is not known before.
                 if bytes.try_reserve(entry.user_key.len()).is_err() {
                     return Err(Failure::new(
                         "the keys of the tables take more memory than there is",

@@ -5,9 +5,9 @@
 //! zipf      skewed queries
 //! ```
 //!
-//! Absent keys lie between the smallest and the largest key loaded, and are spread as those are:
-//! outside the tables' ranges no filter would be asked, and the ranges would do the filters' work.
-//! Only the queries of a file are taken as they are.
+//! Absent keys are between the smallest and the largest key loaded, and are distributed as those
+//! are. Outside of the tables' ranges no filter would be queried, because the ranges would rule the
+//! keys out. Only the queries of a file are used as they are.
 
 pub mod file;
 #[cfg(test)]
@@ -143,7 +143,7 @@ impl KeySet {
         Ok(set)
     }
 
-    /// Bytes of memory that so many generated keys take at least, with the orders of the present
+    /// The least bytes of memory that this many generated keys take, with the orders of the present
     /// ones and the queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
@@ -288,8 +288,8 @@ impl KeySet {
         Ok(())
     }
 
-    /// Every absent key once and as many present ones; or so many of each by Zipf's law. The lists
-    /// are in random order: the hot keys are scattered over all.
+    /// Every absent key once and as many present ones; or the same numbers of each by Zipf's law.
+    /// The lists are in random order, so the hot keys are scattered over all.
     fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
         let (present, absent) = (self.present.len(), self.absent.len());
         let Some(exponent) = zipf else {
@@ -317,16 +317,16 @@ fn hex(number: u64, digits: &mut [u8]) {
     }
 }
 
-/// Of the keys `asked`, those that are not in `keys` but lie between its first and last.
+/// The keys of `queried` that are not in `keys` but between its first and its last key.
 fn absent_within<'a>(
-    asked: &[Entry<'a>],
+    queried: &[Entry<'a>],
     keys: &[Entry],
     file: &Path,
     notes: &mut Vec<String>,
 ) -> Result<Vec<&'a [u8]>> {
     let inside = keys[0].0..=keys[keys.len() - 1].0;
-    let within: Vec<_> = asked.iter().map(|e| e.0).filter(|key| inside.contains(key)).collect();
-    let outside = asked.len() - within.len();
+    let within: Vec<_> = queried.iter().map(|e| e.0).filter(|key| inside.contains(key)).collect();
+    let outside = queried.len() - within.len();
     let is_absent = |key: &&[u8]| keys.binary_search_by_key(key, |entry| entry.0).is_err();
     let absent: Vec<_> = within.iter().copied().filter(is_absent).collect();
     let present = within.len() - absent.len();

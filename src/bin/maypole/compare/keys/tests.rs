@@ -1,4 +1,4 @@
-//! Keys and queries: what is absent is absent, what a file says is asked.
+//! Keys and queries: absent keys are absent, and the queries of a file are used.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Skewed queries: the key of rank `r` is asked in proportion to `1 / r^s`.
+//! Skewed queries: the share of the key of rank `r` is in proportion to `1 / r^s`.
 //!
 //! Drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates
 //! from monotone discrete distributions", ACM TOMACS 6, 1996): exact, without a table of all ranks.

@@ -84,7 +84,7 @@ impl Field for Times {
 }
 
 record! {
-    /// One policy. What is undefined is `None`.
+    /// One policy. Undefined figures are `None`.
     pub struct PolicyRow {
         policy: String,
         keys: u64,
@@ -95,7 +95,7 @@ record! {
         filter_bytes: u64,
         bits_per_key: f64,
         build_ns_per_key: Option<f64>,
-        /// Weighted by how often each table's filter was asked.
+        /// Weighted by how often each table's filter was queried.
         predicted_fpr: Option<f64>,
         observed_fpr: Option<f64>,
         filters_asked: u64,
@@ -184,7 +184,7 @@ impl Results {
 
 #[cfg(test)]
 impl Results {
-    /// Of a tree of three levels of so many keys each, whose filters are as these: name, bytes,
+    /// The results of a tree of three levels of `keys` keys each, with these filters: name, bytes,
     /// rate.
     pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
         let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
@@ -255,7 +255,7 @@ impl ThroughputRow {
 }
 
 record! {
-    /// A filter by itself, asked for keys that it does not hold.
+    /// A filter without a tree, queried for keys that it does not hold.
     pub struct AccuracyRow {
         family: String,
         keys: u64,
@@ -271,7 +271,7 @@ record! {
 }
 
 record! {
-    /// A filter by itself: what building it takes, and a query.
+    /// The cost of building a filter, and of a query.
     pub struct SpeedRow {
         family: String,
         keys: u64,

@@ -17,10 +17,10 @@ use crate::failure::Result;
 use crate::show::files::{PAGE, write};
 use crate::show::record::{self, Record};
 
-/// What pages say made them.
+/// The command that pages name as their maker.
 pub const MAKER: &str = "maypole compare";
 
-/// The files beside the page.
+/// The files next to the page.
 pub const NAMES: [&str; 7] = [
     "compare.json",
     "policies.csv",

@@ -94,7 +94,7 @@ fn hash_ns(lab: &Lab, hash: impl Fn(&[u8]) -> u64) -> f64 {
     (0..ROUNDS).map(|_| timed(count, round).0).fold(f64::INFINITY, f64::min)
 }
 
-/// The rate of a filter made for 1 % when its keys have even numbers and odd ones are asked.
+/// The rate of a filter made for 1 % when its keys have even numbers and the queries odd ones.
 /// `position` gives a key's position.
 fn named_rate(lab: &Lab, position: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
     let keys = lab.keys.min(1_000_000) as u64;
@@ -104,7 +104,7 @@ fn named_rate(lab: &Lab, position: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
         let key = name(2 * i, 0);
         array.add(|probe| position(&key, probe, bits));
     }
-    // Few keys are asked with several letters, so that chance does not decide.
+    // Few keys are queried with several letters, so that chance does not decide.
     let letters = 500_000u64.div_ceil(keys).min(26);
     let wrong = (0..letters * keys).filter(|i| {
         let key = name(2 * (i % keys) + 1, (i / keys) as u8);
@@ -133,8 +133,8 @@ pub fn digests(lab: &Lab) -> Result<Vec<Claim>> {
             ("rate with SHA-256", Rate, rate),
             ("with XXH3", Rate, own_rate),
         ],
-        because: "What they add is that nobody can make collisions on purpose, which a filter \
-                  needs only if an enemy chooses its keys, and a secret seed is cheaper.",
+        because: "They prevent collisions on purpose, which a filter needs only if an enemy \
+                  chooses its keys, and a secret seed is cheaper.",
         instead: format!(
             "They take {:.1} and {:.1} times as long as XXH3, and SHA-256 gives {:.2} times its rate.",
             slower[0],

@@ -87,7 +87,7 @@ pub struct Small {
     pub hashes: u32,
     /// Filters, each of other keys.
     pub filters: u64,
-    /// Absent keys asked of each.
+    /// Absent keys for which each is queried.
     pub asked: u64,
 }
 

@@ -81,15 +81,15 @@ pub struct Claim {
     /// How the verdict follows from the figures.
     pub rule: &'static str,
     figures: Vec<(&'static str, Unit, f64)>,
-    /// One sentence for whoever believed it, or did not.
+    /// The reason, in one sentence.
     pub because: &'static str,
-    /// The claim as the figures have it: what a reader should say in place of a false one.
+    /// The statement that the figures support, in place of a false claim.
     instead: String,
     /// The command that measures more of it.
     see: &'static str,
 }
 
-/// The source of what many say and nobody is quoted for.
+/// The source of a common claim without a single author.
 const TUTORIALS: &str = "many tutorials";
 
 /// What a figure is counted in.
@@ -107,7 +107,7 @@ enum Unit {
     Count,
 }
 
-/// The command for what this one measures by itself.
+/// The command, as the source of figures that it measures itself.
 const HERE: &str = "maypole structures --claims";
 
 /// Claims that are measured together.

@@ -12,7 +12,7 @@ use crate::show::text::{count, percent};
 /// A bar that is this many times as long as the second longest is cut.
 const CUT_AT_TIMES: f64 = 4.0;
 
-/// Bits a key beside the bound.
+/// Bits a key compared with the bound.
 pub fn memory(rows: &[Row]) -> Chart {
     let lines = lines(rows, |row| {
         let bits = row.bits_per_key();

@@ -148,7 +148,7 @@ fn how(about: &About, rows: &[Row]) -> String {
     more.extend(notes.iter().map(|note| ("note", &**note)));
     about.origin.to_html(
         &more,
-        "The same figures stand beside this file: all as structures.json, those of the structures as \
+        "The same figures are next to this file: all as structures.json, those of the structures as \
          structures.csv.",
     )
 }

@@ -112,5 +112,5 @@ fn how(about: &About) -> String {
     let clock = format!("{} ns a reading, taken off every lookup", about.clock_ns);
     let mut more = vec![("lookups", &*about.workload), ("clock", &clock)];
     more.extend(about.notes.iter().map(|note| ("note", &**note)));
-    about.origin.to_html(&more, "The same figures stand beside this file as JSON and CSV.")
+    about.origin.to_html(&more, "The same figures are next to this file as JSON and CSV.")
 }

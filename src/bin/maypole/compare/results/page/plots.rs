@@ -36,7 +36,7 @@ pub fn lookups(results: &Results, colors: &Colors) -> Vec<Shown> {
     ]
 }
 
-/// What filters by themselves cost.
+/// What filters cost without a tree.
 pub fn filters(results: &Results) -> Vec<Shown> {
     let of =
         |id: &str, title: &str, x: Axis, y: Axis, point: &dyn Fn(&SpeedRow) -> Option<Point>| {
@@ -86,13 +86,13 @@ pub fn filters(results: &Results) -> Vec<Shown> {
             Some(Point::new(row.keys as f64, per_key, says))
         },
     );
-    const NO_SPEED: &str = "Filters by themselves were not measured in this run.";
+    const NO_SPEED: &str = "Single filters were not measured in this run.";
     let shown = |plot, about, missing| Shown { plot, about, figures: figures.clone(), missing };
     debug_assert_eq!(SPEED_FPR, 0.01, "the sentences below say so");
     vec![
         shown(
             build,
-            "Filters of 1 %, from key hashes to the finished block, each key asked once. One thread.",
+            "Filters of 1 %, from key hashes to the finished block, each key queried once. One thread.",
             NO_SPEED,
         ),
         shown(
@@ -132,7 +132,7 @@ fn accuracy(results: &Results) -> Shown {
         rows.iter().filter(|row| row.family == family).collect()
     };
     let mut series = Vec::new();
-    // No name: the measured points beside it carry the family's.
+    // No name, because the measured points next to it have the family's.
     for theory in families(|family| {
         of(family).iter().map(|row| bare(row.bits_per_key, row.predicted_fpr)).collect()
     }) {
@@ -180,7 +180,7 @@ fn accuracy(results: &Results) -> Shown {
                 no false positive was observed, and the rate is at most this. Dashed: theory. No filter \
                 can be left of the bound log2(1/ε).",
         figures: html::figures(rows),
-        missing: "Filters by themselves were not measured in this run.",
+        missing: "Single filters were not measured in this run.",
     }
 }
 

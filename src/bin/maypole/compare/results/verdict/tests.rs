@@ -5,7 +5,7 @@ use super::*;
 
 const GETS: u64 = 100_000;
 
-/// A policy of so many bytes: for each level its number, keys and rate; and blocks a present
+/// A policy, its bytes, the number, keys and rate of each level, and the blocks of a present
 /// lookup. A rate of 1 is a level without filters.
 pub type Policy<'a> = (&'a str, u64, &'a [(u64, u64, f64)], f64);
 

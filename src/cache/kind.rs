@@ -1,0 +1,63 @@
+//! What is cached: [`BlockKind`], how much of it: [`KindUsage`], and what stays: [`PinMetadata`].
+
+/// What a cached value is. Data blocks are evicted before the others.
+///
+/// ```
+/// use maypole::{BlockCache, BlockKind};
+///
+/// let cache = BlockCache::new(64 << 20);
+/// assert_eq!(cache.usage_of(BlockKind::Filter).entries, 0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockKind {
+    /// A data block and its search structure.
+    Data,
+    /// A parsed index block.
+    Index,
+    /// A filter block.
+    Filter,
+}
+
+/// The tables whose filters and indexes are never evicted, once the first lookup has loaded them.
+///
+/// Pinned values are charged like others. If they alone fill the cache, it keeps nothing else: data
+/// blocks, and metadata that does not fit, are read again at every use.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// use maypole::{Db, PinMetadata};
+///
+/// let db = Db::builder(dir.path()).pin_metadata(PinMetadata::Level0).open()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PinMetadata {
+    /// No table. Filters and indexes are evicted after all data, the least used first. The best
+    /// choice if the cache is smaller than all metadata.
+    #[default]
+    None,
+    /// Flushed tables and level 0, which nearly every lookup searches. Lookups there keep their
+    /// latency while scans or cold tables fill the cache.
+    Level0,
+    /// All tables. An absent key waits for the disk only at a false positive. Make the cache large
+    /// enough for all filters and indexes, and for data.
+    All,
+}
+
+/// How much of one kind is resident: see [`BlockCache::usage_of`](crate::BlockCache::usage_of).
+///
+/// ```
+/// use maypole::{BlockCache, BlockKind, KindUsage};
+///
+/// let cache = BlockCache::new(1 << 20);
+/// assert_eq!(cache.usage_of(BlockKind::Data), KindUsage { entries: 0, bytes: 0 });
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KindUsage {
+    /// Resident values.
+    pub entries: usize,
+    /// Heap bytes charged for them.
+    pub bytes: usize,
+}

@@ -1,0 +1,54 @@
+//! [`plan_overspent`]: which table is rewritten because the filters of the tree exceed the budget
+//! of the filter policy. A table keeps its filter until it is rewritten, while its share of the
+//! budget shrinks as the tree grows.
+
+use super::plan::{Plan, Unavailable, plan_files};
+use super::targets::TreeShape;
+use crate::filter_policy::{FilterContext, FilterPolicy};
+use crate::version::{LEVELS, Version};
+
+/// Rewrites the table whose filter exceeds its share by most bits, within its level, if all filters
+/// together exceed the budget by a twentieth.
+pub(crate) fn plan_overspent(
+    policy: &FilterPolicy,
+    version: &Version,
+    shape: &TreeShape,
+    unavailable: &Unavailable,
+) -> Option<Plan> {
+    let allowance = policy.allowance()?;
+    let metas = version.metas();
+    let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
+    let held_bits: f64 = infos().map(|(_, _, info)| info.bytes as f64 * 8.0).sum();
+    let entries = metas.iter().flatten().map(|meta| meta.entries).sum();
+    if held_bits <= allowance.most_bits(entries) {
+        return None;
+    }
+    let is_held =
+        |number| unavailable.busy.contains(&number) || unavailable.damaged.contains(&number);
+    // Level 0 is compacted soon anyway. A filter of another family was written under another policy
+    // or after a failed build: a rewrite might change nothing. The sizes of small filters are less
+    // exact than the comparison.
+    let candidates: Vec<_> = infos()
+        .filter(|(level, file, info)| {
+            let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
+            *level > 0 && may_shrink && !is_held(file.meta.number)
+        })
+        .collect();
+    // What follows takes milliseconds, and every change of the tree calls this.
+    if candidates.is_empty() {
+        return None;
+    }
+    let shares: [f64; LEVELS] =
+        std::array::from_fn(|level| allowance.bits_per_key(&FilterContext::new(&metas, level, 0)));
+    let (_, level, number) = candidates
+        .into_iter()
+        .filter(|(level, _, info)| {
+            info.bits_per_key() > allowance.most_bits_per_key(shares[*level])
+        })
+        .map(|(level, file, info)| {
+            let excess = (info.bits_per_key() - shares[level]) * info.keys as f64;
+            (excess, level, file.meta.number)
+        })
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    plan_files(&metas, level, level, vec![number], shape, unavailable)
+}

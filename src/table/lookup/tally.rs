@@ -1,0 +1,113 @@
+//! [`FilterTally`] counts the answers of filters, in the database's tickers and in the counters of
+//! the table's file. No other file counts them.
+//!
+//! ```text
+//!                     whole keys               prefixes               of the file
+//!   queries           -                        BloomPrefixChecked     -
+//!   no                BloomUseful              BloomPrefixUseful      FilterUseful
+//!   maybe             BloomFullPositive        -                      FilterFullPositive
+//!     not trusted     BloomUntrusted           BloomUntrusted         FilterUntrusted
+//!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
+//!   passed by         BloomFullPositive, BloomPassedBy              FilterFullPositive
+//! ```
+//!
+//! A lookup passes a filter by that is not worth its read ([`super::admission`]).
+//! In the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
+
+use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
+use crate::sync::Guard;
+use crate::table::filter::block::FilterAnswer;
+use crate::table::table::Table;
+
+/// Counts of the answers of filters.
+#[derive(Clone, Copy, Default)]
+pub(super) struct FilterTally {
+    /// Answers of filters that were in memory.
+    pub hits: u64,
+    pub noes: u64,
+    /// Those of filters that cannot be trusted included.
+    pub maybes: u64,
+    pub untrusted: u64,
+}
+
+impl FilterTally {
+    /// One answer. Whether the filter was in memory is counted elsewhere.
+    pub fn of(answer: FilterAnswer) -> FilterTally {
+        FilterTally {
+            hits: 0,
+            noes: u64::from(answer == FilterAnswer::No),
+            maybes: u64::from(answer != FilterAnswer::No),
+            untrusted: u64::from(answer == FilterAnswer::Untrusted),
+        }
+    }
+
+    /// Counts answers for whole keys.
+    #[inline(always)]
+    pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
+        let FilterTally { hits, noes, maybes, untrusted } = self;
+        let file = table.file_counters().on_thread(tickers, guard);
+        // For a lookup of one key the answer is known when this is compiled, and only its counters
+        // are incremented.
+        match (noes, maybes, untrusted) {
+            (1.., 0, 0) => {
+                tickers.add_all([(Ticker::BlockCacheFilterHit, hits), (Ticker::BloomUseful, noes)]);
+                file.add(FileTicker::FilterUseful, noes);
+            }
+            (0, 1.., 0) => {
+                let positives = (Ticker::BloomFullPositive, maybes);
+                tickers.add_all([(Ticker::BlockCacheFilterHit, hits), positives]);
+                file.add(FileTicker::FilterFullPositive, maybes);
+            }
+            _ => {
+                tickers.add_all([
+                    (Ticker::BlockCacheFilterHit, hits),
+                    (Ticker::BloomUseful, noes),
+                    (Ticker::BloomFullPositive, maybes),
+                    (Ticker::BloomUntrusted, untrusted),
+                ]);
+                file.add_all([
+                    (FileTicker::FilterUseful, noes),
+                    (FileTicker::FilterFullPositive, maybes),
+                    (FileTicker::FilterUntrusted, untrusted),
+                ]);
+            }
+        }
+    }
+
+    /// Counts answers for the prefixes of keys.
+    pub fn record_prefixes(self, table: &Table) {
+        let FilterTally { noes, maybes, untrusted, .. } = self;
+        let (tickers, file) = (table.block_file().counters(), table.file_counters());
+        tickers.add(Ticker::BloomPrefixChecked, noes + maybes);
+        tickers.add(Ticker::BloomPrefixUseful, noes);
+        tickers.add(Ticker::BloomUntrusted, untrusted);
+        file.add(FileTicker::FilterUseful, noes);
+        file.add(FileTicker::FilterFullPositive, maybes);
+        file.add(FileTicker::FilterUntrusted, untrusted);
+    }
+}
+
+/// Counts a lookup that has passed the filter by, as if it had answered "maybe".
+pub(super) fn record_passed_by(table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
+    FilterTally::of(FilterAnswer::Maybe).record(table, guard, tickers);
+    tickers.add(Ticker::BloomPassedBy, 1);
+}
+
+/// Counts the answer of a filter for a range of keys with one prefix. `false`: no.
+pub(super) fn record_range(table: &Table, maybe: bool) {
+    let tickers = table.block_file().counters();
+    tickers.add(Ticker::BloomPrefixChecked, 1);
+    tickers.add(Ticker::BloomPrefixUseful, u64::from(!maybe));
+}
+
+/// Counts a key that was found after a filter had let it through.
+#[inline(always)]
+pub(super) fn record_true(tickers: ThreadTickers<'_>, file: ThreadFileTickers<'_>) {
+    tickers.add(Ticker::BloomFullTruePositive, 1);
+    file.add(FileTicker::FilterFullTruePositive, 1);
+}
+
+/// Counts a key that was found after a filter had let its prefix through.
+pub(super) fn record_true_prefix(table: &Table) {
+    table.count_both(Ticker::BloomPrefixTruePositive, FileTicker::FilterFullTruePositive);
+}
