@@ -20,7 +20,7 @@
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
-use crate::stats::{FileTicker, ThreadTickers, Ticker};
+use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::pin;
 use crate::table::credit::Credit;
 use crate::table::filter::block::StoredFilter;
@@ -66,10 +66,7 @@ impl Table {
             let is_resident =
                 self.filter.get(part, &guard).is_some() || slots.get(place, &guard).is_some();
             if !is_resident && !credit.is(price) {
-                let file = self.file_counters().on_thread(tickers, &guard);
-                tickers.add(Ticker::BloomFullPositive, 1);
                 tickers.add(Ticker::BloomPassedBy, 1);
-                file.add(FileTicker::FilterFullPositive, 1);
                 return None;
             }
         }

@@ -13,12 +13,15 @@ pub(crate) struct LookupKey<'a> {
     pub sequence: SequenceNumber,
     /// The key's hash, computed once for the filters of all tables.
     pub hash: KeyHash,
+    /// The filter of the table that is searched was not asked, since it was not worth its read. So
+    /// what the search finds says nothing of the filter.
+    pub passed_filter_by: bool,
 }
 
 impl<'a> LookupKey<'a> {
     #[inline(always)]
     pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
-        LookupKey { user_key, sequence, hash: hash64(user_key) }
+        LookupKey { user_key, sequence, hash: hash64(user_key), passed_filter_by: false }
     }
 
     /// A copy, for a call that is not inlined and that few lookups make. A key whose own address is

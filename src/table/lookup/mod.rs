@@ -169,7 +169,9 @@ impl Table {
             observer.block_searched(matches!(search, SearchResult::Found { .. }));
             match search {
                 SearchResult::Found { trailer, value } => {
-                    if self.stored_filter.is_some() {
+                    if key.passed_filter_by {
+                        // No positive, so no true one.
+                    } else if self.stored_filter.is_some() {
                         tickers.add(Ticker::BloomFullTruePositive, 1);
                         file.add(FileTicker::FilterFullTruePositive, 1);
                     } else {
@@ -187,7 +189,7 @@ impl Table {
                     (block, start) = cold_path(|| self.open_block(index, i, key, guard, tickers))?;
                 }
                 _ => {
-                    if self.stored_filter().is_none() {
+                    if key.passed_filter_by || self.stored_filter().is_none() {
                         file.add(FileTicker::Unfiltered, 1);
                     }
                     return Ok(None);

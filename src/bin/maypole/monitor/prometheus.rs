@@ -63,7 +63,7 @@ const LEVEL_COUNTERS: [LevelCount; 5] = [
     ("filter_untrusted", "Answers of a level's filters that could not be trusted.", |level| {
         level.counts.filter.untrusted
     }),
-    ("unfiltered", "Searches in vain of a level's tables that have no filter.", |level| {
+    ("unfiltered", "Searches in vain of a level's tables without a filter's answer.", |level| {
         level.counts.unfiltered
     }),
 ];
