@@ -71,6 +71,26 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
     }
 }
 
+/// A compaction of the whole tree counted its inputs and its outputs, so that all tables but the
+/// first got parts, although whole ones would fit into the cache.
+#[test]
+fn the_tables_of_one_compaction_have_one_form() {
+    let needed = {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = open(&fs, 64 << 20, MetadataForm::Auto, "bloom(10)");
+        fill(&db, 120_000);
+        db.stats().metadata_bytes
+    };
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = open(&fs, needed * 7 / 4, MetadataForm::Auto, "bloom(10)");
+    fill(&db, 120_000);
+    // Alone, whatever ran while the tree was filled.
+    db.wait_for_compaction().unwrap();
+    db.compact_range(..).unwrap();
+    let (in_parts, tables) = tables_in_parts(&fs);
+    assert!(tables > 2 && in_parts == 0, "{in_parts} of {tables}");
+}
+
 /// Lookups that pass a filter by say nothing of its rate, alone or many at one time. Each lookup in
 /// the one table is counted once: as an answer, or as passed by.
 #[test]
