@@ -44,7 +44,7 @@ pub struct FilterSpec {
 /// The cap of filters that have none.
 const NO_CAP: u64 = u64::MAX;
 
-/// Filters are made of lines and blocks, and may be larger than their target by so many bytes.
+/// Filters are made of lines and blocks, and may be larger than their target by this many bytes.
 const ROUNDING_BYTES: u64 = 128;
 
 /// Units of sizes, largest first.
@@ -227,7 +227,7 @@ impl FilterSpec {
         self.plan
     }
 
-    /// What to build for so many keys. `None`: no filter.
+    /// What to build for this number of keys. `None`: no filter.
     pub(super) fn plan_for(&self, keys: usize) -> Option<(Family, Target)> {
         let (family, target) = self.plan?;
         if self.most_bytes == NO_CAP {

@@ -57,17 +57,17 @@ enum Command {
     ///
     /// The block caches have 1/16, 1/8, 1/4, 1/2, 1 and 2 times the stored bytes of the filters and
     /// indexes in the first engine's tree, or the sizes that --cache-kb lists. Files are in the
-    /// system's cache, and lookups are of one thread. Workloads (--only): absent and present keys,
-    /// and half of each. For each cache and workload every engine looks up once as many keys as in
-    /// a round or more, until the cache is full, and then the rounds are in turns. Columns: the
-    /// cache and its ratio to the filters and indexes; medians of the rounds, their ratios to the
-    /// faster setting of RocksDB, and to Maypole without filters.
+    /// system's cache, unless --direct reads past it. One thread looks keys up. Workloads (--only):
+    /// absent keys, present keys, and half of each. For each cache and workload every engine first
+    /// looks up enough keys to fill the cache. Then the engines take turns in the rounds. Columns:
+    /// the cache and its ratio to the filters and indexes; medians of the rounds; their ratios to
+    /// the faster setting of RocksDB, and to Maypole without filters.
     ///
     /// rocksdb has whole filters and indexes in the cache (cache_index_and_filter_blocks),
-    /// rocksdb-parts has parts of 4 KiB with pinned tops. maypole and maypole-none choose parts or
-    /// whole ones when they write a table, by the cache. So they write the tree again with each
-    /// cache, as a database that has had this cache from the start. The other trees are written
-    /// once.
+    /// rocksdb-parts has parts of 4 KiB with pinned tops. maypole and maypole-none choose whole
+    /// ones or parts when they write a table, by the size of the cache. So they write the tree
+    /// again with each cache, as a database does that has this cache from the start. The other
+    /// trees are written once and only opened again.
     #[command(
         mut_arg("entries", |arg| arg.default_value("1000000")),
         mut_arg("operations", |arg| arg.default_value("20000")),
