@@ -31,7 +31,7 @@ use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::error::{Error, Result};
 use crate::filter::FilterSpec;
-use crate::table::ScanOptions;
+use crate::table::{MetadataForm, ScanOptions};
 use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
 /// The inputs of a compaction besides its plan.
@@ -71,9 +71,10 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let cuts = split::cuts(inputs.iter().chain(&output_inputs), job.parts)?;
     let ranges = split::ranges(&cuts);
 
+    let metadata = job.store.metadata_form();
     let failed = AtomicBool::new(false);
     let run_part = |range: KeyRange| {
-        let mut outputs = Outputs::new(job, plan, &deleted, oldest_deletion, range.lower);
+        let mut outputs = Outputs::new(job, plan, metadata, &deleted, oldest_deletion, range.lower);
         let sources = sources(plan, &inputs, &output_inputs, range, ranges.len());
         let merged = merge(job, plan, sources, range, &failed, &mut outputs);
         let merged = merged.and_then(|hits| outputs.finish(range.upper).map(|()| hits));
@@ -209,6 +210,7 @@ fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
 struct Outputs<'a> {
     job: &'a Job<'a>,
     output_level: usize,
+    metadata: MetadataForm,
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
     held: HeldTombstones,
@@ -232,6 +234,7 @@ impl<'a> Outputs<'a> {
     fn new(
         job: &'a Job<'a>,
         plan: &'a Plan,
+        metadata: MetadataForm,
         deleted: &'a Ranges<'a>,
         oldest_deletion: u64,
         lower: Option<&[u8]>,
@@ -241,6 +244,7 @@ impl<'a> Outputs<'a> {
         Outputs {
             job,
             output_level: plan.output_level,
+            metadata,
             deleted,
             oldest_deletion,
             held: HeldTombstones::default(),
@@ -277,7 +281,10 @@ impl<'a> Outputs<'a> {
         }
         let table = match &mut self.current {
             Some(table) => table,
-            None => self.current.insert(self.job.store.create(self.job.filter, self.output_level)?),
+            None => {
+                let new = create(self.job, self.metadata, self.output_level)?;
+                self.current.insert(new)
+            }
         };
         table.add(internal_key, value)
     }
@@ -334,12 +341,16 @@ impl<'a> Outputs<'a> {
         let range = (self.lower.as_deref(), upper);
         let ended =
             self.deleted.end_table(self.current.take(), range, self.oldest_deletion, || {
-                self.job.store.create(self.job.filter, self.output_level)
+                create(self.job, self.metadata, self.output_level)
             })?;
         self.finished.extend(ended);
         self.lower = upper.map(<[u8]>::to_vec);
         Ok(())
     }
+}
+
+fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<NewTable<'a>> {
+    job.store.create_in_form(metadata, job.filter, level)
 }
 
 /// How full, in percent, a table must be to be cut at the end of a grandparent. Such a cut saves a

@@ -137,6 +137,8 @@ struct Lookups<'k, K> {
     unasked: Vec<Question>,
     /// How many of them were searched.
     searched: usize,
+    /// Whether a lookup has passed a filter by that was not worth its read, in any run.
+    passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
     /// Lookups whose block did not hold the key, and the run from which they continue.
@@ -227,6 +229,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             maybes: Vec::with_capacity(at_once),
             unasked: Vec::new(),
             searched: 0,
+            passed_by: false,
             parked: Vec::new(),
             later: Vec::new(),
         }
@@ -320,7 +323,11 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             let part = table.filter_part_to_ask(key, tickers);
             match part {
                 Some(part) => parts.push((table, part)),
-                None => self.maybes.push(*question),
+                None => {
+                    self.open[question.lookup as usize].key.passed_filter_by = true;
+                    self.passed_by = true;
+                    self.maybes.push(*question);
+                }
             }
             part.is_some()
         });
@@ -373,6 +380,10 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         if !self.later.is_empty() {
             let now = self.later.extract_if(.., |(next_run, _)| *next_run == number);
             self.open.extend(now.map(|(_, lookup)| lookup));
+        }
+        if self.passed_by {
+            // That was the filter of a table in another run.
+            self.open.iter_mut().for_each(|lookup| lookup.key.passed_filter_by = false);
         }
         if read_state.version.has_range_deletions {
             for lookup in &mut self.open {

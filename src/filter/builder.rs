@@ -158,9 +158,8 @@ impl FilterBuilder {
         &self,
         build: impl Fn(Family, &HashList, Target) -> Option<(LineBuf, FilterEncoding)>,
     ) -> (Option<FilterBlock>, u64) {
-        let Some((family, target)) = self.spec.plan().filter(|_| !self.hashes.is_empty()) else {
-            return (None, 0);
-        };
+        let plan = (!self.hashes.is_empty()).then(|| self.spec.plan_for(self.hashes.len()));
+        let Some((family, target)) = plan.flatten() else { return (None, 0) };
         let (mut verify_time, mut failed) = (Duration::ZERO, 0);
         for family in [family, Family::Bloom] {
             let Some((block, encoding)) = build(family, &self.hashes, target) else { continue };

@@ -122,3 +122,4 @@ pub(crate) use lined::PIECE_BYTES;
 pub(crate) use pieces::FilterPieces;
 pub use reader::{FilterReader, PreparedQuery};
 pub use spec::FilterSpec;
+pub(crate) use spec::{parse_size, size_text};

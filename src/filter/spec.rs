@@ -6,6 +6,7 @@
 //! ribbon_like_bloom(10)       a Ribbon filter with the false-positive rate of bloom(10)
 //! fpr(0.01)      fpr:0.01     a false-positive rate; the family is bloom …
 //! fpr(0.01, burr) fpr:0.01:burr fpr:0.01,burr    … unless it is named. fpr(1) is none
+//! capped(bloom(10), 1MiB)     one of these, but at most that large: many keys get fewer bits
 //! ```
 //!
 //! There are two spellings because parentheses have a special meaning in a shell. A spec is checked
@@ -37,12 +38,44 @@ use super::info::Limits;
 pub struct FilterSpec {
     /// `None` is no filter.
     plan: Option<(Family, Target)>,
+    most_bytes: u64,
+}
+
+/// The cap of filters that have none.
+const NO_CAP: u64 = u64::MAX;
+
+/// Filters are made of lines and blocks, and may be larger than their target by this many bytes.
+const ROUNDING_BYTES: u64 = 128;
+
+/// Units of sizes, largest first.
+const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+/// A size as specs and policies write it, such as `1536KiB`.
+pub(crate) fn size_text(bytes: u64) -> String {
+    let unit = UNITS.iter().find(|&&(_, size)| bytes.is_multiple_of(size));
+    let (unit, size) = unit.copied().unwrap_or(("B", 1));
+    format!("{}{unit}", bytes / size)
+}
+
+/// The size that an argument of `text` states.
+pub(crate) fn parse_size(text: &str, size: &str) -> Result<u64, SpecError> {
+    let split = UNITS.iter().find_map(|&(name, bytes)| Some((size.strip_suffix(name)?, bytes)));
+    let Some((number, unit)) = split else {
+        return Err(SpecError(format!(
+            "{text}: {size:?} needs a unit: B, KiB, MiB, GiB, or /key in a budget"
+        )));
+    };
+    let wrong = |_| SpecError(format!("{text}: {number:?} is not a number"));
+    Ok(number.trim_end().parse::<u64>().map_err(wrong)?.saturating_mul(unit))
 }
 
 /// The valid forms of a spec, for error messages.
 fn forms() -> String {
     let families: String = Family::written().map(|family| format!("{family}(BITS), ")).collect();
-    format!("none, {families}ribbon_like_bloom(BITS), fpr(RATE) or fpr(RATE, FAMILY)")
+    format!(
+        "none, {families}ribbon_like_bloom(BITS), fpr(RATE), fpr(RATE, FAMILY) or \
+         capped(FILTER, SIZE)"
+    )
 }
 
 /// The limits of a family, if it can be written.
@@ -53,7 +86,7 @@ fn limits(family: Family) -> Result<Limits, SpecError> {
 
 impl FilterSpec {
     /// No filter: every lookup reads.
-    pub const NONE: FilterSpec = FilterSpec { plan: None };
+    pub const NONE: FilterSpec = FilterSpec { plan: None, most_bytes: NO_CAP };
 
     /// RocksDB's Bloom filter. 10 bits a key give 1 %; each further 5.6 bits divide that by ten.
     ///
@@ -83,7 +116,7 @@ impl FilterSpec {
     pub fn ribbon_like_bloom(bloom_bits_per_key: f64) -> Result<FilterSpec, SpecError> {
         let most = limits(Family::Bloom)?.most_bits;
         let millibits = millibits("ribbon_like_bloom", bloom_bits_per_key, most)?;
-        Ok(FilterSpec { plan: Some((Family::Ribbon, Target::LikeBloom(millibits))) })
+        Ok(Self::of(Family::Ribbon, Target::LikeBloom(millibits)))
     }
 
     /// Maypole's bumped ribbon: the smallest and, of the two Ribbons, the faster one. RocksDB reads
@@ -111,7 +144,7 @@ impl FilterSpec {
         if rate == 1.0 {
             return Ok(FilterSpec::NONE);
         }
-        Ok(FilterSpec { plan: Some((family, Target::Fpr(rate))) })
+        Ok(Self::of(family, Target::Fpr(rate)))
     }
 
     /// A filter of `family` that stores `bits_per_key` bits for each key.
@@ -121,7 +154,39 @@ impl FilterSpec {
     /// [`SpecError`] where the bits are out of range, or the family cannot be written.
     pub fn stored(bits_per_key: f64, family: Family) -> Result<FilterSpec, SpecError> {
         let millibits = millibits(family.name(), bits_per_key, limits(family)?.most_bits)?;
-        Ok(FilterSpec { plan: Some((family, Target::MillibitsPerKey(millibits))) })
+        Ok(Self::of(family, Target::MillibitsPerKey(millibits)))
+    }
+
+    fn of(family: Family, target: Target) -> FilterSpec {
+        FilterSpec { plan: Some((family, target)), most_bytes: NO_CAP }
+    }
+
+    /// This filter, but with at most `bytes` bytes. A table with more keys than they suffice for
+    /// gets fewer bits a key, and no filter where that would be less than one. For whole filters of
+    /// large tables, where loading one must not take long; each part of a filter in parts counts
+    /// as a filter.
+    ///
+    /// ```
+    /// use maypole::filter::{FilterBuilder, FilterSpec};
+    /// use maypole::hash64;
+    ///
+    /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?.capped(8 << 10)?);
+    /// (0u64..10_000).for_each(|i| builder.add(hash64(&i.to_le_bytes())));
+    /// let block = builder.finish().expect("there are keys");
+    /// assert!((6.4..=6.6).contains(&block.bits_per_key()));
+    /// # Ok::<(), maypole::filter::SpecError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`SpecError`] where `bytes` is 0.
+    #[doc(alias = "adaptive_bloom")]
+    pub fn capped(self, bytes: u64) -> Result<FilterSpec, SpecError> {
+        match (bytes, self.plan) {
+            (0, _) => Err(SpecError("capped(FILTER, 0): give a size such as 1MiB".into())),
+            (_, None) => Ok(FilterSpec::NONE),
+            _ => Ok(FilterSpec { most_bytes: self.most_bytes.min(bytes), ..self }),
+        }
     }
 
     /// Whether no filter is to be built.
@@ -161,6 +226,24 @@ impl FilterSpec {
     pub(crate) fn plan(&self) -> Option<(Family, Target)> {
         self.plan
     }
+
+    /// What to build for this number of keys. `None`: no filter.
+    pub(super) fn plan_for(&self, keys: usize) -> Option<(Family, Target)> {
+        let (family, target) = self.plan?;
+        if self.most_bytes == NO_CAP {
+            return self.plan;
+        }
+        // Where the family does not suit the keys, a Bloom filter is built.
+        let expected = |family: Family| (family.info().expected)(keys, target);
+        let (bits_per_key, _) = expected(family).or_else(|| expected(Family::Bloom))?;
+        let millibits_left =
+            self.most_bytes.saturating_sub(ROUNDING_BYTES) as f64 * 8000.0 / keys as f64;
+        if bits_per_key * 1000.0 <= millibits_left {
+            return self.plan;
+        }
+        let target = Target::MillibitsPerKey(millibits_left as u32);
+        (millibits_left >= 1000.0).then_some((family, target))
+    }
 }
 
 /// Checks and rounds as RocksDB does: `trunc(bits × 1000 + 0.500001)`.
@@ -175,6 +258,10 @@ fn millibits(name: &str, bits_per_key: f64, most: f64) -> Result<u32, SpecError>
 
 impl fmt::Display for FilterSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.most_bytes != NO_CAP {
+            let uncapped = FilterSpec { most_bytes: NO_CAP, ..*self };
+            return write!(f, "capped({uncapped}, {})", size_text(self.most_bytes));
+        }
         let bits = |millibits: u32| f64::from(millibits) / 1000.0;
         match self.plan {
             None => f.write_str("none"),
@@ -199,6 +286,10 @@ impl FromStr for FilterSpec {
             }
             Some((name, rest)) => (name, Some(rest)),
         };
+        if let ("capped", Some(rest)) = (name, arguments) {
+            let (spec, size) = rest.rsplit_once(',').ok_or_else(unknown)?;
+            return spec.parse::<FilterSpec>()?.capped(parse_size(text, size.trim())?);
+        }
         let arguments: Vec<&str> = arguments
             .map(|list| list.split([',', ':']).map(str::trim).collect())
             .unwrap_or_default();
@@ -240,6 +331,8 @@ mod tests {
             "fpr(0.02, burr)",
             "fuse(9.1)",
             "fpr(0.01, fuse)",
+            "capped(bloom(10), 1MiB)",
+            "capped(fpr(0.01, burr), 1536KiB)",
         ] {
             let spec: FilterSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
@@ -258,6 +351,9 @@ mod tests {
             ("fpr(0.01, bloom)", "fpr(0.01)"),
             ("fpr:1", "none"),
             ("fpr(1.0, burr)", "none"),
+            ("capped(bloom:10,1024 KiB)", "capped(bloom(10), 1MiB)"),
+            ("capped(capped(bloom(10), 3MiB), 2MiB)", "capped(bloom(10), 2MiB)"),
+            ("capped(none, 1MiB)", "none"),
         ] {
             assert_eq!(colon.parse::<FilterSpec>(), parentheses.parse(), "{colon}");
             assert!(colon.parse::<FilterSpec>().is_ok(), "{colon}");
@@ -295,6 +391,13 @@ mod tests {
             "fpr(0.01, legacy_bloom)",
             "fpr(0.01, cuckoo)",
             "none(1)",
+            "capped(bloom(10))",
+            "capped(bloom(10), 0MiB)",
+            "capped(bloom(10), 1000)",
+            "capped(bloom(10), xMiB)",
+            "capped(blom(10), 1MiB)",
+            "capped(levels(bloom(10)), 1MiB)",
+            "capped(bloom(10), 1MiB",
         ] {
             let error = text.parse::<FilterSpec>().unwrap_err().to_string();
             assert!(!error.contains('\n') && error.len() > 20, "{text}: {error}");

@@ -198,6 +198,27 @@ fn stored_bits_are_the_bits_asked_for() {
 }
 
 #[test]
+fn a_capped_filter_is_no_larger_and_misses_no_key() {
+    let hashes = random_hashes(3, 20_000);
+    for spec in ["bloom(10)", "ribbon(7)", "burr(7)", "fuse(9.1)", "fpr(0.001, burr)"] {
+        let free = block_of(spec, &hashes).bytes().len();
+        for most in [4 << 10, 16 << 10, 1 << 20] {
+            let capped = format!("capped({spec}, {most}B)");
+            let bytes = block_of(&capped, &hashes).bytes().len();
+            match free <= most {
+                true => assert_eq!(bytes, free, "{capped}"),
+                false => assert!(bytes <= most && bytes > most * 4 / 5, "{capped}: {bytes}"),
+            }
+            assert_eq!(missed_keys(&capped, &hashes), 0, "{capped}");
+        }
+    }
+    // Less than a bit a key is not worth a filter.
+    let mut builder = FilterBuilder::new("capped(bloom(10), 1KiB)".parse().unwrap());
+    hashes.iter().for_each(|&hash| builder.add(hash));
+    assert!(builder.finish().is_none());
+}
+
+#[test]
 fn a_rate_asked_for_is_reached() {
     let hashes = random_hashes(9, 20_000);
     for (spec, rate) in [

@@ -8,6 +8,7 @@
 //! bloom(10)  burr(7)  fpr(0.01, burr) …    any spec: the same filter for every table
 //! levels(bloom(12), bloom(10), burr(7))    level 0, the next level that holds data, …; last repeats
 //! bottommost_none(bloom(10))               no filter where no deeper level holds data
+//! capped(bloom(10), 1MiB)                  a spec too: fewer bits for tables with too many keys
 //! budget(64MiB, burr)  budget(7/key, burr) a limit for all filters together
 //! ```
 //!

@@ -18,6 +18,8 @@ fn a_policy_prints_as_it_reads() {
         "levels(bloom(12), bloom(10), none)",
         "levels(fpr(0.01, bloom), bloom(3))",
         "bottommost_none(bloom(10))",
+        "capped(bloom(10), 1MiB)",
+        "levels(bloom(12), capped(burr(7), 256KiB))",
         "budget(64MiB, bloom)",
         "budget(1536KiB, burr)",
         "budget(7.5/key, ribbon)",
@@ -45,6 +47,8 @@ fn a_wrong_policy_is_refused_in_one_line() {
         "budget(nan/key)",
         "budget(99/key)",
         "blom(10)",
+        "capped(bloom(10))",
+        "capped(budget(7/key), 1MiB)",
     ] {
         let error = text.parse::<FilterPolicy>().unwrap_err().to_string();
         assert!(!error.contains('\n') && error.len() > 15, "{text}: {error}");

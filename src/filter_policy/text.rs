@@ -6,9 +6,9 @@ use std::str::FromStr;
 use super::budget::Budget;
 use super::{FilterPolicy, Rule};
 use crate::error::Error;
-use crate::filter::{Family, FilterSpec, SpecError};
+use crate::filter::{Family, FilterSpec, SpecError, parse_size, size_text};
 
-const FORMS: &str = "a filter for every table (such as bloom(10)), levels(FILTER, …), \
+const FORMS: &str = "a filter for every table (such as bloom(10)), capped(FILTER, SIZE), levels(FILTER, …), \
                      bottommost_none(FILTER), budget(SIZE, FAMILY) or budget(BITS/key, FAMILY)";
 
 impl fmt::Display for FilterPolicy {
@@ -21,11 +21,7 @@ impl fmt::Display for FilterPolicy {
             }
             Rule::BottommostNone(spec) => write!(f, "bottommost_none({spec})"),
             Rule::Budget(Budget::Bytes(bytes), family) => {
-                let (count, unit) = UNITS
-                    .iter()
-                    .find(|&&(_, size)| bytes % size == 0)
-                    .map_or((*bytes, "B"), |&(unit, size)| (bytes / size, unit));
-                write!(f, "budget({count}{unit}, {family})")
+                write!(f, "budget({}, {family})", size_text(*bytes))
             }
             Rule::Budget(Budget::BitsPerKey(bits), family) => {
                 write!(f, "budget({bits}/key, {family})")
@@ -33,9 +29,6 @@ impl fmt::Display for FilterPolicy {
         }
     }
 }
-
-/// Largest first.
-const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 impl FromStr for FilterPolicy {
     type Err = SpecError;
@@ -91,19 +84,12 @@ impl From<SpecError> for Error {
 
 fn parse_budget(text: &str, size: &str, family: &str) -> Result<FilterPolicy, SpecError> {
     let family: Family = family.parse()?;
-    let wrong = |number: &str| SpecError(format!("{text}: {number:?} is not a number"));
     if let Some(bits) = size.strip_suffix("/key") {
-        let bits_per_key = bits.trim_end().parse().map_err(|_| wrong(bits))?;
+        let wrong = |_| SpecError(format!("{text}: {bits:?} is not a number"));
+        let bits_per_key = bits.trim_end().parse().map_err(wrong)?;
         return FilterPolicy::budget_bits_per_key(bits_per_key, family);
     }
-    let (number, unit) = UNITS
-        .iter()
-        .find_map(|&(name, bytes)| Some((size.strip_suffix(name)?, bytes)))
-        .ok_or_else(|| {
-            SpecError(format!("{text}: {size:?} needs a unit: B, KiB, MiB, GiB or /key"))
-        })?;
-    let number: u64 = number.trim_end().parse().map_err(|_| wrong(number))?;
-    FilterPolicy::budget_bytes(number.saturating_mul(unit), family)
+    FilterPolicy::budget_bytes(parse_size(text, size)?, family)
 }
 
 /// Splits at the commas outside of parentheses.

@@ -70,8 +70,8 @@ tickers! {
     BloomPrefixTruePositive = "bloom.filter.prefix.true.positive",
     /// Of the full positives, those of filters that could not be trusted. (Ours.)
     BloomUntrusted = "bloom.filter.untrusted",
-    /// Of the full positives, those where the filter was not in memory and not worth a read: the
-    /// table was searched as if it had none. (Ours.)
+    /// A lookup passed a filter by, which was not in memory and not worth a read: it searched the
+    /// table as if it had none. (Ours.)
     BloomPassedBy = "bloom.filter.passed.by",
 
     /// A data block was resident.

@@ -152,15 +152,31 @@ impl TableStore {
         }
     }
 
+    /// Whether a new table gets parts, now.
+    pub fn metadata_form(&self) -> MetadataForm {
+        match self.options.metadata {
+            MetadataForm::Auto if self.context.cache.metadata_fills_it() => MetadataForm::Parts,
+            MetadataForm::Auto => MetadataForm::Whole,
+            form => form,
+        }
+    }
+
     /// Starts a new table, for `level`.
     pub fn create(&self, filter: FilterSpec, level: usize) -> Result<NewTable<'_>> {
+        self.create_in_form(self.metadata_form(), filter, level)
+    }
+
+    /// As [`TableStore::create`]. Tables of one compaction have one form: while it runs, its inputs
+    /// and outputs count both.
+    pub fn create_in_form(
+        &self,
+        metadata: MetadataForm,
+        filter: FilterSpec,
+        level: usize,
+    ) -> Result<NewTable<'_>> {
         let number = self.new_number();
         let path = names::table_path(&self.dir, number);
         let file = self.fs.create(&path)?;
-        let metadata = match self.options.metadata {
-            MetadataForm::Auto if self.context.cache.metadata_fills_it() => MetadataForm::Parts,
-            form => form,
-        };
         let options = TableOptions { filter, metadata, ..self.options.clone() };
         let dialect = Dialect::Database { file_number: number };
         let builder = TableBuilder::new(file, options, dialect)?.created_by(&self.creator);

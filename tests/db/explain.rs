@@ -84,8 +84,9 @@ impl Sums {
         if let Some(filter) = &table.filter {
             let verdict = filter.verdict;
             self.useful += u64::from(verdict == FilterVerdict::No);
-            self.positive += u64::from(verdict.says_maybe());
-            self.true_positive += u64::from(verdict.says_maybe() && table.found.is_some());
+            let maybe = verdict.says_maybe() && verdict != FilterVerdict::PassedBy;
+            self.positive += u64::from(maybe);
+            self.true_positive += u64::from(maybe && table.found.is_some());
             self.untrusted += u64::from(verdict == FilterVerdict::Untrusted);
             assert_eq!(filter.query.says_maybe(), verdict.says_maybe(), "{filter:?}");
         }

@@ -71,6 +71,71 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
     }
 }
 
+/// A compaction of the whole tree counted its inputs and its outputs, so that all tables but the
+/// first got parts, although whole ones would fit into the cache.
+#[test]
+fn the_tables_of_one_compaction_have_one_form() {
+    let needed = {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = open(&fs, 64 << 20, MetadataForm::Auto, "bloom(10)");
+        fill(&db, 120_000);
+        db.stats().metadata_bytes
+    };
+    let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+    let db = open(&fs, needed * 7 / 4, MetadataForm::Auto, "bloom(10)");
+    fill(&db, 120_000);
+    // Alone, whatever ran while the tree was filled.
+    db.wait_for_compaction().unwrap();
+    db.compact_range(..).unwrap();
+    let (in_parts, tables) = tables_in_parts(&fs);
+    assert!(tables > 2 && in_parts == 0, "{in_parts} of {tables}");
+}
+
+/// Lookups that pass a filter by say nothing of its rate, alone or many at one time. Each lookup in
+/// the one table is counted once: as an answer, or as passed by.
+#[test]
+fn the_observed_rate_is_that_of_filters_that_were_asked() {
+    const KEYS: u32 = 20_000;
+    // A piece of a whole one, a part, and one that is too large to be read.
+    for (filter, form) in [
+        ("bloom(10)", MetadataForm::Whole),
+        ("bloom(10)", MetadataForm::Parts),
+        ("ribbon(7)", MetadataForm::Whole),
+    ] {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let db = open(&fs, 16 << 10, form, filter);
+        fill(&db, KEYS);
+        assert_eq!(db.stats().files.len(), 1);
+        let (mut lookups, mut rng) = (0, StdRng::seed_from_u64(5));
+        let before = db.stats();
+        for round in 0..200 {
+            let mut keys = Vec::new();
+            for _ in 0..20 {
+                // In turns of present and absent ones, so that filters are passed by in vain too.
+                let i = rng.random_range(0..KEYS - 1);
+                let absent = format!("key{:07}", i * 3 + 1).into_bytes();
+                keys.push(if round / 10 % 2 == 0 { key(i) } else { absent });
+            }
+            lookups += keys.len() as u64;
+            match round % 2 {
+                0 => keys.iter().for_each(|key| drop(db.get(key).unwrap())),
+                _ => drop(db.multi_get(&keys).unwrap()),
+            }
+        }
+        let after = db.stats();
+        let moved = &after.tickers - &before.tickers;
+        let (counts, what) = (after.counts(), format!("{filter}, {form:?}"));
+        let passed_by = moved.get(Ticker::BloomPassedBy);
+        assert!(passed_by > 100, "{what}: {passed_by}");
+        assert_eq!(counts.filter.asked() + passed_by, lookups, "{what}");
+        assert_eq!(moved.get(Ticker::BloomFullPositive), counts.filter.full_positive, "{what}");
+        assert!(counts.filter.full_true_positive <= counts.filter.full_positive, "{what}");
+        assert!(counts.filter.observed_fpr().is_none_or(|rate| rate < 0.03), "{what}: {counts:?}");
+        let in_vain = counts.filter.false_positive() + counts.unfiltered;
+        assert_eq!(counts.filter.useful + in_vain, lookups / 2, "{what}: the absent ones");
+    }
+}
+
 #[test]
 fn every_read_finds_what_is_there() {
     const KEYS: u32 = 30_000;

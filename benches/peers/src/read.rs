@@ -154,6 +154,13 @@ fn get_each_by_threads(engine: &dyn Engine, asked: &[Vec<Key>]) -> Result<u64> {
 
 /// Makes the tree, and brings it into the cache.
 fn load(engine: &dyn Engine, options: &Options) -> Result<u64> {
+    ingest(engine, options)?;
+    warm_up(engine, options)?;
+    Ok(options.entries)
+}
+
+/// Makes the tree.
+pub fn ingest(engine: &dyn Engine, options: &Options) -> Result<()> {
     let scratch = options.dir.as_ref().ok_or("serve needs --dir")?.with_extension("load");
     std::fs::create_dir_all(&scratch)?;
     for part in 0..options.runs {
@@ -168,8 +175,7 @@ fn load(engine: &dyn Engine, options: &Options) -> Result<u64> {
     }
     engine.settle()?;
     eprintln!("  {}", engine.shape());
-    warm_up(engine, options)?;
-    Ok(options.entries)
+    Ok(())
 }
 
 /// Writes each hundredth entry again, three times, each time to a table of level 0.

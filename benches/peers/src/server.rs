@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::engine::{Kind, Result};
-use crate::{Options, read, threads, write};
+use crate::{Options, meta, read, threads, write};
 
 /// The side of the process.
 pub fn serve(kind: Kind, options: &Options) -> Result<()> {
@@ -23,10 +23,13 @@ pub fn serve(kind: Kind, options: &Options) -> Result<()> {
         let line = line?;
         let (workload, seed) = line.split_once(' ').ok_or("expected WORKLOAD SEED")?;
         let seed = seed.parse()?;
-        let figures = match write::run(&engine, workload, seed, options)? {
-            Some(figures) => figures,
+        let figures = match workload.strip_prefix(meta::PREFIX) {
+            Some(step) => meta::run(&*engine, step, seed, options)?,
             None if workload == "two-threads" => threads::run(&engine, options)?,
-            None => vec![read::run(&engine, workload, seed, options)?],
+            None => match write::run(&engine, workload, seed, options)? {
+                Some(figures) => figures,
+                None => vec![read::run(&engine, workload, seed, options)?],
+            },
         };
         let figures: Vec<String> = figures.iter().map(f64::to_string).collect();
         writeln!(out, "{}", figures.join(" "))?;

@@ -1,6 +1,7 @@
 //! A ribbon of the library, taken apart: its layers, its first equations and slots.
 
-use maypole::filter::{BandLayer, FilterSpec, QueryTrace};
+use maypole::filter::FilterSpec;
+use maypole::filter::inspect::{BandLayer, QueryTrace};
 
 use super::{list, number};
 use crate::figures::equations::{Row, columns, eliminate, filter, rows, solve};

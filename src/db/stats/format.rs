@@ -4,6 +4,7 @@
 //! maypole stats 1                        what this is, and the version of the format
 //! open 4711 1764000000000 1764000060000 1000
 //! cache 67108864 data 81920 20 index 4096 1 filter 1280 1
+//! metadata 6400
 //! memtables 12345 100
 //! held 0
 //! debt 0
@@ -75,7 +76,8 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         let usage = usage.unwrap_or_default();
         write!(text, " {name} {} {}", usage.bytes, usage.entries)?;
     }
-    writeln!(text, "\nmemtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
+    writeln!(text, "\nmetadata {}", stats.metadata_bytes)?;
+    writeln!(text, "memtables {} {}", stats.memtable_bytes, stats.memtable_entries)?;
     writeln!(text, "held {}", stats.held_by_readers_bytes)?;
     writeln!(text, "debt {}", stats.compaction_debt_bytes)?;
     if let Some(age) = stats.oldest_snapshot {
@@ -162,6 +164,7 @@ fn empty() -> PublishedStats {
         predicted_fpr: None,
         cache: KINDS.map(|(kind, _)| (kind, KindUsage::default())).into(),
         cache_capacity_bytes: 0,
+        metadata_bytes: 0,
         memtable_bytes: 0,
         held_by_readers_bytes: 0,
         memtable_entries: 0,
@@ -220,6 +223,9 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
                 let mut next = || number(&mut words).ok_or(WRONG);
                 stats.cache.push((kind, KindUsage { bytes: next()?, entries: next()? }));
             }
+        }
+        "metadata" => {
+            stats.metadata_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;
         }
         "memtables" => {
             const WRONG: Wrong = Wrong("bytes and entries");
@@ -320,6 +326,7 @@ mod tests {
         stats.written = UNIX_EPOCH + Duration::from_millis(1_764_000_060_000);
         stats.interval = Duration::from_secs(1);
         stats.cache = KINDS.map(|(kind, _)| (kind, KindUsage { bytes: 4096, entries: 1 })).into();
+        stats.metadata_bytes = 6400;
         stats.predicted_fpr = Some(0.1 + 0.2);
         stats.oldest_snapshot = Some(Duration::from_millis(12_345));
         stats.held_by_snapshots_bytes = 65_536;
@@ -351,17 +358,20 @@ mod tests {
         assert_eq!(reread(&more).unwrap(), sample());
         // The text of an earlier version, and what an earlier version reads of this one: the lines
         // that it knows have their old content.
-        let is_new = |line: &&str| line.starts_with("dead ") || line.starts_with("snapshots ");
+        let is_new = |line: &&str| {
+            ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
+        };
         let lines: Vec<String> =
             body().lines().filter(|line| !is_new(line)).map(|line| format!("{line}\n")).collect();
         let mut stats = sample();
         (stats.oldest_snapshot, stats.held_by_snapshots_bytes) = (None, 0);
+        stats.metadata_bytes = 0;
         for level in &mut stats.levels {
             (level.dead_entries, level.dead_bytes) = (0, 0);
         }
         assert_eq!(reread(&lines.concat()).unwrap(), stats);
-        assert_eq!(body().lines().filter(is_new).count(), 3);
-        assert_eq!(lines.len() + 3, body().lines().count());
+        assert_eq!(body().lines().filter(is_new).count(), 4);
+        assert_eq!(lines.len() + 4, body().lines().count());
         assert!(
             lines
                 .iter()
@@ -383,6 +393,7 @@ mod tests {
             ("open 4711", "open -1"),
             ("open 4711", "open 99999999999"),
             ("open 4711", "ajar 4711"),
+            ("metadata 6400", "metadata"),
             ("debt 0", "debt 0x"),
             ("debt 0", "debt 1152921504606846976"),
             ("snapshots 65536", "snapshots"),

@@ -65,6 +65,8 @@ pub struct PublishedStats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// As [`Stats::cache_capacity_bytes`].
     pub cache_capacity_bytes: u64,
+    /// As [`Stats::metadata_bytes`]. 0 if the owner did not say.
+    pub metadata_bytes: u64,
     /// As [`Stats::memtable_bytes`].
     pub memtable_bytes: u64,
     /// As [`Stats::memtable_entries`].
@@ -102,6 +104,7 @@ impl PublishedStats {
             levels: stats.levels,
             cache: stats.cache,
             cache_capacity_bytes: stats.cache_capacity_bytes as u64,
+            metadata_bytes: stats.metadata_bytes as u64,
             memtable_bytes: stats.memtable_bytes as u64,
             memtable_entries: stats.memtable_entries as u64,
             held_by_readers_bytes: stats.held_by_readers_bytes as u64,

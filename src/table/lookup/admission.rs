@@ -20,14 +20,13 @@
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
-use crate::stats::ThreadTickers;
+use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::pin;
 use crate::table::credit::Credit;
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
 use super::key::LookupKey;
-use super::tally::record_passed_by;
 
 /// A read of up to this many bytes takes about as long as one of a block.
 const ONE_READ_BYTES: u64 = 128 << 10;
@@ -68,7 +67,7 @@ impl Table {
             let is_resident =
                 self.filter.get(part, &guard).is_some() || slots.get(place, &guard).is_some();
             if !is_resident && !credit.is(price) {
-                record_passed_by(self, &guard, tickers);
+                tickers.add(Ticker::BloomPassedBy, 1);
                 return None;
             }
         }

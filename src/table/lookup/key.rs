@@ -13,12 +13,15 @@ pub(crate) struct LookupKey<'a> {
     pub sequence: SequenceNumber,
     /// The key's hash, computed once for the filters of all tables.
     pub hash: KeyHash,
+    /// Whether the lookup has passed the filter of this table by, since it was not worth its read.
+    /// Then the result of the search says nothing about the filter.
+    pub passed_filter_by: bool,
 }
 
 impl<'a> LookupKey<'a> {
     #[inline(always)]
     pub fn new(user_key: &'a [u8], sequence: SequenceNumber) -> LookupKey<'a> {
-        LookupKey { user_key, sequence, hash: hash64(user_key) }
+        LookupKey { user_key, sequence, hash: hash64(user_key), passed_filter_by: false }
     }
 
     /// A copy, for a call that is not inlined and that few lookups make. A key whose own address is

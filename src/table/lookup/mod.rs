@@ -168,7 +168,9 @@ impl Table {
             observer.block_searched(matches!(search, SearchResult::Found { .. }));
             match search {
                 SearchResult::Found { trailer, value } => {
-                    if self.whole_key_filter.is_some() {
+                    if key.passed_filter_by {
+                        // No positive, so no true one.
+                    } else if self.whole_key_filter.is_some() {
                         record_true(tickers, file);
                     } else {
                         self.count_prefix_true_positive(key);
@@ -185,7 +187,7 @@ impl Table {
                     (block, start) = cold_path(|| self.open_block(index, i, key, guard, tickers))?;
                 }
                 _ => {
-                    if self.any_filter().is_none() {
+                    if key.passed_filter_by || self.any_filter().is_none() {
                         file.add(FileTicker::Unfiltered, 1);
                     }
                     return Ok(None);

@@ -65,9 +65,11 @@ impl Table {
             Some(Missing::Filter) => None,
             Some(Missing::Index(_) | Missing::Block(_)) => Some(true),
         };
-        if !maybe.unwrap_or_else(|| self.filter_says_maybe_once_read(key, tickers, observer)) {
+        let answer = maybe.or_else(|| self.filter_says_maybe_once_read(key, tickers, observer));
+        if answer == Some(false) {
             return Ok(None);
         }
+        let key = &LookupKey { passed_filter_by: answer.is_none(), ..*key };
         let found = self.search_and_read(missing, key, tickers, observer)?;
         if found.is_none() {
             self.searched_in_vain(key);
@@ -110,22 +112,23 @@ impl Table {
     }
 
     /// The answer of a filter that was not in memory. A filter that cannot be read says maybe.
+    /// `None`: the lookup passes it by.
     #[cold]
     pub fn filter_says_maybe_once_read(
         &self,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
-    ) -> bool {
-        let Some(filter_key) = self.filter_key_of(key) else { return true };
+    ) -> Option<bool> {
+        let Some(filter_key) = self.filter_key_of(key) else { return Some(true) };
         let Some(part) = self.filter_part_worth_reading(key, &filter_key, tickers) else {
             observer.filter_passed_by();
-            return true;
+            return None;
         };
         let filter = self.filter_part(part);
         let maybe = self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer);
         self.read_filter_answered(key, &filter_key, maybe);
-        maybe
+        Some(maybe)
     }
 
     /// The answer of a filter, or of its part with the key, that was read. `None`: it could not be

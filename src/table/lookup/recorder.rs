@@ -114,7 +114,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// The filter was not queried.
-    fn record_no_filter(&self, reason: &'static str) {
+    fn record_no_filter(&self, verdict: FilterVerdict, reason: &'static str) {
         let cost = self.step();
         self.current.borrow_mut().filter = Some(FilterTrace {
             family: None,
@@ -123,7 +123,7 @@ impl<'a> Recorder<'a> {
             partition: None,
             bytes: 0,
             query: QueryTrace::Untrusted(reason),
-            verdict: FilterVerdict::Untrusted,
+            verdict,
             predicted_fpr: None,
             cost,
         });
@@ -211,11 +211,12 @@ impl TableObserver for &Recorder<'_> {
     }
 
     fn filter_failed(self) {
-        self.record_no_filter("it could not be read");
+        self.record_no_filter(FilterVerdict::Untrusted, "it could not be read");
     }
 
     fn filter_passed_by(self) {
-        self.record_no_filter("it is not in memory, and not worth a read");
+        let reason = "it is not in memory, and not worth a read";
+        self.record_no_filter(FilterVerdict::PassedBy, reason);
     }
 
     fn index_searched(self, index: &TableIndex, block: usize) {

@@ -8,11 +8,10 @@
 //!   maybe             BloomFullPositive        -                      FilterFullPositive
 //!     not trusted     BloomUntrusted           BloomUntrusted         FilterUntrusted
 //!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
-//!   passed by         BloomFullPositive, BloomPassedBy              FilterFullPositive
 //! ```
 //!
-//! A lookup passes a filter by that is not worth its read ([`super::admission`]).
-//! In the file's counters a test of a prefix counts as a test of the key, as in RocksDB.
+//! A lookup that passes a filter by has no answer of it ([`super::admission`]). In the file's
+//! counters a test of a prefix counts as a test of the key, as in RocksDB.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -85,12 +84,6 @@ impl FilterTally {
         file.add(FileTicker::FilterFullPositive, maybes);
         file.add(FileTicker::FilterUntrusted, untrusted);
     }
-}
-
-/// Counts a lookup that has passed the filter by, as if it had answered "maybe".
-pub(super) fn record_passed_by(table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
-    FilterTally::of(FilterAnswer::Maybe).record(table, guard, tickers);
-    tickers.add(Ticker::BloomPassedBy, 1);
 }
 
 /// Counts the answer of a filter for a range of keys with one prefix. `false`: no.

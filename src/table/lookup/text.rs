@@ -107,7 +107,11 @@ impl<'a, 'b> Page<'a, 'b> {
     }
 
     fn filter(&mut self, filter: &FilterTrace) -> fmt::Result {
-        let family = filter.family.map_or("unusable", |family| family.name());
+        let family = match (filter.family, filter.verdict) {
+            (Some(family), _) => family.name(),
+            (None, FilterVerdict::PassedBy) => "not read",
+            (None, _) => "unusable",
+        };
         let mut text = format!("{family}, {}", size(filter.bytes as u64));
         if let Some((part, parts)) = filter.partition {
             text.push_str(&format!(", part {part} of {parts}"));
@@ -130,6 +134,9 @@ impl<'a, 'b> Page<'a, 'b> {
             }
             (FilterVerdict::FalsePositive, _) => {
                 (Paint::Red, format!("maybe, in vain: a false positive{expected}"))
+            }
+            (FilterVerdict::PassedBy, QueryTrace::Untrusted(reason)) => {
+                (Paint::Yellow, format!("passed by: {reason}"))
             }
             (_, QueryTrace::Untrusted(reason)) => {
                 (Paint::Yellow, format!("maybe, since it cannot be trusted: {reason}"))

@@ -130,6 +130,8 @@ pub enum FilterVerdict {
     FalsePositive,
     /// The filter could not be trusted, so the table was searched.
     Untrusted,
+    /// The filter was not in memory and not worth a read, so the table was searched.
+    PassedBy,
 }
 
 impl FilterVerdict {
@@ -145,6 +147,7 @@ impl FilterVerdict {
             FilterVerdict::TruePositive => "true positive",
             FilterVerdict::FalsePositive => "false positive",
             FilterVerdict::Untrusted => "untrusted",
+            FilterVerdict::PassedBy => "passed by",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use maypole::fs::{DirectFs, Fs, RealFs};
-use maypole::table::{MetadataForm, SstWriter, TableOptions};
+use maypole::table::{MetadataForm, SstReader, SstWriter, TableOptions};
 use maypole::{Builder, Db, Durability, FilterPolicy, Ticker, WriteBatch};
 
 use super::{Compression, Engine, Held, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES};
@@ -14,6 +14,7 @@ use crate::keys::{Key, Run};
 pub struct Maypole {
     db: Db,
     compression: maypole::Compression,
+    filter: &'static str,
     metadata: MetadataForm,
 }
 
@@ -30,12 +31,14 @@ impl Maypole {
         };
         let metadata = match kind {
             Kind::MaypoleParts => MetadataForm::Parts,
+            Kind::MaypoleWhole => MetadataForm::Whole,
             _ => MetadataForm::Auto,
         };
+        let filter = if kind == Kind::MaypoleNone { "none" } else { "bloom(10)" };
         let mut builder: Builder = Db::builder(dir)
             .metadata(metadata)
             .fs(fs)
-            .filter("bloom(10)".parse::<FilterPolicy>()?)
+            .filter(filter.parse::<FilterPolicy>()?)
             .compression(compression)
             .block_cache_bytes(options.cache_bytes())
             .memtable_bytes(options.memtable_bytes())
@@ -46,7 +49,7 @@ impl Maypole {
         if let Some(threads) = options.compaction_threads {
             builder = builder.compaction_threads(threads);
         }
-        Ok(Maypole { db: builder.open()?, compression, metadata })
+        Ok(Maypole { db: builder.open()?, compression, filter, metadata })
     }
 }
 
@@ -54,7 +57,7 @@ impl Engine for Maypole {
     fn ingest(&self, scratch: &Path, run: &Run) -> Result<()> {
         let options = TableOptions {
             compression: self.compression,
-            filter: "bloom(10)".parse()?,
+            filter: self.filter.parse()?,
             metadata: self.metadata,
             ..TableOptions::default()
         };
@@ -121,10 +124,16 @@ impl Engine for Maypole {
         Ok(Some((entries, bytes)))
     }
     fn blocks_read(&self) -> Result<u64> {
-        let tickers = self.db.stats().tickers;
-        let kinds =
-            [Ticker::BlockCacheDataMiss, Ticker::BlockCacheIndexMiss, Ticker::BlockCacheFilterMiss];
-        Ok(kinds.into_iter().map(|kind| tickers.get(kind)).sum())
+        Ok(self.db.stats().tickers.get(Ticker::FileReads))
+    }
+    fn metadata_bytes(&self) -> Result<u64> {
+        let tables =
+            self.db.stats().files.into_iter().filter_map(|file| self.db.table(file.number));
+        let bytes = |table: SstReader| {
+            let names = ["rocksdb.filter.size", "rocksdb.index.size"];
+            names.map(|name| table.properties().number(name).unwrap_or(0)).iter().sum::<u64>()
+        };
+        Ok(tables.map(bytes).sum())
     }
     fn scan_from_start(&self, fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
         let mut cursor = self.db.cursor().fill_cache(fills_cache);

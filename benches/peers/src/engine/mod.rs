@@ -45,6 +45,10 @@ pub enum Kind {
     Maypole,
     /// All filters and indexes in parts.
     MaypoleParts,
+    /// All filters and indexes whole.
+    MaypoleWhole,
+    /// No filters.
+    MaypoleNone,
     Fjall,
 }
 
@@ -56,27 +60,29 @@ impl Kind {
             Kind::RocksdbParts => "rocksdb-parts",
             Kind::Maypole => "maypole",
             Kind::MaypoleParts => "maypole-parts",
+            Kind::MaypoleWhole => "maypole-whole",
+            Kind::MaypoleNone => "maypole-none",
             Kind::Fjall => "fjall",
         }
+    }
+
+    pub fn is_rocksdb(self) -> bool {
+        matches!(self, Kind::Rocksdb | Kind::RocksdbLru | Kind::RocksdbParts)
     }
 
     pub fn open(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         std::fs::create_dir_all(dir)?;
         Ok(match self {
-            Kind::Rocksdb | Kind::RocksdbLru | Kind::RocksdbParts => {
-                Arc::new(rocks::Rocks::open(self, dir, options)?)
-            }
-            Kind::Maypole | Kind::MaypoleParts => {
-                Arc::new(maypole::Maypole::open(self, dir, options)?)
-            }
+            _ if self.is_rocksdb() => Arc::new(rocks::Rocks::open(self, dir, options)?),
             Kind::Fjall => Arc::new(fjall::Fjall::open(dir, options)?),
+            _ => Arc::new(maypole::Maypole::open(self, dir, options)?),
         })
     }
 
     /// As [`Kind::open`]. RocksDB gets its options for trees with many deletions, and counts bytes.
     pub fn open_for_deletions(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         match self {
-            Kind::Rocksdb | Kind::RocksdbLru | Kind::RocksdbParts => {
+            _ if self.is_rocksdb() => {
                 std::fs::create_dir_all(dir)?;
                 Ok(Arc::new(rocks::Rocks::open_for_deletions(self, dir, options)?))
             }
@@ -105,6 +111,10 @@ pub trait Engine: Send + Sync {
     /// Blocks that lookups of this thread had to read so far. An error for engines that do not count them.
     fn blocks_read(&self) -> Result<u64> {
         Err("this engine does not count the blocks that it reads".into())
+    }
+    /// Stored bytes of the filters and indexes of all tables.
+    fn metadata_bytes(&self) -> Result<u64> {
+        Err("this engine does not tell the bytes of its filters and indexes".into())
     }
     /// A scan of everything, to be taken in pieces.
     fn scan_from_start(&self, _fills_cache: bool) -> Result<Box<dyn Scan + '_>> {

@@ -179,6 +179,17 @@ impl Engine for Rocks {
     fn blocks_read(&self) -> Result<u64> {
         Ok(PerfContext::default().metric(PerfMetric::BlockReadCount))
     }
+    fn metadata_bytes(&self) -> Result<u64> {
+        let properties = self.db.property_value("rocksdb.aggregated-table-properties")?;
+        let properties = properties.ok_or("no properties of tables")?;
+        // The name of the index's bytes goes on in parentheses.
+        let bytes = |name: &str| -> Result<u64> {
+            let property = properties.split("; ").find(|text| text.starts_with(name));
+            let (_, bytes) = property.and_then(|text| text.rsplit_once('=')).ok_or(name)?;
+            Ok(bytes.parse()?)
+        };
+        Ok(bytes("index block size")? + bytes("filter block size")?)
+    }
     fn scan_from_start(&self, fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
         let mut options = rocksdb::ReadOptions::default();
         options.fill_cache(fills_cache);

@@ -45,10 +45,11 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 ///
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS), fuse(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
-/// false-positive rate; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and
-/// budget(64MiB, FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon,
-/// burr or fuse. Shells interpret parentheses: quote the list, or write bloom:10 for bloom(10). The
-/// word BITS itself stands for each of --bits in turn.
+/// false-positive rate; capped(FILTER, 1MiB) with fewer bits where the filter of a table would be
+/// larger; levels(FILTER, ...) from level 0 down, bottommost_none(FILTER), and budget(64MiB,
+/// FAMILY) or budget(BITS/key, FAMILY) for the whole tree. FAMILY is bloom, ribbon, burr or fuse.
+/// Shells interpret parentheses: quote the list, or write bloom:10 for bloom(10). The word BITS
+/// itself stands for each of --bits in turn.
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single

@@ -85,7 +85,7 @@ record! {
         /// The capacity of the block cache plus the memtables.
         memory_bytes: u64,
         memory_share: Option<f64>,
-        /// Searches of a table without a filter that did not have the key.
+        /// Searches of a table without its filter, if it has one, that did not have the key.
         unfiltered: u64,
         untrusted: u64,
     }

@@ -49,6 +49,7 @@ pub fn print(
         ("held_by_readers_bytes", &stats.held_by_readers_bytes),
         ("block_cache_capacity_bytes", &stats.cache_capacity_bytes),
         ("block_cache", &json_object(&cache)),
+        ("metadata_bytes", &stats.metadata_bytes),
         ("compaction_debt_bytes", &stats.compaction_debt_bytes),
         ("oldest_snapshot_ms", &Value::from(snapshot_age.map(|age| age.as_millis() as u64))),
         ("held_by_snapshots_bytes", &stats.held_by_snapshots_bytes),

@@ -63,7 +63,7 @@ const LEVEL_COUNTERS: [LevelCount; 5] = [
     ("filter_untrusted", "Answers of a level's filters that could not be trusted.", |level| {
         level.counts.filter.untrusted
     }),
-    ("unfiltered", "Searches in vain of a level's tables that have no filter.", |level| {
+    ("unfiltered", "Searches in vain of a level's tables without a filter's answer.", |level| {
         level.counts.unfiltered
     }),
 ];
@@ -121,6 +121,8 @@ impl Metrics {
         self.gauge("held_by_readers_bytes", help, bytes(stats.held_by_readers_bytes));
         let help = "The most bytes that the block cache may hold.";
         self.gauge("block_cache_capacity_bytes", help, bytes(stats.cache_capacity_bytes));
+        let help = "Bytes of memory that all filters and indexes need.";
+        self.gauge("metadata_bytes", help, bytes(stats.metadata_bytes));
         let help = "Bytes that compaction must still rewrite.";
         self.gauge("compaction_debt_bytes", help, bytes(stats.compaction_debt_bytes));
         let help = "When the oldest snapshot was made.";

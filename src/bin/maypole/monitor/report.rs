@@ -38,7 +38,7 @@ pub fn published(
         held_bytes: stats.held_by_readers_bytes,
         capacity_bytes: stats.cache_capacity_bytes,
         cache: &stats.cache,
-        metadata_bytes: None,
+        metadata_bytes: stats.metadata_bytes,
     };
     memory.print(out)?;
     heading("\nCounters", &screen, out)?;
@@ -65,7 +65,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
         held_bytes: stats.held_by_readers_bytes as u64,
         capacity_bytes: stats.cache_capacity_bytes as u64,
         cache: &stats.cache,
-        metadata_bytes: Some(stats.metadata_bytes as u64),
+        metadata_bytes: stats.metadata_bytes as u64,
     };
     memory.print(out)?;
     writeln!(out, "  to compact    {:>10}", size(stats.compaction_debt_bytes))?;
@@ -147,7 +147,7 @@ fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {
         format!("reads saved     {saved}"),
         format!("share of memory {memory}"),
         format!(
-            "no filter       {} useless searches of tables without one",
+            "no filter       {} useless searches of tables without one, or that passed it by",
             count(figures.unfiltered)
         ),
     ]
@@ -196,8 +196,8 @@ struct Memory<'a> {
     held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
-    /// What all filters and indexes need. `None`: the owner does not publish it.
-    metadata_bytes: Option<u64>,
+    /// What all filters and indexes need. 0: there are none, or the owner did not say.
+    metadata_bytes: u64,
 }
 
 impl Memory<'_> {
@@ -217,8 +217,9 @@ impl Memory<'_> {
                 (size(usage.bytes as u64), counted(usage.entries as u64, "entry"));
             writeln!(out, "    {kind:<11} {bytes:>10}   {entries}")?;
         }
-        if let Some(needed) = self.metadata_bytes {
-            writeln!(out, "    needed      {:>10}   by all filters and indexes", size(needed))?;
+        if self.metadata_bytes > 0 {
+            let needed = size(self.metadata_bytes);
+            writeln!(out, "    needed      {needed:>10}   by all filters and indexes")?;
         }
         Ok(())
     }

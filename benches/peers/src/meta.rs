@@ -1,0 +1,279 @@
+//! Lookups in a tree whose filters and indexes do not fit into the block cache.
+//!
+//! ```text
+//! load      each engine ingests the tree once                  from then on it is only reopened
+//! a cache   every engine is opened with it; those of REWRITTEN write the tree again
+//!             a choice of keys
+//!               absent, present, half    warm-up, then rounds in turns: time and reads a lookup
+//! ```
+//!
+//! *Metadata* are the stored bytes of filters and indexes. RocksDB charges them to the cache, as
+//! Maypole does, and counts its reads by its perf context, Maypole by its ticker `file.reads`. A
+//! read is a read whatever its length: of a data block, a part of 4 KiB or a filter of 600 KiB.
+
+use std::path::Path;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+
+use crate::engine::{Engine, Kind, Result};
+use crate::keys::{Key, Numbers, Zipf, mix};
+use crate::server::Server;
+use crate::{Options, median, read};
+
+/// Unless others are named.
+pub const ENGINES: &str = "rocksdb,rocksdb-parts,maypole,maypole-whole,maypole-none";
+const WORKLOADS: [&str; 3] = ["absent", "present", "half"];
+/// Workloads of servers with this prefix are steps of [`run`].
+pub const PREFIX: &str = "meta-";
+/// These decide from the cache when they write a table whether it gets parts, so they write the
+/// tree with each cache, as they would have from the start.
+const REWRITTEN: [Kind; 2] = [Kind::Maypole, Kind::MaypoleNone];
+/// The sizes of caches, in sixteenths of the metadata.
+const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 16, 32];
+
+const EXPONENT: f64 = 0.99;
+/// Mixed numbers below it are a tenth of the range of keys.
+const TENTH: u64 = u64::MAX / 10;
+/// Warm-up has a lookup for each 1024 bytes of the cache, a quarter of a block.
+const WARM_UP_BYTES: u64 = 1024;
+
+/// Which keys lookups prefer.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+enum Preference {
+    /// None.
+    Uniform,
+    /// Rank r with probability proportional to 1 / r^0.99. Ranks are in no order of the keys.
+    Zipf,
+    /// Nine of ten lookups are in a tenth of the range of keys.
+    Tenth,
+}
+
+impl Preference {
+    fn name(self) -> &'static str {
+        match self {
+            Preference::Uniform => "uniform",
+            Preference::Zipf => "zipf",
+            Preference::Tenth => "tenth",
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct Meta {
+    /// Which keys lookups prefer; several are measured one after the other.
+    #[arg(long, value_delimiter = ',', default_value = "uniform")]
+    keys: Vec<Preference>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// One step of a server. Returns microseconds and reads a lookup, and where the tree is written the
+/// metadata.
+pub fn run(engine: &dyn Engine, step: &str, seed: u64, options: &Options) -> Result<Vec<f64>> {
+    match step {
+        "load" => read::ingest(engine, options)?,
+        "rewrite" => engine.compact().and_then(|()| engine.settle())?,
+        _ => return look_up(engine, step, seed, options),
+    }
+    Ok(vec![engine.metadata_bytes()? as f64])
+}
+
+fn look_up(engine: &dyn Engine, step: &str, seed: u64, options: &Options) -> Result<Vec<f64>> {
+    let (workload, preference) = step.split_once('-').ok_or("expected WORKLOAD-PREFERENCE")?;
+    let lookups = lookups(workload, Preference::from_str(preference, false)?, seed, options);
+    let reads_before = engine.blocks_read()?;
+    let start = Instant::now();
+    for (key, is_present) in &lookups {
+        if engine.get(key)?.is_some() != *is_present {
+            return Err("a present key was not found, or an absent one was".into());
+        }
+    }
+    let us = start.elapsed().as_secs_f64() * 1e6;
+    let reads = engine.blocks_read()? - reads_before;
+    Ok([us, reads as f64].map(|sum| sum / lookups.len() as f64).to_vec())
+}
+
+/// The keys of a round, and which of them are present.
+fn lookups(
+    workload: &str,
+    preference: Preference,
+    seed: u64,
+    options: &Options,
+) -> Vec<(Key, bool)> {
+    let (entries, mut numbers) = (options.entries, Numbers::new(seed));
+    let zipf = (preference == Preference::Zipf).then(|| Zipf::new(entries, EXPONENT));
+    let next = |_| {
+        let is_present = match workload {
+            "absent" => false,
+            "present" => true,
+            _ => numbers.below(2) == 0,
+        };
+        let first = if is_present { 0 } else { entries };
+        let n = match (&zipf, preference) {
+            (Some(zipf), _) => first + zipf.below(numbers.fraction()),
+            (None, Preference::Tenth) => {
+                let is_hot = numbers.below(10) > 0;
+                loop {
+                    let n = first + numbers.below(entries);
+                    if (mix(n + 1) < TENTH) == is_hot {
+                        break n;
+                    }
+                }
+            }
+            (None, _) => first + numbers.below(entries),
+        };
+        (options.keys().key(n), is_present)
+    };
+    (0..options.operations).map(next).collect()
+}
+
+/// What the rounds of one engine took.
+struct Row {
+    kind: Kind,
+    us: Vec<f64>,
+    reads: Vec<f64>,
+}
+
+impl Meta {
+    /// Measures everything, and prints a table.
+    pub fn compare(&self) -> Result<()> {
+        let scratch = tempfile::tempdir()?;
+        let dir = self.options.dir.as_deref().unwrap_or(scratch.path());
+        let mut options = self.options.clone();
+        options.charge_metadata = true;
+        let mut metadata = Vec::new();
+        for &kind in &options.engines {
+            let mut server = Server::start(kind, dir, &options)?;
+            metadata.push(write_tree(&mut server, "meta-load")?);
+            server.stop()?;
+        }
+        let first = metadata.first().ok_or("no engine")? / 1024.0;
+        let caches = match &self.options.cache_kb[..] {
+            [] => SIXTEENTHS.map(|n| (first * n as f64 / 16.0) as usize).to_vec(),
+            given => given.to_vec(),
+        };
+        print!("{:<16}{:<9}{:<9}{:<15}", "cache", "lookups", "keys", "engine");
+        println!("{:>9}{:>11}{:>9}{:>11}{:>14}", "µs", "ratio", "reads", "ratio", "to no filter");
+        for kib in caches {
+            options.cache_kb = vec![kib];
+            let cache = format!("{kib} KiB, {:.2}", kib as f64 / first);
+            self.measure(dir, &options, &cache)?;
+        }
+        for kind in &options.engines {
+            std::fs::remove_dir_all(dir.join(kind.name()))?;
+        }
+        Ok(())
+    }
+
+    /// All workloads with one cache.
+    fn measure(&self, dir: &Path, options: &Options, cache: &str) -> Result<()> {
+        let mut servers = Vec::new();
+        for &kind in &options.engines {
+            let mut server = Server::start(kind, dir, options)?;
+            if REWRITTEN.contains(&kind) {
+                write_tree(&mut server, "meta-rewrite")?;
+            }
+            servers.push(server);
+        }
+        let cache_bytes = options.cache_bytes() as u64;
+        let warm_ups = (cache_bytes / WARM_UP_BYTES).div_ceil(options.operations).max(1);
+        for preference in &self.keys {
+            for workload in WORKLOADS.iter().filter(|workload| options.wants(workload)) {
+                let step = format!("{PREFIX}{workload}-{}", preference.name());
+                let new = |server: &Server| Row { kind: server.kind, us: vec![], reads: vec![] };
+                let mut rows: Vec<Row> = servers.iter().map(new).collect();
+                for round in 0..warm_ups + options.rounds as u64 {
+                    for (server, row) in servers.iter_mut().zip(&mut rows) {
+                        let figures = server.ask_all(&step, round + 1)?;
+                        if round >= warm_ups {
+                            row.us.push(figures[0]);
+                            row.reads.push(figures[1]);
+                        }
+                    }
+                }
+                print(&rows, &format!("{cache:<16}{workload:<9}{:<9}", preference.name()));
+            }
+        }
+        servers.into_iter().try_for_each(Server::stop)
+    }
+}
+
+/// Lets an engine write its tree; returns the metadata.
+fn write_tree(server: &mut Server, step: &str) -> Result<f64> {
+    let bytes = server.ask(step, 1)?;
+    eprintln!("{}: {:.0} KiB of filters and indexes", server.kind.name(), bytes / 1024.0);
+    Ok(bytes)
+}
+
+/// A line for each engine, each with the same beginning.
+fn print(rows: &[Row], beginning: &str) {
+    // RocksDB's better setting is the one that takes less time.
+    let rocks = rows.iter().filter(|row| row.kind.is_rocksdb());
+    let rocks = rocks.min_by(|a, b| median(a.us.clone()).total_cmp(&median(b.us.clone())));
+    let without = rows.iter().find(|row| row.kind == Kind::MaypoleNone);
+    for row in rows {
+        let reads = ratio(&row.reads, rocks.map(|row| &row.reads));
+        let to_none = match row.kind.is_rocksdb() {
+            true => "-".into(),
+            false => ratio(&row.us, without.map(|row| &row.us)),
+        };
+        println!(
+            "{beginning}{:<15}{:>9.2}{:>11}{:>9.3}{reads:>11}{to_none:>14}",
+            row.kind.name(),
+            median(row.us.clone()),
+            ratio(&row.us, rocks.map(|row| &row.us)),
+            median(row.reads.clone()),
+        );
+    }
+}
+
+/// The median of the ratios of the rounds, because what slows a round slows all engines in it.
+fn ratio(own: &[f64], base: Option<&Vec<f64>>) -> String {
+    let Some(base) = base else { return "-".into() };
+    let ratios: Vec<f64> = own.iter().zip(base).map(|(own, base)| own / base).collect();
+    match median(ratios) {
+        ratio if ratio.is_finite() => format!("{ratio:.3}"),
+        _ => "-".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::{Cli, Command};
+
+    fn options(args: &[&str]) -> Options {
+        let cli = Cli::parse_from([&["peers", "meta"][..], args].concat());
+        let Command::Meta(meta) = cli.command else { panic!("another command") };
+        meta.options
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_help() {
+        let options = options(&["--cache-kb", "128,256"]);
+        assert_eq!((options.entries, options.operations, options.rounds), (1_000_000, 20_000, 3));
+        assert_eq!((options.engines.len(), options.cache_bytes()), (5, 128 << 10));
+    }
+
+    #[test]
+    fn lookups_prefer_what_they_should() {
+        let options = options(&["--entries", "10000", "--operations", "10000"]);
+        let share = |workload, preference, wanted: &dyn Fn(&(Key, bool)) -> bool| {
+            let asked = lookups(workload, preference, 1, &options);
+            asked.iter().filter(|lookup| wanted(lookup)).count() as f64 / asked.len() as f64
+        };
+        let is_low = |(key, _): &(Key, bool)| key[..] < options.keys().of_mixed(TENTH)[..];
+        for workload in WORKLOADS {
+            assert!((share(workload, Preference::Tenth, &is_low) - 0.9).abs() < 0.02);
+            assert!((share(workload, Preference::Uniform, &is_low) - 0.1).abs() < 0.02);
+        }
+        let present = share("half", Preference::Zipf, &|(_, is_present)| *is_present);
+        assert!((present - 0.5).abs() < 0.02, "{present}");
+        let first = options.keys().key(0);
+        let hottest = share("present", Preference::Zipf, &|(key, _)| key[..] == first[..]);
+        assert!(hottest > 0.05, "{hottest}");
+    }
+}
