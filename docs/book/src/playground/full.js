@@ -51,20 +51,25 @@ const full = (() => {
     return found;
   }
 
+  /// The size of a cell: all panels next to each other, or on a narrow screen one below the other.
+  function unit() {
+    const room = byId("full-band").clientWidth, rows = answer.shown + 3 + answer.columns;
+    const beside = (room - 56) / (2 * rows + answer.columns);
+    return Math.min(3.6, beside > 2.2 ? beside : room / rows);
+  }
+
   /// A panel of lines: each has a row, or none, and a class.
   function panel(name, lines, hasRows) {
     const left = hasRows ? answer.shown + 3 : 0;
     const wide = left + answer.columns, high = Math.max(answer.shown, lines.length);
-    const image = svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${name}. The text above says what happens.` });
+    const image = svg("svg", { width: wide * unit(), height: high * unit(), viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": `${name}. The text above says what happens.` });
     for (const kind of ["pending", "there", "moving"]) {
       const of = lines.map((line, y) => [line, y]).filter(([line]) => line && line.kind === kind);
       const picked = hasRows ? of.flatMap(([line, y]) => coefficientsOf(line.row, y)) : [];
       const sums = of.flatMap(([line, y]) => ones(line.sum, left, y));
       image.append(svg("path", { class: `of-${kind}`, d: cells(picked) }), svg("path", { class: `of-sums ${kind}`, d: cells(sums) }));
     }
-    const figure = html("figure", { className: hasRows ? "wide" : "" }, html("figcaption", { textContent: name }));
-    figure.append(image);
-    return figure;
+    return html("figure", {}, html("figcaption", { textContent: name }), image);
   }
 
   function caption(added, solved, last) {
@@ -157,7 +162,7 @@ const full = (() => {
   function build() {
     const built = ask(`full ${family()} ${bits()} ${keys()} ${asked}`);
     byId("full-facts").textContent = built.error ? `${built.error[0].toUpperCase()}${built.error.slice(1)}.`
-      : `${family()}(${bits()}) of ${number(keys())} keys: rows of ${built.width} coefficients, ${built.columns} columns, ${built.tags} keys spelled out as tags.`;
+      : `${family()}(${bits()}) of ${number(keys())} keys: rows of ${built.width} coefficients, ${built.columns} columns in the first blocks, ${built.tags} keys spelled out as tags.`;
     if (built.error) return;
     answer = built;
     rows = built.rows.map(([start, coefficients, sum]) => ({ start, coefficients: BigInt(`0x${coefficients}`), sum }));
@@ -188,7 +193,7 @@ const full = (() => {
     let next = 0;
     byId("full-more").onclick = () => { asked = answer.bumped[next++ % answer.bumped.length]; build(); };
     byId("full-absent").onclick = () => { asked = keys() + Math.floor(Math.random() * keys()); build(); };
-    onWidth(byId("full-layers"), drawLayers);
+    onWidth(byId("full-layers"), draw);
     rebuild();
   }
 

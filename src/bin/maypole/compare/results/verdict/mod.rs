@@ -413,12 +413,15 @@ impl<'a> Verdict<'a> {
                 rates.push("not observed".to_string());
             }
             Some(format!(
-                "Left out of the reads of absent lookups: level {level}'s {tables}, whose rate is {}. So \
-                 small a filter has a rate of its own.",
+                "Left out of the reads of absent lookups: level {level}'s {tables}, whose rate is {}.",
                 rates.join(", ")
             ))
         };
-        self.tiny.iter().filter_map(of_level).collect()
+        let mut lines: Vec<String> = self.tiny.iter().filter_map(of_level).collect();
+        if let Some(last) = lines.last_mut() {
+            last.push_str(" So small a filter has a rate of its own.");
+        }
+        lines
     }
 
     /// How far it holds.
