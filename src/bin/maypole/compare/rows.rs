@@ -64,9 +64,10 @@ fn counts_of(phase: &Phase) -> Tickers {
 fn times(phase: &Phase) -> Times {
     let tenths = |nanos: f64| (nanos * 10.0).round() / 10.0;
     let quantile = |q| phase.latency.value_at_quantile(q) as f64;
-    let Repeated { low, high, .. } = Repeated::of(&phase.means);
+    let mean = phase.latency.mean();
+    let Repeated { low, high, .. } = Repeated::of(&phase.means).including(mean);
     Times {
-        mean: tenths(phase.latency.mean()),
+        mean: tenths(mean),
         p50: quantile(0.5),
         p99: quantile(0.99),
         low: tenths(low),

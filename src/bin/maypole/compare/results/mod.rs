@@ -53,7 +53,8 @@ pub struct Times {
     pub mean: f64,
     pub p50: f64,
     pub p99: f64,
-    /// The interval of the mean of a round: see [`Repeated`](super::rounds::Repeated).
+    /// The interval of the mean of a round, widened to the mean of all lookups: see
+    /// [`Repeated`](super::rounds::Repeated).
     pub low: f64,
     pub high: f64,
 }
