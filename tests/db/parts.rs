@@ -78,12 +78,12 @@ fn the_tables_of_one_compaction_have_one_form() {
     let needed = {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
         let db = open(&fs, 64 << 20, MetadataForm::Auto, "bloom(10)");
-        fill(&db, 120_000);
+        fill(&db, 250_000);
         db.stats().metadata_bytes
     };
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let db = open(&fs, needed * 7 / 4, MetadataForm::Auto, "bloom(10)");
-    fill(&db, 120_000);
+    fill(&db, 250_000);
     // Alone, whatever ran while the tree was filled.
     db.wait_for_compaction().unwrap();
     db.compact_range(..).unwrap();
