@@ -301,7 +301,7 @@ async function touch() {
     byId("bloom-more").click();
   }
   told.crowded = byId("bloom-full").textContent;
-  // The slider waits for one piece of work at most: one filter, and so many keys asked of it.
+  // The slider waits for one piece of work at most: one filter, and its queries.
   let pieces = 0;
   told.pieces = told.most = 0;
   const real = ask;

@@ -9,7 +9,7 @@ pub fn claims() -> String {
     let bits = |rate: f64| lower_bound_bits_per_key(rate) / LN_2;
     let mut out = String::new();
     let mut line = |what: &str, figure: String| writeln!(out, "{what:<52} {figure}").unwrap();
-    line("0.01 needs so many times the memory of 0.1", format!("{:.2}", bits(0.01) / bits(0.1)));
+    line("memory for 0.01 divided by that for 0.1", format!("{:.2}", bits(0.01) / bits(0.1)));
     line("bits a key for 1 %, best k", format!("{:.3}", bits(0.01)));
     line("bits a key for 0.1 %, best k", format!("{:.3}", bits(0.001)));
     line("bits a key for a factor of ten", format!("{:.2}", bits(0.001) - bits(0.01)));

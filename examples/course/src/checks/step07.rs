@@ -103,7 +103,7 @@ fn torn_log() {
         fs::write(&path, &bytes[..length]).unwrap();
         let replayed = replay(&path)
             .unwrap_or_else(|e| panic!("{length} of {} bytes are an error: {e}", bytes.len()));
-        assert!(entries.starts_with(&replayed), "{length} bytes: an entry that nobody wrote");
+        assert!(entries.starts_with(&replayed), "{length} bytes: an entry that was never written");
         assert!(replayed.len() >= seen, "{length} bytes: fewer entries than in fewer bytes");
         seen = replayed.len();
     }

@@ -138,7 +138,7 @@ impl Db {
                     continue;
                 }
                 let found = table.get(&*self.blocks, key)?;
-                // Without a filter nothing was asked, so nothing is counted.
+                // No filter was queried, so none is counted.
                 if table.has_filter() {
                     counts[level].full_positive += 1;
                     counts[level].full_true_positive += u64::from(found.is_some());
