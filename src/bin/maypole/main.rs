@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! compare/      the main job: one tree per filter policy, measured on the same keys
-//! structures/   filters by themselves, and what is said of them, measured
+//! structures/   filters without a database, and common claims about them, measured
 //! advise/       what the filters of a database do, and what others would do
 //! bench/        db_bench's workloads on one database
-//! explain/      the way of one lookup
+//! explain/      the steps of one lookup
 //! commands/     on a database, its entries or a table file; size: what filters would take, computed
 //! monitor/      what stats shows of a database that is in use
 //!
@@ -13,7 +13,7 @@
 //! show/         figures: text, tables that fit the screen, records, curves, pages
 //! args          how arguments are read           failure   what ends a command
 //! output        streams, JSON, the machine       progress  bars on a terminal
-//! scratch       directories that never stay      space     what a run takes of a disk
+//! scratch       temporary directories            space     how much of a disk a run takes
 //! input         entries from files and streams   clock     what reading it costs
 //! ```
 //!
@@ -21,7 +21,7 @@
 //! standard error. Exit code 0: done. 1: it failed, said in one line. 2: it was called wrongly,
 //! said in one line, and nothing was touched.
 
-// They panic where their stream is closed.
+// These macros panic if their stream is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod advise;
@@ -171,7 +171,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Standard output for what was asked for, standard error otherwise.
+            // Help and version go to standard output, errors to standard error.
             let printed = error.print().and_then(|()| stdout().flush());
             if let Err(Failure::Message(message)) = printed.map_err(Failure::from) {
                 tell(format_args!("error: {message}"));

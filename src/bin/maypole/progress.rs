@@ -66,8 +66,8 @@ fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
 mod tests {
     use super::*;
 
-    /// "0s left" stood there for 14 seconds: the estimate followed the last steps alone, which were
-    /// quick, and was rounded down.
+    /// "0s left" was shown for 14 seconds, because the estimate followed only the last steps, which
+    /// were quick, and was rounded down.
     #[test]
     fn while_more_than_one_unit_is_left_there_is_time_left() {
         for total in 1..200 {

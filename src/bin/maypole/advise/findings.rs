@@ -1,4 +1,4 @@
-//! Everything that is found of a column family. The terminal and JSON show these figures and
+//! Everything that is found about a column family. The terminal and JSON show these figures and
 //! compute none of their own.
 
 use maypole::filter::Family as Kind;
@@ -17,7 +17,7 @@ use crate::show::record::record;
 /// Bits of memory for each key while RocksDB builds a Bloom filter: a hash of 64 bits, and the
 /// filter.
 const BLOOM_PEAK_BITS: u64 = 75;
-/// Three times that, as RocksDB's `filter_policy.h` says.
+/// Ribbon takes three times as many, according to RocksDB's `filter_policy.h`.
 const RIBBON_PEAK_BITS: u64 = 3 * BLOOM_PEAK_BITS;
 
 record! {
@@ -43,7 +43,7 @@ record! {
         /// Queries for keys that a table does not hold.
         queries: u64,
         measured_fpr: Option<f64>,
-        /// Of 95 % confidence.
+        /// The bounds of the 95 % interval.
         fpr_low: Option<f64>,
         fpr_high: Option<f64>,
     }
@@ -68,7 +68,7 @@ record! {
 }
 
 record! {
-    /// What another policy would take and give.
+    /// The memory and the reads of another policy.
     pub struct PolicyRow {
         policy: String,
         /// `filter_policy` in RocksDB's OPTIONS.
@@ -82,7 +82,7 @@ record! {
         build_seconds: Option<f64>,
         blocks_per_absent_get: f64,
         blocks_per_present_get: Option<f64>,
-        /// Against the filters that are there, at the cost of a read that was given.
+        /// Compared with the present filters, at the given cost of a read.
         saved_micros_per_absent_get: f64,
     }
 }
@@ -94,22 +94,23 @@ pub struct Findings {
     pub levels: u64,
     pub file_bytes: u64,
     pub entries: u64,
-    /// Tables of which all or a part was read, and bytes read of them, about.
+    /// The number of tables that were read, in whole or in part, and about how many bytes were
+    /// read.
     pub tables_read: u64,
     pub bytes_read: u64,
     pub filters: Vec<FilterRow>,
     pub files: Vec<FileRow>,
-    /// Texts of findings, and the files that each is about.
+    /// Findings in words, each with the numbers of its files.
     pub findings: Vec<(String, Vec<u64>)>,
     pub filter_bytes: u64,
     pub index_bytes: u64,
     pub largest_filter: u64,
     pub largest_index: u64,
-    /// While the largest filter is built.
+    /// The peak of memory while the largest filter is built.
     pub peak_build_bytes: u64,
     pub cache_bytes: Option<u64>,
     pub measured: Measured,
-    /// Of recorded lookups: the share of absent keys.
+    /// The share of absent keys among recorded lookups.
     pub share_absent: Option<f64>,
     pub counters: Option<Counters>,
     pub policies: Vec<PolicyRow>,
@@ -131,7 +132,7 @@ pub struct Seen<'a> {
     pub is_recorded: bool,
     pub cache_bytes: Option<u64>,
     pub counters: Option<Counters>,
-    /// Microseconds.
+    /// The cost of a read, in microseconds.
     pub read_cost: f64,
 }
 
@@ -188,8 +189,8 @@ impl Seen<'_> {
         self.scanned.get(i)?.as_ref()
     }
 
-    /// The name of a table's filter, and its family. Where it was not read, the policy's name says
-    /// the family; it may have stored Bloom in place of Ribbon.
+    /// The name of a table's filter, and its family. If the filter was not read, the family is that
+    /// of the policy's name, although the policy may have stored Bloom in place of Ribbon.
     fn family_of(&self, i: usize) -> (String, Option<Kind>) {
         let table = &self.tables[i];
         let Some(form) = table.form else { return ("none".into(), None) };

@@ -7,14 +7,14 @@
 //! … rocksdb.bloom.filter.useful COUNT : 635465
 //! ```
 //!
-//! Everything here is a hint: what cannot be read is not known.
+//! Everything here is a hint: a figure that cannot be read counts as unknown.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Options stand at the start of a LOG, the last counters near its end. No more is read of either.
+/// How much is read of a LOG: the options are at its start, and the last counters near its end.
 const HEAD_BYTES: u64 = 4 << 20;
 const TAIL_BYTES: u64 = 4 << 20;
 
@@ -33,7 +33,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The false-positive rate that RocksDB has seen; `None` where no filter was asked for a key
+    /// The false-positive rate that RocksDB has seen; `None` if no filter was queried for a key
     /// that it does not hold.
     pub fn observed_fpr(&self) -> Option<f64> {
         let wrong = self.full_positive.saturating_sub(self.full_true_positive);

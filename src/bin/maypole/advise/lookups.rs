@@ -12,12 +12,12 @@ use super::queries::{Anchors, made_up};
 use super::tables::Table;
 use crate::progress;
 
-/// Lookups of absent keys, and of present ones.
+/// The number of lookups of absent keys, and of present ones.
 const LOOKUPS: usize = 5_000;
 /// The same where only a sample is read.
 const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
-/// Recorded lookups that are made, at most.
+/// The most recorded lookups that are made.
 const MAX_RECORDED: usize = 100_000;
 
 /// Means of lookups of one kind.
@@ -27,7 +27,7 @@ pub struct Lookups {
     /// Data blocks.
     pub blocks: f64,
     pub blocks_without_filters: f64,
-    /// Tables of each level that are in the way and hold no entry of the key.
+    /// For each level, the tables that a lookup reaches although they hold no entry of the key.
     pub tables_in_vain: Vec<f64>,
 }
 
@@ -39,8 +39,8 @@ pub struct Measured {
     pub not_read: u64,
 }
 
-/// Looks up keys of the tables that were read, weighted by the entries of the levels, and keys that
-/// are like them and absent.
+/// Looks up present keys, drawn from the tables that were read, and absent keys that resemble them.
+/// Each level is drawn from in proportion to its entries.
 pub fn run(
     db: &Db,
     tables: &[Table],
@@ -82,7 +82,7 @@ pub fn run(
     measured
 }
 
-/// The entries of each level that gave anchors, and these.
+/// For each level with anchors, its number of entries and its anchors.
 fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8]>)> {
     let mut levels: BTreeMap<usize, (f64, Vec<&[u8]>)> = BTreeMap::new();
     for (key, table) in anchors.iter() {
@@ -96,7 +96,8 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
     levels.into_values().collect()
 }
 
-/// Looks up recorded keys, present or not. Of more than [`MAX_RECORDED`], keys at equal distances.
+/// Looks up recorded keys, present or not. Of more than [`MAX_RECORDED`] keys, it looks up some at
+/// equal distances.
 pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
     let mut measured = Measured::default();
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
@@ -122,7 +123,7 @@ impl Measured {
             self.not_read += 1;
             return;
         };
-        // A made-up key may be there, and a drawn one may have been dropped by a range deletion.
+        // A made-up key may exist, and a drawn one may have been dropped by a range deletion.
         match (present, is_met(&trace)) {
             (true, true) => self.present.add(&trace, levels),
             (false, false) => self.absent.add(&trace, levels),

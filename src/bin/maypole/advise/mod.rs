@@ -4,7 +4,7 @@
 //! source     the directory: RocksDB's or Maypole's, opened read-only
 //! wanted     what OPTIONS asks for        log_file   what RocksDB's LOG says
 //! tables     what each table says of its filter, and how that differs from OPTIONS
-//! sample     which tables are read        queries    keys to ask filters for
+//! sample     which tables are read        queries    keys to query filters with
 //! scan       tables read: rates measured, other filters built of the same keys
 //! lookups    lookups on the tree          policies   other policies, computed
 //! findings   every figure                 rules      what to do
@@ -112,7 +112,7 @@ fn micros(text: &str) -> std::result::Result<f64, String> {
     micros.ok_or_else(|| "expected microseconds such as 80 or 2.5".into())
 }
 
-/// Entries of a table that are read, and keys that filters are built of, to estimate how long all
+/// The number of entries to read, and of keys to build filters of, to estimate how long everything
 /// will take.
 const TRIAL_ENTRIES: u64 = 20_000;
 
@@ -207,7 +207,7 @@ fn recorded(path: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(file::lines(&text).map(unescape).collect())
 }
 
-/// Says how much will be read, and how long that takes by the time of a trial.
+/// Prints how much will be read, and how long that will take, estimated by a trial.
 fn announce(tables: &[Table], drawn: &[(usize, Part)], kinds: &[Kind]) {
     let bytes = |&(i, part): &(usize, Part)| tables[i].file_bytes as f64 * part.share();
     let all: f64 = drawn.iter().map(bytes).sum();

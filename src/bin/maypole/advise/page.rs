@@ -17,12 +17,13 @@ use crate::show::plot::ticks::decimal;
 use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::{counted, size};
 
-/// What pages say made them.
+/// The command that pages name as their maker.
 pub const MAKER: &str = "maypole advise";
 /// The file with the figures, next to the page.
 const JSON: &str = "advise.json";
 
-/// Makes the directory ready. A failure where it is the database's, or holds files of others.
+/// Prepares the directory. Fails if it is the database's, or holds files that `advise` did not
+/// make.
 pub fn prepare(dir: &Path, database: &Path) -> Result {
     let absolute = |path: &Path| {
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));

@@ -5,7 +5,7 @@
 //! measured, with other rates:
 //!
 //! ```text
-//! blocks of an absent lookup  = Σ over levels of  tables in the way · rate
+//! blocks of an absent lookup  = Σ over levels of  tables reached · rate
 //! blocks of a present lookup  = the same above its entry, and the blocks of the entry itself
 //! ```
 
@@ -15,17 +15,17 @@ use super::lookups::Measured;
 use super::scan::{Asked, Built, Scanned};
 use super::tables::Table;
 
-/// RocksDB's bits of the kinds that RocksDB has.
+/// The bits per key, as RocksDB counts them, of the kinds that RocksDB has.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
-/// How the name of a policy ends that gives each level its own bits.
+/// The end of the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
-/// Stored bits of Maypole's own kinds. The first ones have about the rates of the above.
+/// The stored bits of Maypole's own kinds. They begin with about the rates of [`ROCKSDB_BITS`].
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
 /// RocksDB cuts a filter into parts of `metadata_block_size`, 4096 bytes, less a tenth.
 const PART_BYTES: usize = 3687;
-/// The parted kinds: RocksDB's bits, and about how many bits Ribbon stores for them.
+/// The bits of the kinds in parts: as RocksDB counts them, and about how many Ribbon stores.
 const PARTED_BITS: u32 = 10;
 const PARTED_RIBBON_BITS: usize = 7;
 
@@ -68,7 +68,7 @@ pub fn kinds() -> Vec<Kind> {
 #[derive(Debug, Clone, Default)]
 pub struct Level {
     pub level: usize,
-    /// Hashes that a filter of all its keys holds, about.
+    /// About how many hashes a filter of all its keys holds.
     pub keys: f64,
     pub asked: Asked,
     /// In the order of the kinds.
@@ -78,7 +78,7 @@ pub struct Level {
 /// The levels that hold tables, from the shallowest. `scanned` is in the order of the tables.
 pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Vec<Level> {
     let mut levels: Vec<Level> = Vec::new();
-    // Entries and keys that were read of each.
+    // The entries and keys that were read of each level.
     let mut read: Vec<(u64, u64)> = Vec::new();
     let both = || tables.iter().zip(scanned);
     for (table, scanned) in both() {
@@ -108,7 +108,7 @@ pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Ve
     levels
 }
 
-/// What a policy takes and gives.
+/// The memory and the reads of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub name: String,
@@ -116,9 +116,9 @@ pub struct Row {
     pub maypole: String,
     /// What RocksDB's `filter_policy` is set to. `None`: RocksDB has no such policy.
     pub rocksdb: Option<String>,
-    /// RocksDB leaves the last level out, by `optimize_filters_for_hits`.
+    /// Whether RocksDB leaves the last level without filters, by `optimize_filters_for_hits`.
     pub last_level_without: bool,
-    /// In parts, as RocksDB's `partition_filters` makes them.
+    /// Whether filters are in parts, as RocksDB's `partition_filters` makes them.
     pub partitioned: bool,
     pub family: Option<Family>,
     pub rocksdb_bits: Option<u32>,
@@ -176,9 +176,9 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
     rows
 }
 
-/// The filters of a family, one for each level or none, with which absent lookups read least in no
-/// more memory than the filters that are stored take: a budget divided among the levels. Without
-/// stored filters the budget is that of 7 bits a key.
+/// Divides a budget of memory among the levels: each gets a filter of this family or none, so that
+/// absent lookups read the fewest blocks. The budget is the memory of the stored filters, or 7 bits
+/// per key if there are none.
 fn by_level(
     family: Family,
     levels: &[Level],
@@ -230,8 +230,8 @@ fn by_level(
     Some(Row { name: format!("{family}{BY_LEVEL}"), maypole, ..row })
 }
 
-/// What was built of a kind for the level at a position. The rate of a level of which nothing could
-/// be read is taken to be that of the others.
+/// The filters of a kind that were built for level `n`. If they were not queried, because nothing
+/// of the level could be read, they get the rate of all levels.
 fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     let own = std::iter::once(levels[n].built[kind]);
     let all = levels.iter().map(|level| level.built[kind]);
@@ -242,7 +242,7 @@ fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     (built.asked.queries > 0).then_some(built)
 }
 
-/// Tables of a level that are in the way of a lookup.
+/// The tables of a level that a lookup reaches although they do not hold its key.
 fn in_vain(tables: &[f64], level: &Level) -> f64 {
     tables.get(level.level).copied().unwrap_or(0.0)
 }
@@ -255,7 +255,7 @@ pub fn option(family: Family, bits: u32) -> String {
     }
 }
 
-/// `kind_of` gives the kind for the level at a position.
+/// `kind_of(n)` is the kind for level `n`, or `None` for no filter.
 fn row(
     name: String,
     maypole: String,
@@ -372,7 +372,7 @@ mod tests {
             built: vec![built(800, 5, 30), built(800, 8, 4)],
             ..Level::default()
         };
-        // A small level and one of a hundred times its size, each in the way of every lookup.
+        // A small level and one of a hundred times its size. Every lookup reaches both.
         let levels = [level(1, 1000.0), level(6, 100_000.0)];
         let lookups = Lookups {
             count: 1,
@@ -384,7 +384,8 @@ mod tests {
         let divide =
             |levels: &[Level], bytes| by_level(Family::Burr, levels, &kinds, &measured, bytes);
         let policy = |bytes| divide(&levels, bytes).unwrap().maypole;
-        // More bits fit into the small level alone; all levels; not even the large level.
+        // The budget suffices for more bits in the small level only; in all levels; for no filter
+        // in the large level.
         assert_eq!(policy(64_000), "levels(burr(8), burr(8), burr(5.5))");
         assert_eq!(policy(200_000), "levels(burr(8), burr(8), burr(8))");
         assert_eq!(policy(2_000), "levels(burr(8), burr(8), none)");

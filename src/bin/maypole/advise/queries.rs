@@ -17,18 +17,19 @@ use rand::seq::IndexedRandom;
 use super::sample::{Part, distinct};
 use super::tables::Table;
 
-/// Data blocks that anchors come from, of all tables together, and of one table.
+/// The number of data blocks that anchors come from, in all tables together and in one table.
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;
-/// For each table that is read: other tables that overlap it and give anchors.
+/// The most other tables that give anchors because they overlap a table that is read.
 const NEIGHBOURS: usize = 4;
-/// Queries for all tables of a level together, of either kind, and for one table at least.
+/// The number of queries of each kind for all tables of a level together, and the fewest for one
+/// table.
 const QUERIES: usize = 60_000;
 const MIN_QUERIES: usize = 100;
-/// Where only part of a table is read, each query may read a block.
+/// The most queries if only a part of a table is read, because each may read a block.
 const MAX_BY_BLOCKS: usize = 1000;
-/// Bytes at the end of an anchor that a made-up key has others of.
+/// How many bytes at the end of an anchor are replaced to make up a key.
 const CHANGED_BYTES: usize = 4;
 
 /// Keys and the position of the table that each was drawn from, in the order of the keys.
@@ -45,7 +46,7 @@ impl Anchors {
                     && tables[j].smallest <= tables[i].largest
                     && tables[j].largest >= tables[i].smallest
             });
-            // Where all tables are read there is no other.
+            // If all tables are read, there are no others.
             if drawn.len() < tables.len() {
                 others.take(NEIGHBOURS).for_each(|j| is_wanted[j] = true);
             }
@@ -68,7 +69,7 @@ impl Anchors {
         self.0.iter().map(|(key, table)| (&key[..], *table))
     }
 
-    /// Those from `smallest` to `largest`.
+    /// The anchors from `smallest` to `largest`.
     fn between(&self, smallest: &[u8], largest: &[u8]) -> &[(Vec<u8>, usize)] {
         let start = self.0.partition_point(|(key, _)| &key[..] < smallest);
         let end = self.0.partition_point(|(key, _)| &key[..] <= largest);
@@ -85,8 +86,9 @@ fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> V
     keys
 }
 
-/// A key that is like `anchor` but for its last bytes, from `smallest` to `largest`. Where few such
-/// keys lie in the range it is longer than the anchor. `None` where that is beyond the range too.
+/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If the
+/// range has few such keys, the key is longer than the anchor. `None` if that is beyond the range,
+/// too.
 pub fn made_up(
     anchor: &[u8],
     smallest: &[u8],

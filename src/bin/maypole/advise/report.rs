@@ -17,7 +17,7 @@ use crate::show::record;
 use crate::show::sheet::{Cell, Screen, Sheet, short_count};
 use crate::show::text::{count, counted, percent, size};
 
-/// Files of a finding that are named.
+/// The most files of a finding that are named.
 const FILES_NAMED: usize = 5;
 
 pub fn text(
@@ -93,7 +93,7 @@ pub fn text(
     Ok(())
 }
 
-/// Findings, memory and lookups.
+/// The sentences on findings, memory and lookups.
 pub fn sentences(found: &Findings, engine: Engine) -> Vec<String> {
     let mut lines = Vec::new();
     for (text, files) in &found.findings {

@@ -1,7 +1,8 @@
-//! From what was found to what to do: "do X, unless Y".
+//! The advice that follows from what was measured: "do X, unless Y".
 //!
 //! A pure function of a [`Situation`]. The test at the foot is the table of situations and of the
-//! sentences that each must give. A rule speaks only where what it needs is known.
+//! sentences that each must give. A rule gives advice only where all figures that it needs are
+//! known.
 
 use maypole::filter::Family;
 
@@ -10,13 +11,13 @@ use super::source::Engine;
 use super::wanted::{Policy, Wanted};
 use crate::show::text::{count, counted, percent, size};
 
-/// Less memory than this is not worth an option.
+/// Advice that saves less memory than this is not given.
 const WORTH_BYTES: f64 = (1 << 20) as f64;
-/// Less time than this for a lookup, in microseconds, is not worth one either.
+/// Nor is advice that saves a lookup less time than this, in microseconds.
 const WORTH_MICROS: f64 = 0.5;
-/// More bits are advised down to this many blocks that an absent lookup reads in vain.
+/// More bits are advised until an absent lookup reads at most this many blocks in vain.
 const FEW_BLOCKS: f64 = 0.05;
-/// Metadata that takes more of the block cache than this drives data out of it.
+/// Metadata that takes a larger share of the block cache than this displaces too much data.
 const MUCH_OF_CACHE: f64 = 0.5;
 /// The share of absent keys up to which the last level needs no filters.
 const FEW_ABSENT: f64 = 0.01;
@@ -31,7 +32,7 @@ pub struct Situation {
     pub wanted: Wanted,
     pub tables: usize,
     pub file_bytes: u64,
-    /// Shares of the keys in tables without a filter that is used.
+    /// The share of the keys that are in tables without a usable filter.
     pub keys_without: f64,
     /// Whether those tables are all in the last level.
     pub only_last_without: bool,
@@ -41,7 +42,7 @@ pub struct Situation {
     pub differing: usize,
     /// The family of most filters.
     pub family: Option<Family>,
-    /// What most filters store for a key.
+    /// The bits per key that most filters store.
     pub bits_per_key: f64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
@@ -55,9 +56,9 @@ pub struct Situation {
     pub absent_blocks_without: f64,
     /// The share of absent keys among recorded lookups.
     pub share_absent: Option<f64>,
-    /// Of the last level's filters; `None` where there are none.
+    /// The false-positive rate of the last level's filters; `None` where there are none.
     pub rate: Option<f64>,
-    /// Microseconds.
+    /// The cost of a read, in microseconds.
     pub read_cost: f64,
     pub rows: Vec<Row>,
 }
@@ -67,11 +68,11 @@ pub struct Situation {
 pub struct Advice {
     /// What to do, without a full stop.
     pub action: String,
-    /// When not to.
+    /// When not to do it.
     pub unless: String,
     /// Options, as OPTIONS writes them, or calls of Maypole's.
     pub options: Vec<String>,
-    /// From when on it holds, and for which tables.
+    /// When it takes effect, and for which tables.
     pub when: String,
     pub worth: String,
 }
@@ -120,7 +121,7 @@ impl Situation {
         })
     }
 
-    /// The smallest bumped ribbon that reads about as little as `bloom`.
+    /// The smallest bumped ribbon with about as few reads as `bloom`.
     fn burr_like(&self, bloom: &Row) -> Option<&Row> {
         let burr = self.rows.iter().filter(|row| row.family == Some(Family::Burr));
         let alike = burr.filter(|row| row.absent_blocks <= 1.1 * bloom.absent_blocks);
@@ -132,8 +133,8 @@ impl Situation {
         blocks * self.read_cost
     }
 
-    /// Whether so much less to read for an absent lookup is worth an option, by the share of absent
-    /// lookups where it is known.
+    /// Whether it is worth an option to save an absent lookup this many blocks. The share of absent
+    /// lookups counts, where it is known.
     fn is_worth(&self, blocks: f64) -> bool {
         self.micros(blocks) * self.share_absent.unwrap_or(1.0) >= WORTH_MICROS
     }
@@ -153,7 +154,7 @@ impl Situation {
         }
     }
 
-    /// The bits of RocksDB's measure that most filters have, about.
+    /// The bits per key, as RocksDB counts them, that come nearest to those of most filters.
     fn like_bloom_bits(&self) -> Option<u32> {
         let of_row = |bits: &&u32| {
             let row = self.family.and_then(|family| self.row(family, **bits));
@@ -163,7 +164,7 @@ impl Situation {
         policies::ROCKSDB_BITS.iter().min_by(|a, b| of_row(a).total_cmp(&of_row(b))).copied()
     }
 
-    /// How a row is set.
+    /// The options that select the policy of a row.
     fn options_of(&self, row: &Row) -> Vec<String> {
         match (self.engine, &row.rocksdb) {
             (Engine::RocksDb, Some(policy)) => vec![format!("filter_policy={policy}")],

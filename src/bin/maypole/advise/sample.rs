@@ -22,7 +22,7 @@ pub enum Part {
     Blocks(f64),
 }
 
-/// Tables by their position, with the part of each.
+/// Draws tables: the position of each, and the part of it to read.
 pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, Part)> {
     let mut drawn = Vec::new();
     for level in 0..=tables.iter().map(|table| table.level).max().unwrap_or(0) {
@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-/// So many different numbers below `most`, at random, ascending.
+/// `count` different random numbers below `most`, ascending.
 pub fn distinct(count: usize, most: usize, random: &mut SmallRng) -> Vec<usize> {
     let mut numbers: Vec<usize> = match count >= most {
         true => return (0..most).collect(),

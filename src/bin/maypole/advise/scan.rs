@@ -20,22 +20,22 @@ use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
 
-/// When filters of so many keys of a level were built, no more are: the figures would change
-/// little.
+/// No more filters are built for a level after this many of its keys, because the figures would
+/// change little.
 const BUILT_KEYS: usize = 400_000;
 /// Of a table with more keys than this, filters of its first keys are built.
 const MAX_HASHES: usize = 2_000_000;
 /// An entry in the index of a filter's parts takes its key and these bytes: three lengths, a block
 /// handle and a restart point.
 const PART_ENTRY_BYTES: f64 = 13.0;
-/// Threads that read at a time, at most.
+/// The most threads that read at a time.
 const MAX_THREADS: usize = 4;
 
 /// Answers to queries for keys that the table does not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked {
     pub queries: u64,
-    /// "Maybe", each wrong.
+    /// How often the answer was "maybe", which is wrong here.
     pub wrong: u64,
 }
 
@@ -51,14 +51,13 @@ impl std::ops::AddAssign for Asked {
 pub struct Built {
     pub keys: u64,
     pub bytes: u64,
-    /// Nanoseconds of a build for each key: of the quickest table, since other programs hold up
-    /// some.
+    /// Nanoseconds per key of the fastest build, because other programs slow some builds down.
     pub key_nanos: f64,
     pub asked: Asked,
 }
 
 impl Built {
-    /// The false-positive rate, if anything was asked.
+    /// The false-positive rate, if there were queries.
     pub fn rate(&self) -> f64 {
         self.asked.wrong as f64 / self.asked.queries as f64
     }
@@ -75,14 +74,14 @@ impl Built {
     }
 }
 
-/// What the reading of a table gave.
+/// The result of reading a table.
 #[derive(Debug, Clone, Default)]
 pub struct Scanned {
     pub filter: Option<ReadFilter>,
     pub entries: u64,
     /// Different user keys.
     pub keys: u64,
-    /// Bytes of the file that were read, about.
+    /// About how many bytes of the file were read.
     pub bytes: u64,
     /// Whether all of it was read.
     pub is_whole: bool,
@@ -93,8 +92,8 @@ pub struct Scanned {
     pub damage: Option<String>,
 }
 
-/// Reads the tables that are drawn. The answers are in the order of all tables; `None`: not drawn.
-/// `queries_of` gives the queries of a table, ascending.
+/// Reads the tables that were drawn. The results are in the order of all tables; `None` for a table
+/// that was not drawn. `queries_of` gives the queries of a table, ascending.
 pub fn run(
     tables: &[Table],
     drawn: &[(usize, Part)],
@@ -104,7 +103,7 @@ pub fn run(
     let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
     let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
     let next = AtomicUsize::new(0);
-    // What is left to build of each level.
+    // The number of keys that filters are still built of, for each level.
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     let budgets: Vec<AtomicUsize> = (0..levels).map(|_| AtomicUsize::new(BUILT_KEYS)).collect();
     let done: Mutex<Vec<(usize, Result<Scanned>)>> = Mutex::new(Vec::new());
@@ -134,10 +133,10 @@ pub fn run(
     Ok(all)
 }
 
-/// The hashes that a filter is fed for a key.
+/// The hashes of a key that a filter holds.
 #[derive(Clone, Copy)]
 struct Fed {
-    // The hash 0, one of 2^64, counts as none: this halves the memory.
+    // A hash of 0 counts as no hash, so that `Option` takes no memory. One hash of 2^64 is 0.
     key: Option<NonZeroU64>,
     prefix: Option<NonZeroU64>,
 }
@@ -150,7 +149,7 @@ impl Feed {
         Fed { key: hash(key).filter(|_| holds_keys), prefix }
     }
 
-    /// The hash that a point lookup asks for.
+    /// The hash that a point lookup queries.
     fn asked(&self, key: &[u8]) -> Option<u64> {
         let fed = self.fed(key);
         fed.key.or(fed.prefix).map(NonZeroU64::get)
@@ -162,14 +161,14 @@ struct Reading<'a> {
     table: &'a Table,
     queries: &'a [Vec<u8>],
     next_query: usize,
-    /// Which queries the table holds.
+    /// For each query, whether the table holds its key.
     held: Vec<bool>,
     last: Option<Vec<u8>>,
     hashes: Vec<Fed>,
     most_hashes: usize,
     entries: u64,
     keys: u64,
-    /// Of the keys, together.
+    /// The bytes of all keys together.
     key_bytes: u64,
 }
 
@@ -205,8 +204,8 @@ fn scan(
     kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    // Whole tables, since the size of a filter depends on the number of its keys. Another thread
-    // may take from the budget at the same time: it is exceeded then.
+    // A filter gets all keys of a table, even beyond the budget, because its size depends on their
+    // number. If another thread takes from the budget at the same time, it is exceeded further.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),
@@ -256,7 +255,7 @@ fn scan(
             continue;
         }
         let maybe = !is_asked || table.reader.may_contain(query)?;
-        // What was not read may hold the key: a lookup tells.
+        // The part that was not read may hold the key, so a lookup decides.
         if maybe && !scanned.is_whole && holds(table, query) {
             continue;
         }
@@ -286,7 +285,7 @@ fn read_blocks(table: &Table, share: f64, reading: &mut Reading) -> maypole::Res
     table.reader.each_key_of_blocks(choose, |key| reading.see(key))
 }
 
-/// Whether the table has an entry of the key. Where that cannot be told, it may.
+/// Whether the table has an entry of the key. If the lookup fails, it counts as having one.
 fn holds(table: &Table, key: &[u8]) -> bool {
     table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
 }
@@ -309,13 +308,14 @@ pub fn build_seconds(
     keys * key_nanos / 1e9
 }
 
-/// `key_bytes`: of a key, for the index of a filter in parts.
+/// `key_bytes` is the mean length of a key, for the index of a filter in parts.
 fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     let Some(part_keys) = kind.part_keys else { return build_one(kind.spec, hashes, absent) };
     let parts = hashes.len().div_ceil(part_keys);
     let (mut all, mut nanos) = (Built::default(), 0.0);
     for (part, hashes) in hashes.chunks(part_keys).enumerate() {
-        // Hashes do not tell where a key lies, so any share of the absent keys will do.
+        // Hashes do not show which part a key belongs to, so each part gets any share of the absent
+        // keys.
         let share = |part: usize| absent.len() * part / parts;
         let built = build_one(kind.spec, hashes, &absent[share(part)..share(part + 1)]);
         nanos += built.key_nanos * built.keys as f64;

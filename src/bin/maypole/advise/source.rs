@@ -1,4 +1,4 @@
-//! The directory that is looked into: RocksDB's or Maypole's, opened without a trace.
+//! The database that is examined: RocksDB's or Maypole's, opened without writing anything.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 /// The block cache of this process, for filters and indexes of the tables that are queried.
 const CACHE_BYTES: usize = 256 << 20;
 
-/// Who wrote the database.
+/// The engine that wrote the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     RocksDb,
@@ -23,14 +23,14 @@ pub struct Family {
     pub name: String,
     pub db: Db,
     pub wanted: Wanted,
-    /// Capacity of its block cache in bytes, as LOG has it.
+    /// Capacity of its block cache in bytes, as LOG states it.
     pub cache_bytes: Option<u64>,
 }
 
 pub struct Source {
     pub engine: Engine,
     pub families: Vec<Family>,
-    /// Names of the others, and why they are not read.
+    /// The names of the column families that are not read, and why.
     pub refused: Vec<(String, String)>,
     pub log: LogFile,
 }
@@ -40,7 +40,7 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {
         Ok(db) => of_maypole(db, dir, only),
-        // It could be opened, but there is nothing to say of filters that are not read.
+        // A database of LevelDB could be opened as RocksDB's, but its filters are not read.
         Err(error @ Error::Unsupported { .. })
             if error.to_string().contains("this is a database of LevelDB") =>
         {
@@ -48,7 +48,7 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // What is neither is called by its name in the first error.
+            // If the directory is neither, the first error says what it is.
             Err(second) => match &error {
                 Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
                 _ => Err(error.into()),
@@ -80,7 +80,7 @@ fn of_rocksdb(rocks: &RocksDb, dir: &Path, only: Option<&str>) -> Result<Source>
     let mut source =
         Source { engine: Engine::RocksDb, families: Vec::new(), refused: Vec::new(), log };
     if let Some(name) = only {
-        // A failure that lists the names, where there is no such family.
+        // If there is no such family, this fails with a list of the names.
         rocks.column_family(name)?;
     }
     for family in rocks.column_families() {

@@ -11,14 +11,15 @@ use crate::failure::Result;
 
 const PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
 const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
-/// Names of filters that RocksDB reads no more, and that only Maypole reads.
+/// The names of filters that RocksDB does not read any more, and of those that only Maypole reads.
 const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
-/// Entries for each byte of a file, at most: compression makes many entries alike small.
+/// The most entries per byte of a file. Compression may store many similar entries in a byte.
 const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
-/// Sizes differ by this part, and by these bytes, from keys times bits: a filter has whole lines.
+/// The size of a filter may differ from keys times bits by this fraction and by these bytes,
+/// because a filter has whole cache lines.
 const SIZE_SLACK: f64 = 0.03;
 const SLACK_BYTES: f64 = 133.0;
 
@@ -27,15 +28,15 @@ const SLACK_BYTES: f64 = 133.0;
 pub enum Form {
     Full,
     Partitioned,
-    /// Of a family that only Maypole reads.
+    /// A filter of a family that only Maypole reads.
     Maypoles,
-    /// Of RocksDB's before 5, which is not used any more.
+    /// A filter of RocksDB before version 5. RocksDB does not use it any more.
     Obsolete,
-    /// Of another name.
+    /// A filter of another name.
     Unknown,
 }
 
-/// What the filter holds, of each key.
+/// What the filter holds of each key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feed {
     pub whole_keys: bool,
@@ -54,7 +55,7 @@ pub struct Table {
     pub file_bytes: u64,
     /// Entries, old versions and deletions included.
     pub entries: u64,
-    /// Hashes in its filter; without one its entries.
+    /// The number of hashes in its filter; without a filter, the number of its entries.
     pub keys: u64,
     pub form: Option<Form>,
     /// Stored bytes of the filter.
@@ -62,7 +63,7 @@ pub struct Table {
     /// Bytes of the index as it is stored, all parts.
     pub index_bytes: u64,
     pub index_is_partitioned: bool,
-    /// The policy under which it was written; RocksDB's since 5.
+    /// The name of the policy that wrote it. RocksDB stores this since version 5.
     pub policy_name: Option<String>,
     pub feed: Feed,
 }
@@ -73,9 +74,9 @@ pub struct ReadFilter {
     pub family: Option<Family>,
     pub probes: Option<u32>,
     pub parts: usize,
-    /// Stored bytes of the largest part; of the whole filter where there is one.
+    /// Stored bytes of the largest part, or of the whole filter if it is not in parts.
     pub largest_part: u64,
-    /// Why it cannot be used: it answers "maybe".
+    /// Why it cannot be used, so that it answers "maybe".
     pub damaged: Option<String>,
 }
 
@@ -84,7 +85,7 @@ pub fn all(db: &Db) -> Vec<Table> {
     let tables = stats.files.iter().filter_map(|file| {
         let reader = db.table(file.number)?;
         let properties = reader.properties();
-        // What a damaged property may say at most: sums stay numbers.
+        // An upper bound for the numbers of a damaged property, so that sums do not overflow.
         let most = reader.file_bytes().saturating_mul(MAX_FOR_A_BYTE);
         let number = |name: &str| properties.number(name).map(|number| number.min(most));
         let form = reader.metaindex().iter().find_map(|(name, _)| form_of(name));
@@ -249,18 +250,19 @@ impl Table {
     }
 
     fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
-        // A family without bits gives none: a name of Bloom's may also stand for Ribbon.
+        // A policy that names no bits gives none, and its family is uncertain: Bloom's name may
+        // mean Ribbon.
         let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
-        // Below format_version 5 the policy of Bloom gives these.
+        // Below format_version 5 a Bloom policy makes legacy Bloom filters.
         let is_old = wanted.format_version.is_none_or(|version| version < 5);
         let family = match family {
             Family::LegacyBloom if is_old => Family::Bloom,
             family => family,
         };
         if family == Family::Bloom && asked == Family::Ribbon {
-            // Bloom stands for Ribbon in flushed tables, which may have moved down, and where keys
-            // are few.
+            // A Ribbon policy makes Bloom filters in flushed tables, which may have moved down, and
+            // for few keys.
             let was_ribbons = self.policy_name.as_deref() == Some("ribbonfilter");
             if self.level > 0 && !was_ribbons && self.keys >= 2000 {
                 return Some(format!("Bloom of {stored:.1} bits; OPTIONS ask for Ribbon"));
@@ -271,11 +273,11 @@ impl Table {
         } else if family != asked {
             return Some(format!("{family} of {stored:.1} bits; OPTIONS ask for {asked}"));
         }
-        // Where sizes follow the allocator, they vary between three quarters and a quarter more.
+        // If sizes follow the allocator, they vary from a quarter less to a quarter more.
         let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
         let expected = bits * self.keys as f64 / 8.0;
         let differs = (self.filter_bytes as f64 - expected).abs();
-        // A partition has lines of its own to fill.
+        // Each part is rounded up to whole cache lines.
         let parts = if self.form == Some(Form::Partitioned) { 0.1 } else { 0.0 };
         if differs <= expected * (slack + parts) + SLACK_BYTES {
             return None;

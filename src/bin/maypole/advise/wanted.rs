@@ -4,8 +4,8 @@
 //! nullptr                     no filter is written, and none is read
 //! bloomfilter:10:false        Bloom of 10 bits a key
 //! ribbonfilter:10:0           Ribbon as good as Bloom of 10 bits; Bloom in flushed tables
-//! bloomfilter                 a family without bits: what bindings over the C interface leave
-//! rocksdb.BuiltinBloomFilter  the same, of versions before 7.0
+//! bloomfilter                 no bits are named: written by bindings over the C interface
+//! rocksdb.BuiltinBloomFilter  the same, written by versions before 7.0
 //! ```
 
 use maypole::filter::{Family, sizing};
@@ -24,9 +24,10 @@ pub struct Wanted {
     pub charged: Option<bool>,
     pub pins_level_0: Option<bool>,
     pub for_hits: Option<bool>,
-    /// Sizes follow the allocator: they differ from what the policy says.
+    /// Whether the sizes of filters follow the allocator, so that they differ from those of the
+    /// policy.
     pub for_memory: Option<bool>,
-    /// Below 5 the policy of Bloom gives filters of 32-bit hashes.
+    /// Below 5, a Bloom policy makes filters of 32-bit hashes.
     pub format_version: Option<u32>,
 }
 
@@ -34,11 +35,11 @@ pub struct Wanted {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Policy {
     None,
-    /// Bits a key of RocksDB's measure, if they are there.
+    /// Bits per key, as RocksDB counts them, if the policy names them.
     Bloom(Option<f64>),
     /// The same, and the level from which on tables get Ribbon: 0 means all but flushed ones.
     Ribbon(Option<f64>, i64),
-    /// A name without a family.
+    /// A policy of no known family.
     Unknown,
 }
 

@@ -11,14 +11,15 @@ use maypole::{Snapshot, WriteBatch};
 use super::workload::{Bench, OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Worker, durability, wrong};
 use crate::failure::{Failure, Result};
 
-/// Entries of a queue without `--window`.
+/// The length of the queue, in entries, without `--window`.
 const STANDING: u64 = 1000;
 /// A retention without `--window` keeps a tenth of the entries.
 const KEPT_SHARE: u64 = 10;
 /// Keys of `overwritehot`.
 const HOT_KEYS: u64 = 3;
-/// Snapshots that `overwritehot` holds at a time, and turns between two of them.
+/// The number of snapshots that `overwritehot` holds.
 const HELD_SNAPSHOTS: usize = 4;
+/// It takes a snapshot once in this many turns. A turn is some overwrites, then two scans.
 const TURNS_PER_SNAPSHOT: u64 = 10;
 
 impl Worker<'_> {

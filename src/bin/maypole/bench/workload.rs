@@ -22,7 +22,7 @@ const TOGETHER: usize = 64;
 const AFTER_SEEK: usize = 50;
 /// `fillsync` writes one of this number of entries.
 pub const SYNC_SHARE: u64 = 1000;
-/// Turns of `checkpointloop`, and puts in each.
+/// The number of checkpoints of `checkpointloop`, and of puts before each.
 pub const CHECKPOINTS: u64 = 60;
 pub const PUTS_PER_CHECKPOINT: u64 = 10;
 /// Overwrites in a turn of `overwritehot`.

@@ -84,7 +84,7 @@ record! {
         keys: u64,
         bytes: u64,
         bits_per_key: f64,
-        /// Bits over the fewest that any filter of this rate can take.
+        /// Bits divided by the fewest that any filter of this rate can take.
         times_bound: f64,
         probes: Option<u64>,
         fpr: f64,
@@ -318,7 +318,7 @@ impl Size {
         trees
     }
 
-    /// What lookups want to find in the block cache.
+    /// The filters and indexes that lookups need in the block cache.
     fn memory(&self, rows: &[SizeRow]) -> Sheet {
         let row = |row: &SizeRow| {
             let both = row.bytes + row.index_bytes;
@@ -504,9 +504,9 @@ mod tests {
         assert!(reads < uniform / 2.0, "{reads}, {uniform}");
     }
 
-    /// A comparison said that one family is the cheapest, and `size` said it of another: a rate
-    /// that a table of 499 keys had was taken for that of a billion. The verdict on what `size`
-    /// computes must take what `size` shows as the smallest.
+    /// `compare` and `size` called different families the cheapest, because `compare` took the rate
+    /// of a table of 499 keys for that of a billion keys. The verdict on the figures of `size` must
+    /// choose the filter that `size` shows as the smallest.
     #[test]
     fn the_verdict_on_computed_figures_takes_the_smallest_filter() {
         use crate::compare::results::{About, Results, verdict};

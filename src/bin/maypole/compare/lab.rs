@@ -41,7 +41,7 @@ const PASSES: usize = 5;
 const BUILDS: usize = 3;
 const MAX_REPEATED_KEYS: u64 = 1 << 20;
 
-/// Measures each family at each size, with as many absent hashes as said.
+/// Measures each family at each size, with this number of queries for absent hashes.
 pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
     let keys = keys.min(MAX_ACCURACY_KEYS);
     let bar = progress::bar((Family::written().count() * BITS.len()) as u64, "filters: accuracy");
@@ -50,7 +50,7 @@ pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> 
         for bits in BITS {
             let block = FilterSpec::stored(bits, family).ok();
             let block = block.and_then(|spec| build(spec, keys, seed));
-            // At few keys a Bloom filter may have taken its place.
+            // For few keys, a Bloom filter may have been built instead.
             if let Some(block) = block.filter(|block| block.family() == family) {
                 rows.push(accuracy_of(&block, queries, seed));
             }
@@ -69,7 +69,7 @@ pub fn build(spec: FilterSpec, keys: u64, seed: u64) -> Option<FilterBlock> {
     builder.finish()
 }
 
-/// Another stream of hashes than the keys'.
+/// A stream of hashes that is not that of the keys.
 fn absent_hashes(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed ^ 0x5eed_0fab_5e47_0000)
 }
@@ -144,7 +144,7 @@ impl FilterSpeed {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let spec: FilterSpec =
             format!("fpr({SPEED_FPR}, {})", self.family).parse().map_err(Failure::new)?;
-        // Brings the code into memory, which would count as the filter's.
+        // Brings the code into memory, so that it does not count as memory of the filter.
         build(spec, 1000, self.seed);
         let before = memory("VmRSS:");
         let (block, nanos) = self.timed_build(spec)?;
@@ -185,7 +185,7 @@ impl FilterSpeed {
     }
 }
 
-/// One of `every` hashes, of the first `count`.
+/// Every `every`-th of the first `count` hashes.
 fn hashes_of(mut stream: SmallRng, count: u64, every: u64) -> Vec<u64> {
     let all = (0..count).map(|i| (i, stream.next_u64()));
     all.filter(|(i, _)| i % every == 0).map(|(_, hash)| hash).collect()
@@ -203,7 +203,7 @@ fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
             black_box(answer);
             start.elapsed().as_nanos() as f64 / hashes.len() as f64
         })
-        // The first brings the filter as near as it will come.
+        // The first pass brings the filter into the processor's caches, as far as it fits.
         .skip(1)
         .collect();
     passes.sort_unstable_by(f64::total_cmp);
@@ -227,7 +227,7 @@ mod tests {
         let rows = accuracy(10_000, 200_000, 3).unwrap();
         assert!(rows.len() >= 30, "{}", rows.len());
         for row in rows {
-            // At 0 the interval starts within the last digit of it.
+            // At a rate of 0, the interval may start above 0 by a rounding error.
             assert!(row.fpr_low - 1e-12 <= row.observed_fpr && row.observed_fpr <= row.fpr_high);
             // The prediction may miss the 95 % interval by the interval's own width and by a tenth
             // of itself. One small filter can differ that much from the mean of many.

@@ -19,7 +19,7 @@ use crate::progress;
 /// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
 /// any finds the page that another one has read.
 const LOOKUPS_A_DROP: usize = 256;
-/// The least part of what was read that must have come from the device.
+/// The fraction of the bytes read that must have come from the device.
 const COLD_SHARE: f64 = 0.9;
 
 /// What is looked up, and how.
@@ -45,8 +45,8 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// Whether the device gave what lookups read from files, nearly: the system's cache of them, if
-    /// any, gave the rest.
+    /// Whether nearly all bytes that lookups read from files came from the device, and not from the
+    /// operating system's cache.
     pub fn was_cold(&self) -> bool {
         let read = &self.after.tickers - &self.before.tickers;
         let wanted = COLD_SHARE * read.get(Ticker::FileReadBytes) as f64;
@@ -92,7 +92,8 @@ impl<'a> Lookups<'a> {
         Ok(())
     }
 
-    /// Looks up these of `keys`, a part of them in each tree in turn.
+    /// Looks up the `queries`, which are indexes into `keys`, in rounds: in each round, every tree
+    /// gets the same part of them.
     fn phase(
         &self,
         trees: &[Tree],

@@ -1,25 +1,25 @@
 //! `compare`: what each filter policy saves, and what it costs, on the same keys.
 //!
 //! ```text
-//! options      what it can be asked for
+//! options      of the command line
 //! policies     lists of policies with a number that takes several values
 //! keys/        which keys are loaded, and which are looked up
 //! tree         one tree, and a copy of it with the filters of each policy
 //! measure      looks the keys up, the policies taking turns
 //! throughput   lookups with other caches and other shares of absent keys
 //! rounds       how the policies take turns, and what the repetitions say
-//! lab          filters by themselves
+//! lab          filters without a tree
 //! sweep        many policies, one after the other
 //!
 //! rows         from counters to figures
 //! results/     every figure of a run, and where it goes: terminal, words, page, JSON, CSV
 //! ```
 //!
-//! What makes the rows comparable: every policy gets a copy of the same tree, with the filters that
-//! it gives to each table where the table stands. So the trees differ in their filters alone. The
-//! lookups are the same, too, and go in rounds over all policies, so that whatever else the machine
-//! does hits all of them alike. A sweep gives that up, and says so: its policies come one after the
-//! other.
+//! The rows are comparable because every policy gets a copy of the same tree, in which each table
+//! has the filter that the policy gives it at its level. So the trees differ only in their filters.
+//! The lookups are the same, too, and go in rounds over all policies, so that other work of the
+//! machine affects all of them equally. A sweep gives that up, and says so: it measures its
+//! policies one after the other.
 
 mod keys;
 pub mod lab;
@@ -176,7 +176,7 @@ impl Compare {
         }
     }
 
-    /// What was said counts, then what `--cold` has measured.
+    /// The given cost, or else the cost that `--cold` has measured.
     fn read_cost(&self, rows: &[PolicyRow]) -> ReadCost {
         match (self.read_cost, self.cold) {
             (Some(micros), _) => ReadCost::Given(micros),

@@ -11,7 +11,7 @@ use super::policies::{self, Bits, Templates};
 use crate::args;
 use crate::failure::Failure;
 
-/// Absent lookups when nothing is said.
+/// The default number of absent lookups.
 const ABSENT: usize = 500_000;
 /// The same with `--cold`, where each may wait for a device.
 const ABSENT_COLD: usize = 20_000;
@@ -190,7 +190,7 @@ impl Compare {
         self.policies.clone().map_or_else(|| policies::templates(&default()), Ok)
     }
 
-    /// Standard input is read to its end by the first who reads it.
+    /// Only one option may name standard input, because its first reader reads it to the end.
     pub fn check_streams(&self) -> Result<(), Failure> {
         let files = [&self.key_file, &self.absent_file, &self.query_file];
         let is_stream = |file: &&Option<PathBuf>| file.as_deref() == Some(Path::new("-"));

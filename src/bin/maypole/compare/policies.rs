@@ -1,10 +1,11 @@
-//! Policies as they are asked for: with `BITS` in the place of a number that takes several values.
+//! The list of policies on the command line. `BITS` in a policy stands for a number that takes
+//! several values.
 
 use maypole::FilterPolicy;
 
 use crate::args;
 
-/// What stands for each of `--bits`.
+/// The word that stands for each of `--bits`.
 const NAME: &str = "BITS";
 
 /// A list of policies, some with [`NAME`] in them.
@@ -17,7 +18,7 @@ pub struct Bits(pub Vec<f64>);
 
 /// Reads a list such as `none,bloom(BITS),levels(bloom(BITS+4), bloom(BITS))`.
 pub fn templates(text: &str) -> Result<Templates, String> {
-    // Whether it can be read does not depend on the bits.
+    // Whether the list is valid does not depend on the bits.
     args::policies(&fill_in(text, 8.0))?;
     Ok(Templates(args::outer_commas(text).map(str::to_string).collect()))
 }

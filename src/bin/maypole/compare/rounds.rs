@@ -1,5 +1,5 @@
-//! Repetitions in rounds: every policy gets a turn in each, so that what else the machine does hits
-//! all of them alike, and the rounds tell how far a time can be trusted.
+//! Repetitions in rounds: every policy gets a turn in each, so that other work of the machine
+//! affects all of them equally, and the rounds show how far a time can be trusted.
 //!
 //! ```text
 //! round 0   A B C       the work of each policy is divided between the rounds,
@@ -14,8 +14,8 @@ use std::ops::Range;
 /// How often each policy gets its turn.
 pub const ROUNDS: usize = 10;
 
-/// The policies of a round: there and back, so that none always comes right after the same
-/// neighbour.
+/// The order of the policies in a round. It is reversed in every second round, so that no policy
+/// always follows the same one.
 pub fn turns(round: usize, policies: usize) -> Vec<usize> {
     match round % 2 {
         0 => (0..policies).collect(),

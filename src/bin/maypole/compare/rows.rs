@@ -1,4 +1,4 @@
-//! From what trees counted to rows of figures.
+//! Computes rows of figures from the counters of trees.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,8 @@ pub fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> Poli
         file_reads_per_present_get: per_get(present, Ticker::FileReads),
         get_absent_ns: times(absent),
         get_present_ns: times(present),
-        // A present key lies in a block, so lookups of it that read nothing show no device.
+        // If lookups of present keys read no file, all blocks were cached, so nothing came from the
+        // device.
         cold: cold.then(|| {
             let has_read = counts_of(present).get(Ticker::FileReads) > 0;
             has_read && absent.was_cold() && present.was_cold()
@@ -76,7 +77,7 @@ fn times(phase: &Phase) -> Times {
 }
 
 /// The rate to expect of a phase: what was predicted for each table, weighted by how often its
-/// filter was asked for a key that it does not hold.
+/// filter was queried for a key that it does not hold.
 fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
     let asked = |counts: FilterCounts| counts.useful + counts.false_positive();
     let earlier: HashMap<u64, u64> =
@@ -132,7 +133,7 @@ pub fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
 pub fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {
     let mut rows = Vec::new();
     for (lookups, phase) in [("absent", &measured.absent), ("present", &measured.present)] {
-        // A percentile that fewer than ten lookups lie beyond tells of single events.
+        // A percentile with fewer than ten lookups beyond it shows single events.
         let told = |p: &&f64| (100.0 - **p) / 100.0 * phase.gets as f64 >= 10.0 || **p <= 50.0;
         rows.extend(PERCENTILES.iter().filter(told).map(|&percentile| LatencyRow {
             policy: tree.policy.to_string(),

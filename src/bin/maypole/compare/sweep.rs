@@ -1,8 +1,8 @@
 //! Many policies, one after the other: each gets its database, is measured and makes room for the
 //! next.
 //!
-//! What is done is kept in a small file of the results' directory, so that a run that was
-//! interrupted is taken up again. It goes when all is done.
+//! The finished policies are kept in a small file in the directory of the results, so that a run
+//! that was interrupted can continue. The file is removed when all policies are finished.
 //!
 //! ```text
 //! DIR/sweep.state   {"columns": "…", "settings": "…"}      the names of the figures, what they depend on
@@ -62,7 +62,7 @@ pub fn run(
         counted(setup.keys.present.len() as u64, "key"),
         counted(grid.points() as u64, "mix")
     ));
-    // Nothing is left to load for where only the page is still to be written.
+    // If only the page is still to be written, nothing is loaded.
     let base = match left {
         0 => None,
         _ => Some(Base::build(scratch.join("base"), &setup.keys, &setup.plan)?),
@@ -126,11 +126,11 @@ fn measure(
     Ok(Unit { row, levels, latency, throughput })
 }
 
-/// Keys and lookups of the run that the time is estimated by.
+/// The number of keys, and of lookups, of the run that estimates the time.
 const SAMPLE: usize = 20_000;
 
-/// How long loading and one policy take, about: from a small database, in proportion to keys and
-/// lookups.
+/// About how long loading takes, and each policy: measured on a small database, and in proportion
+/// to keys and lookups.
 fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Duration)> {
     let keys = SAMPLE.min(setup.keys.present.len()).max(3);
     let request = Request {
@@ -156,7 +156,7 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let trees = [tree];
     let start = Instant::now();
     lookups.run(&trees)?;
-    // Every key once to warm up, and as many of each kind.
+    // The run looks up every key once to warm up, then as many present and as many absent keys.
     let lookup = start.elapsed() / (3 * keys) as u32;
     for tree in trees {
         tree.db.close()?;
@@ -166,8 +166,8 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
     let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
-    // With a small cache most of a lookup is reading, and larger trees are slower: twice, four
-    // times.
+    // In a larger tree a lookup takes about twice as long, and with a small cache, where it mostly
+    // reads, about four times.
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))
@@ -181,7 +181,7 @@ fn words(time: Duration) -> String {
     }
 }
 
-/// What is done, in memory and in its file.
+/// The finished policies, in memory and in the file.
 struct State {
     file: File,
     units: Vec<Unit>,
@@ -220,7 +220,7 @@ impl State {
             )));
         }
         let units: Vec<Unit> = lines.map_while(Unit::from_line).collect();
-        // Without what was cut off.
+        // The file is written again without the line that was cut off.
         let mut kept = head + "\n";
         units.iter().for_each(|unit| kept += &unit.to_line());
         let replaced = file.set_len(0).and_then(|()| file.write_all(kept.as_bytes()));
@@ -251,8 +251,8 @@ pub fn state_file(dir: &Path) -> PathBuf {
     dir.join("sweep.state")
 }
 
-/// The names of all figures. A missing one may mean "undefined", so another version's are not
-/// taken.
+/// The names of all figures. A missing figure may mean "undefined", so the file of a version with
+/// other figures is rejected.
 fn columns() -> String {
     let columns =
         [PolicyRow::COLUMNS, LevelRow::COLUMNS, LatencyRow::COLUMNS, ThroughputRow::COLUMNS];

@@ -1,9 +1,9 @@
 //! Lookups a second against what the cache holds, and against how many keys are absent.
 //!
 //! The databases are opened again with each size of cache. The smallest holds less than the filters
-//! take: there a lookup reads filters from the file, one after the other. From where all filters
-//! and indexes fit, a larger cache saves reads of data blocks alone. The lookups of a point are
-//! timed in rounds over all trees.
+//! take: there a lookup reads filters from the file, one after the other. Once all filters and
+//! indexes fit, a larger cache saves only reads of data blocks. The lookups of a point are timed in
+//! rounds over all trees.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ const CACHES: [f64; 8] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.6, 1.5];
 const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
 /// The share where only the cache varies.
 pub const MIXED: f64 = 0.5;
-/// Lookups of one figure, at most.
+/// The most lookups of one figure.
 const LOOKUPS: usize = 20_000;
 
 /// Caches × shares to measure.
@@ -71,7 +71,7 @@ struct Query {
     present: bool,
 }
 
-/// Measures every tree at every point of the grid. The trees come back, opened again.
+/// Measures every tree at every point of the grid. Returns the trees, opened again.
 pub fn run(
     mut trees: Vec<Tree>,
     keys: &KeySet,
@@ -94,7 +94,7 @@ pub fn run(
     Ok((trees, rows))
 }
 
-/// Lookups of which about `share` are of absent keys, drawn from the queries.
+/// Draws lookups from the queries, about `share` of them of absent keys.
 fn mix(keys: &KeySet, share: f64, seed: u64) -> Vec<Query> {
     let mut random = SmallRng::seed_from_u64(seed ^ 3);
     (0..lookups_of_a_point(keys))

@@ -1,7 +1,7 @@
-//! One database a policy, all of the same tree.
+//! One database for each policy, all with the same tree.
 //!
-//! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it
-//! whose tables have the filters that the policy gives them where they stand.
+//! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it,
+//! in which each table has the filter that the policy gives it at its level.
 //!
 //! A tree that has grown for long has a few tables in level 0, a tenth of its data in the last
 //! level but one, a hundredth above that. Growing one naturally rewrites the data about ten times,
@@ -52,11 +52,11 @@ pub struct Plan {
     pub data_bytes: usize,
     /// Indexes of the keys in the order of loading, the first stage sorted by key.
     order: Vec<usize>,
-    /// The same, of all keys by key.
+    /// Indexes of all keys, sorted by key.
     pub sorted: Vec<usize>,
     /// How many keys each stage loads.
     stages: [usize; 4],
-    /// Of keys that come without one.
+    /// The values of keys that come without one.
     values: Values,
     compression: Compression,
     memtable_bytes: usize,
@@ -77,8 +77,8 @@ pub struct Tree {
     pub dir: PathBuf,
     /// The target of the first level below level 0 that keeps the data where it is.
     base_bytes: u64,
-    /// Nanoseconds that building filters from hashes took, per key in them, asking each key once
-    /// included. `None` without filters.
+    /// Nanoseconds per key that building filters from hashes took, including one query for each
+    /// key. `None` without filters.
     pub build_ns_per_key: Option<f64>,
 }
 
@@ -94,7 +94,8 @@ impl Plan {
         let mut sorted: Vec<usize> = (0..keys.len()).collect();
         sorted.sort_unstable_by_key(|&i| keys.get(i));
 
-        // At least one key each; what is left of the upper stages' shares goes to the first.
+        // Each of the three later stages gets its share, at least one key. The first stage gets the
+        // rest.
         let share = |part: f64| ((keys.len() as f64 * part / 1.08) as usize).max(1);
         let upper = [share(0.07), share(0.007), share(0.002)];
         let first = keys.len().saturating_sub(upper.iter().sum());
@@ -220,7 +221,7 @@ impl Base {
         Ok(Tree { policy: policy.clone(), db, dir, base_bytes, build_ns_per_key })
     }
 
-    /// Makes room: the trees do without it.
+    /// Removes the base to free its space. The trees do not need it.
     pub fn remove(self) -> Result {
         self.db.close()?;
         fs::remove_dir_all(&self.dir).map_err(|error| Failure::of_file(&self.dir, "remove", &error))
@@ -231,8 +232,8 @@ fn no_filters() -> FilterPolicy {
     FilterPolicy::uniform(FilterSpec::NONE)
 }
 
-/// How many databases these policies need at once: one each, and a base, unless it is one of
-/// theirs.
+/// How many databases these policies need at once: one each, and the base, unless a policy without
+/// filters has the same tables.
 fn databases(policies: &[FilterPolicy]) -> u64 {
     (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
 }
@@ -281,7 +282,7 @@ fn cut(indexes: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
     (0..count).map(move |n| &indexes[indexes.len() * n / count..indexes.len() * (n + 1) / count])
 }
 
-// Where a file with two names is known by its inode.
+// These tests recognise a file with two names by its inode.
 #[cfg(all(test, unix))]
 mod tests {
     use std::collections::BTreeMap;
@@ -299,7 +300,7 @@ mod tests {
         (keys, plan)
     }
 
-    /// Of all databases in a directory. A table with two names counts once.
+    /// The bytes of the tables of all databases in a directory. A table with two names counts once.
     fn table_bytes(root: &Path) -> u64 {
         let mut tables = BTreeMap::new();
         for dir in fs::read_dir(root).unwrap() {
@@ -314,7 +315,8 @@ mod tests {
         tables.values().sum()
     }
 
-    /// Also where filters are a large part of it: values of nothing, and filters of 12 bytes a key.
+    /// This holds also where filters are a large part: values are empty, and filters take 12 bytes
+    /// per key.
     #[test]
     fn all_databases_together_take_at_most_what_is_said() {
         let (keys, plan) = keys_and_plan(40_000, 0);

@@ -78,8 +78,8 @@ impl Explain {
     }
 }
 
-/// A trace as wide and as colourful as the screen. Where it shows ASCII alone, the times at the
-/// ends of the lines are drawn with that; keys stay as they are.
+/// A trace in the width and the colours of the screen. On a screen that shows only ASCII, the times
+/// at the ends of the lines are in ASCII; keys stay as they are.
 fn shown(trace: &impl Display, screen: &Screen) -> String {
     // A formatter takes no width above that of 16 bits, and no line is longer than this.
     let text = match (screen.has_color, screen.width.map(|width| width.min(1000))) {

@@ -18,18 +18,18 @@ const MUCH_MEMORY: f64 = 0.05;
 /// The fewest queries after which a warning reports a filter that never said no.
 const ENOUGH_ASKED: u64 = 1000;
 
-/// What a read of a block costs, in microseconds, and where that is from.
+/// What a read of a block costs, in microseconds, and where the figure comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadCost {
     Given(f64),
     /// The mean of the program's reads, and their number.
     Measured(f64, u64),
-    /// It has read no block, or an earlier version counted.
+    /// The program has read no block, or its version does not time reads.
     Usual,
 }
 
 impl ReadCost {
-    /// What was said counts before what was measured since the opening.
+    /// The given cost, or else the cost that was measured since the opening.
     pub fn of(stats: &PublishedStats, given: Option<f64>) -> ReadCost {
         let reads = stats.tickers.get(Ticker::FileReadsTimed);
         let nanos = stats.tickers.get(Ticker::FileReadNanos);

@@ -7,7 +7,7 @@
 //! ```text
 //! lookups/s      ▁▂▅█▇▇▅   at most 81,202
 //! on a terminal   one screen, drawn over the last one
-//! elsewhere       one block a look, and an empty line after each
+//! elsewhere       one block a reading, and an empty line after each
 //! ```
 //!
 //! The owner writes only after something was counted, independently of the watcher. So a reading
@@ -49,15 +49,15 @@ pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
     }
 }
 
-/// Lookups and reads saved a second, at each of the last looks.
+/// Lookups and reads saved per second, at each of the last readings.
 #[derive(Default)]
 struct History(Vec<[f64; 2]>);
 
 impl History {
-    /// Looks that are kept, if the screen has room for them.
+    /// The most readings that are kept, if the screen has room for them.
     const MOST: usize = 40;
 
-    /// A line for each of the two, once there are two looks to compare.
+    /// A line for each of the two, once there are two readings to compare.
     fn lines(&self, screen: &Screen) -> Vec<String> {
         let room = screen.width.map_or(History::MOST, |width| width.saturating_sub(36).max(8));
         let first = self.0.len().saturating_sub(room);

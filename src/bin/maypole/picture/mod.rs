@@ -29,7 +29,7 @@ pub struct Picture {
 
 pub struct Panel {
     pub title: String,
-    /// A paragraph each.
+    /// The text below the panels, a paragraph each.
     pub says: Vec<String>,
     pub drawing: Drawing,
 }

@@ -211,7 +211,7 @@ impl Sheet {
         table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
     }
 
-    /// The same with the rows as columns. Their names are divided into lines between words.
+    /// The table with its rows as columns. Their names are divided into lines between words.
     fn turned(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
         let names = self.rows.iter().map(|row| row[0].long.replace(' ', "\n"));
         let header: Vec<String> = std::iter::once(self.name(0)).chain(names).collect();
@@ -230,13 +230,14 @@ impl Sheet {
         column > 0 && self.rows.len() > 1 && cells.all(|cell| Some(cell) == first)
     }
 
-    /// The first line of the name, of the column itself or of one before.
+    /// The group of a column: the first line of its name or, if that line is empty, of the nearest
+    /// earlier column where it is not.
     fn group(&self, column: usize) -> &str {
         let firsts = self.columns[..=column].iter().rev().map(|name| name.split('\n').next());
         firsts.flatten().find(|first| !first.is_empty()).unwrap_or("")
     }
 
-    /// On one line.
+    /// The name of a column, on one line.
     fn name(&self, column: usize) -> String {
         match self.columns[column].split_once('\n') {
             Some((_, rest)) => format!("{} {rest}", self.group(column)),
@@ -368,7 +369,7 @@ mod tests {
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
     }
 
-    /// A comparison at 80 columns was a figure a line, longer than the screen.
+    /// At 80 columns a comparison was shown as one figure per line, longer than the screen.
     #[test]
     fn rows_become_columns_before_they_become_records() {
         let columns = vec!["policy", "one figure", "another\none", "\nfourth", "fifth figure"];
@@ -386,7 +387,7 @@ mod tests {
         }
     }
 
-    /// `LANG=C` and `LC_ALL=C` got the characters of Unicode.
+    /// With `LANG=C` and `LC_ALL=C`, Unicode characters were printed.
     #[test]
     fn a_locale_without_unicode_gets_ascii() {
         let is_ascii = |set: &[(&str, &str)]| {

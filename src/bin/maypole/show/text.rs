@@ -1,4 +1,4 @@
-//! How bytes are read back that [`escape`] has shown.
+//! Reads back the bytes that [`escape`] has shown.
 
 pub use maypole::text::{count, counted, escape, percent, size};
 

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::show::text::percent;
 
-/// Every time is the best of this many: what else the machine does only adds.
+/// Every time is the best of this many, because other work of the machine only adds to it.
 pub const ROUNDS: usize = 3;
 /// Queries of a timed round: too many for a branch predictor to learn their answers.
 const QUERIES: usize = 1 << 18;
@@ -27,7 +27,7 @@ impl Hashes {
         Hashes { seed: mix(seed, 0x5eed) }
     }
 
-    /// Distinct random hashes: mixing never makes two numbers one.
+    /// Random hashes. They are distinct, because mixing maps no two numbers to one hash.
     fn numbered(&self, numbers: std::ops::Range<u64>) -> Vec<u64> {
         numbers.map(|number| mix(number, self.seed)).collect()
     }
@@ -48,7 +48,7 @@ impl Hashes {
     }
 }
 
-/// What one structure is like.
+/// The figures of one structure.
 pub struct Row {
     pub name: String,
     pub deletes: bool,
@@ -81,7 +81,7 @@ impl Row {
         self.false_positives as f64 / self.queries as f64
     }
 
-    /// Bits a key over the fewest that this rate can take. `None`: never wrong.
+    /// Bits per key divided by the fewest that this rate can take. `None`: never wrong.
     pub fn over_bound(&self) -> Option<f64> {
         self.bound().map(|bound| self.bits_per_key() / bound)
     }
@@ -101,7 +101,7 @@ impl Row {
     }
 }
 
-/// Nanoseconds for each of `count` pieces of work, and what the work gave.
+/// Nanoseconds for each of `count` pieces of work, and the result of the work.
 pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
     let start = Instant::now();
     let made = work();
@@ -143,13 +143,13 @@ pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     best * (65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64)
 }
 
-/// How many absent keys tell a rate to about a hundredth of it.
+/// How many absent keys measure a rate to about a hundredth of it.
 fn queries(rate: f64) -> usize {
     ((10_000.0 / rate) as usize).clamp(QUERIES, 4_000_000)
 }
 
-/// Measures structures. They take turns in every round, so that whatever else the machine does hits
-/// all of them alike.
+/// Measures structures. They take turns in every round, so that other work of the machine affects
+/// all of them equally.
 pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<Vec<Row>> {
     let bar = progress::bar((subjects.len() * 2 * ROUNDS) as u64, "");
     let hashes = Hashes::new(seed);

@@ -5,7 +5,7 @@
 //! subjects   every structure under one interface
 //! measure    one row a structure: memory, times, rates, also with more keys than planned
 //! report     the rows as a table, JSON or CSV
-//! claims/    what tutorials say of filters, each held against a measurement
+//! claims/    what tutorials say of filters, each compared with a measurement
 //! save       both in a directory: the page, JSON and CSV
 //! page/      the page
 //! ```

@@ -1,4 +1,4 @@
-//! What came of the measurements: a row a structure, as a table, JSON or CSV.
+//! The results of the measurements, one row per structure: as a table, JSON or CSV.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::show::record::{self, record};
 use crate::show::sheet::{Cell, Screen, Sheet};
 use crate::show::text::{count, counted, percent};
 
-/// The table, and what has to be said of it.
+/// The table, and the notes on it.
 pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let columns = vec![

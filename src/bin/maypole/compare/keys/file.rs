@@ -26,7 +26,8 @@ pub fn read(file: &Path) -> Result<Vec<u8>> {
     if text.is_empty() { Err(no_keys(file)) } else { Ok(text) }
 }
 
-/// Reads to the end, which comes before `most` bytes or is a failure: a pipe may have none.
+/// Reads to the end. Fails if that is not reached within `most` bytes, because a pipe may have no
+/// end.
 fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>> {
     let mut text: Vec<u8> = Vec::new();
     loop {

@@ -26,7 +26,7 @@ use crate::{input, space};
 use file::{Entry, distinct_entries};
 use zipf::Zipf;
 
-/// Byte strings, one after the other in memory: no allocation each.
+/// Byte strings, one after the other in memory, so that none needs its own allocation.
 #[derive(Default)]
 pub struct KeyList {
     bytes: Vec<u8>,
@@ -68,7 +68,7 @@ const GENERATED_BYTES: usize = 24;
 
 /// Where the keys come from.
 pub enum Source {
-    /// So many are made up.
+    /// This number of keys, made up.
     Generated(usize),
     /// The lines of a file; with `tsv` each with its value.
     File { path: PathBuf, tsv: bool },
@@ -79,13 +79,13 @@ pub enum Source {
 /// What is to be loaded and looked up.
 pub struct Request {
     pub source: Source,
-    /// Absent keys; without it a part of the keys is not loaded but looked up as absent.
+    /// A file of absent keys. Without it, a part of the keys is not loaded but looked up as absent.
     pub absent_file: Option<PathBuf>,
     /// Real queries, present or not, in place of drawn ones.
     pub query_file: Option<PathBuf>,
     /// Draw queries with this skew.
     pub zipf: Option<f64>,
-    /// Lookups of absent keys, and of present ones, at most.
+    /// The most lookups of absent keys, and of present ones.
     pub most: usize,
     pub seed: u64,
 }
@@ -106,7 +106,7 @@ pub struct KeySet {
 pub struct Queries {
     pub present: Vec<usize>,
     pub absent: Vec<usize>,
-    /// Of the queries of a file, the part that is of absent keys.
+    /// The share of absent keys among the queries of a file.
     pub share_absent: Option<f64>,
     /// How they were drawn.
     pub about: String,
@@ -183,8 +183,8 @@ impl KeySet {
         KeySet { present, values: None, absent, queries: Queries::default(), notes }
     }
 
-    /// Of entries sorted by key. Absent are the keys of the request's files or, when there is none,
-    /// a tenth that is not loaded.
+    /// The key set of entries that are sorted by key. The absent keys come from the request's
+    /// files. If there is none, they are a tenth of the keys, which is not loaded.
     fn of_entries(
         mut keys: Vec<Entry>,
         source: &Path,
@@ -229,14 +229,15 @@ impl KeySet {
         Ok(set)
     }
 
-    /// Takes the keys in this order.
+    /// Takes these entries as the present keys, in this order.
     fn load(&mut self, entries: &[Entry]) {
         self.present = entries.iter().map(|entry| entry.0).collect();
         let values: Option<KeyList> = entries.iter().map(|entry| entry.1).collect();
         self.values = values;
     }
 
-    /// Takes all of the sorted `keys`, and the queries as they are.
+    /// Takes all of the sorted `keys` as present keys, in random order, and the queries as they
+    /// are.
     fn take_queries(
         &mut self,
         queries: &[&[u8]],

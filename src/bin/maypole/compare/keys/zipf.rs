@@ -37,7 +37,7 @@ impl Zipf {
         }
     }
 
-    /// Of `1 / x^s` from 1 to `x`.
+    /// The area under `1 / x^s` from 1 to `x`.
     fn area(&self, x: f64) -> f64 {
         let power = 1.0 - self.exponent;
         // Near s = 1 the quotient loses its digits; exp_m1 keeps them.

@@ -18,7 +18,7 @@ use crate::show::about::Origin;
 use crate::show::record::{Field, record};
 use crate::show::text::percent;
 
-/// All of a run.
+/// All results of a run.
 #[derive(Default)]
 pub struct Results {
     pub about: About,
@@ -38,7 +38,7 @@ pub struct About {
     pub data_bytes: u64,
     /// What a read of a block costs, for the verdict.
     pub read_cost: verdict::ReadCost,
-    /// The part of absent keys among the queries, where these were given.
+    /// The share of absent keys among the queries, if a file of queries was given.
     pub share_absent: Option<f64>,
     /// Which keys are looked up how often.
     pub workload: String,
@@ -96,7 +96,7 @@ record! {
         filter_bytes: u64,
         bits_per_key: f64,
         build_ns_per_key: Option<f64>,
-        /// Weighted by how often each table's filter was queried.
+        /// The mean over the tables, weighted by how often the filter of each was queried.
         predicted_fpr: Option<f64>,
         observed_fpr: Option<f64>,
         filters_asked: u64,
@@ -113,7 +113,7 @@ record! {
         file_reads_per_present_get: f64,
         get_absent_ns: Times,
         get_present_ns: Times,
-        /// Of a run that is to read from the device: whether it did.
+        /// Whether lookups read from the device; `None` in a run that need not.
         cold: Option<bool>,
     }
 }
@@ -138,17 +138,18 @@ impl PolicyRow {
         self.cold.is_some() && self.file_reads_per_present_get == 0.0
     }
 
-    /// Tables an absent lookup was spared.
+    /// The number of tables that filters spared an absent lookup.
     pub fn spared_per_get(&self) -> f64 {
         self.useful as f64 / self.absent_gets as f64
     }
 }
 
-/// From here on a machine is too noisy: the interval of a usual figure is this part of the figure.
+/// A machine is too noisy if the interval of the median figure is more than this fraction of the
+/// figure.
 const NOISY: f64 = 0.3;
 
 impl Results {
-    /// Says so where the machine was too noisy for the times to be believed.
+    /// A warning if the machine was too noisy for the times to be believed.
     pub fn noise(&self) -> Option<String> {
         let of_times = |times: &Times| (times.high - times.low) / times.mean;
         let singles =
@@ -169,7 +170,7 @@ impl Results {
         })
     }
 
-    /// Says so where predictions lie outside the observed intervals.
+    /// A warning if predictions lie outside the observed intervals.
     pub fn surprises(&self) -> Option<String> {
         let rows = self.policies.iter().filter(|row| row.is_surprising());
         let names: Vec<&str> = rows.map(|row| &*row.policy).collect();
@@ -231,11 +232,12 @@ record! {
     pub struct ThroughputRow {
         policy: String,
         cache_bytes: u64,
-        /// What the cache was sized by: bytes of all tables.
+        /// The bytes of all tables, from which the size of the cache follows.
         data_bytes: u64,
         share_absent: f64,
         lookups: u64,
-        /// Of the rounds of this point: the median, and the interval around it.
+        /// The number of rounds of this point. Lookups per second are their median and its
+        /// interval.
         rounds: u64,
         lookups_per_second: f64,
         lookups_per_second_low: f64,
@@ -264,7 +266,7 @@ record! {
         bits_per_key: f64,
         predicted_fpr: f64,
         observed_fpr: f64,
-        /// Of 95 % confidence.
+        /// The bounds of the 95 % interval.
         fpr_low: f64,
         fpr_high: f64,
         queries: u64,
@@ -301,7 +303,7 @@ mod tests {
         }
     }
 
-    /// The same command gave 4.3 and then 1.2 million lookups a second, and said so as a fact.
+    /// The same command gave 4.3 and then 1.2 million lookups a second, and reported both as facts.
     #[test]
     fn policies_whose_intervals_overlap_are_not_distinguishable() {
         let mut results = results(&[("a", 0, 0.1), ("b", 9, 0.1), ("c", 9, 0.1)]);

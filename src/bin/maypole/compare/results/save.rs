@@ -52,7 +52,7 @@ pub fn all(results: &Results, dir: &Path) -> Result {
         let name = format!("{}.csv", list.name);
         match list.is_empty {
             false => write(dir, &name, &list.csv)?,
-            // Of an earlier run.
+            // A file of an earlier run.
             true => drop(fs::remove_file(dir.join(name))),
         }
     }

@@ -42,7 +42,7 @@ pub const HEIGHT: f64 = 312.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 const LEFT: f64 = 54.0;
-/// Between two direct labels.
+/// The distance between two direct labels.
 const LINE_HEIGHT: f64 = 14.0;
 /// About the width of one character of a label.
 const CHARACTER: f64 = 7.3;
@@ -51,7 +51,7 @@ const LABEL_CHARACTERS: usize = 22;
 
 /// One axis.
 pub struct Axis {
-    /// With the unit.
+    /// The label, with the unit.
     pub label: String,
     pub spread: Spread,
     /// How a tick is written.
@@ -65,7 +65,7 @@ impl Axis {
         Axis { label: label.to_string(), spread, tick, ends: None }
     }
 
-    /// Of bytes: `spread` is one of those for bytes.
+    /// An axis of bytes. `spread` is one of those for bytes.
     pub fn bytes(label: &str, spread: Spread) -> Axis {
         Axis::new(label, spread, ticks::bytes)
     }
@@ -92,7 +92,7 @@ pub enum Look {
 
 /// A named row of points.
 pub struct Series {
-    /// Empty: it gets no label.
+    /// If the name is empty, the series gets no label.
     pub name: String,
     /// Below [`COLORS`].
     pub color: usize,
@@ -393,7 +393,7 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
-    /// Points without a false positive vanished, while those that had one stood above theory.
+    /// Points without a false positive were not drawn, so the remaining points lay above theory.
     #[test]
     fn where_nothing_was_observed_the_upper_bound_is_drawn() {
         let observed = |y, interval| Point::observed(2.0, y, Some(interval), "s".into());

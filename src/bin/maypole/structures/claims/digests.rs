@@ -1,7 +1,7 @@
 //! The hashes that tutorials take: MD5, SHA-256 and polynomials such as Java's `String.hashCode`.
 //!
 //! They are here to be measured, and written plainly: a library with the processor's SHA
-//! instructions is several times as fast. Nothing of Maypole's uses them.
+//! instructions is several times as fast. The library does not use them.
 //!
 //! Literature: RFC 1321 (MD5), FIPS 180-4 (SHA-256).
 

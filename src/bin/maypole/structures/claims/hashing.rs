@@ -12,7 +12,7 @@ use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::Result;
 use crate::structures::measure::{ROUNDS, timed};
 
-/// `k` independent hashes, as the theory has them.
+/// `k` independent hashes, as the theory assumes.
 fn independent(bits: usize) -> impl Fn(u64, u32) -> usize {
     move |hash, i| (mix(hash, u64::from(i) + 100) % bits as u64) as usize
 }
@@ -37,14 +37,15 @@ fn unguarded(bits: usize) -> impl Fn(u64, u32) -> usize {
 /// One filter of the lab's keys, at 1 %.
 fn large(lab: &Lab) -> Small {
     let (bits, hashes) = formulas::whole_shape(lab.keys, 0.01);
-    // Enough to tell a hundredth of the rate.
+    // Enough queries to measure the rate to about a hundredth of it.
     let asked = (lab.absent.len() as u64).max(1_000_000);
     Small { keys: lab.keys, bits, hashes, filters: 1, asked }
 }
 
 pub fn two_hashes(lab: &Lab) -> Result<Vec<Claim>> {
     let large = large(lab);
-    // 20 bits a key: the theory promises 0.007 %. A prime number of them, the best case for steps.
+    // 20 bits a key: the theory promises 0.007 %. The number of all bits is prime, which is the
+    // best case for steps.
     let small =
         Small { keys: 100, bits: 2003, hashes: 14, filters: lab.small_filters(100), asked: 5000 };
     let worse = [large, small].map(|shape| {

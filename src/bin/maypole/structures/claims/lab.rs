@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::structures::measure::Hashes;
 use crate::structures::subjects::{Filter, reader};
 
-/// The rate that most claims are made of.
+/// The rate that most claims are about.
 pub const ONE_PERCENT: f64 = 0.01;
 
 /// The keys of all claims.
@@ -23,7 +23,7 @@ pub struct Lab {
 impl Lab {
     pub fn new(keys: usize, seed: u64) -> Lab {
         let hashes = Hashes::new(seed);
-        // 5,000 hits of a rate of 1 % tell it to a fiftieth.
+        // At 1 %, 5,000 false positives measure the rate to about a fiftieth of it.
         let absent = hashes.absent((2 * keys).clamp(500_000, 4_000_000));
         Lab { keys, seed, present: hashes.present(5 * keys), absent }
     }
@@ -69,7 +69,7 @@ impl Array {
         Array { hashes, bits: vec![false; bits] }
     }
 
-    /// Sets the bits of a key. `position(i)` is its `i`th one.
+    /// Sets the bits of a key. `position(i)` is its `i`th position.
     pub fn add(&mut self, position: impl Fn(u32) -> usize) {
         (0..self.hashes).for_each(|i| self.bits[position(i)] = true);
     }
@@ -92,7 +92,7 @@ pub struct Small {
 }
 
 impl Small {
-    /// The rate over all the filters. `position(hash, i)` is the `i`th one of a key.
+    /// The rate over all the filters. `position(hash, i)` is the `i`th position of a key.
     pub fn rate(self, seed: u64, position: impl Fn(u64, u32) -> usize) -> f64 {
         let mut found = 0;
         for filter in 0..self.filters {

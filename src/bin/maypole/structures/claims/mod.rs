@@ -1,4 +1,4 @@
-//! What tutorials say of filters, each statement held against a measurement.
+//! What tutorials say of filters. Each statement is compared with a measurement.
 //!
 //! ```text
 //! lab       keys, and the small experiments that several claims share
@@ -31,7 +31,7 @@ use crate::show::sheet::Screen;
 use crate::show::text::counted;
 use lab::Lab;
 
-/// What became of a claim.
+/// Whether a claim is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     True,
@@ -50,7 +50,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Of a figure that should lie in `right`, and is not far off in `nearly`.
+    /// The verdict on a figure: true within `right`, and half true within `nearly`.
     fn of(figure: f64, right: RangeInclusive<f64>, nearly: RangeInclusive<f64>) -> Verdict {
         if right.contains(&figure) {
             Verdict::True
@@ -61,7 +61,7 @@ impl Verdict {
         }
     }
 
-    /// Of a claim about several cases.
+    /// The verdict on a claim about several cases: half true if only some of them hold.
     fn of_cases(holds: &[bool]) -> Verdict {
         match holds.iter().filter(|&&holds| holds).count() {
             0 => Verdict::False,
@@ -95,7 +95,7 @@ const TUTORIALS: &str = "many tutorials";
 /// What a figure is counted in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
-    /// Of two figures, the one divided by the other.
+    /// The ratio of two figures.
     Times,
     /// A false-positive rate, shown in percent.
     Rate,
@@ -212,7 +212,7 @@ impl Claim {
         })
     }
 
-    /// The reading that would be true, of a claim that is not or only half.
+    /// The statement that would be true, if the claim is false or half true.
     pub fn instead(&self) -> Option<&str> {
         (self.verdict != Verdict::True).then_some(&self.instead)
     }

@@ -120,7 +120,7 @@ pub fn quotient(lab: &Lab) -> Result<Vec<Claim>> {
     }])
 }
 
-/// What a tutorial has for a million URLs.
+/// The size that a tutorial gives for a million URLs.
 const CLAIMED_BYTES: f64 = 117.0 * 1024.0;
 
 pub fn a_million_urls(lab: &Lab) -> Result<Vec<Claim>> {
@@ -147,7 +147,7 @@ pub fn a_million_urls(lab: &Lab) -> Result<Vec<Claim>> {
 /// Bytes of a key, and of values that are common.
 const KEY_BYTES: f64 = 24.0;
 const VALUE_BYTES: [f64; 3] = [16.0, 100.0, 1000.0];
-/// How many times the memory the data is.
+/// How many times as large as memory the data is.
 const DATA_OVER_MEMORY: [f64; 3] = [1.0, 10.0, 100.0];
 
 pub fn share_of_data(lab: &Lab) -> Result<Vec<Claim>> {

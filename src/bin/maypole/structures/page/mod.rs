@@ -68,7 +68,7 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
     ]
 }
 
-/// What came of it in words, and the figures by which one chooses.
+/// The results in words, and the figures by which one chooses.
 fn glance(rows: &[Row], claims: &[Claim]) -> String {
     let columns = [
         "structure",

@@ -4,7 +4,7 @@ use super::super::claims::{self, Claim};
 use super::super::measure::{Over, Row};
 use crate::show::text::percent;
 
-/// The structure that all others are held against.
+/// The structure that all others are compared with.
 const STANDARD: &str = "bloom, shared array";
 
 pub fn lines(rows: &[Row], claims: &[Claim]) -> Vec<String> {
@@ -25,7 +25,7 @@ pub fn lines(rows: &[Row], claims: &[Claim]) -> Vec<String> {
 }
 
 fn memory(rows: &[Row], standard: &Row) -> Option<String> {
-    // Different rates are compared by what is over their bounds.
+    // Filters of different rates are compared by their bits relative to the bounds.
     let over = |row: &&Row| row.over_bound().unwrap_or(f64::INFINITY);
     let best = rows.iter().min_by(|a, b| over(a).total_cmp(&over(b)))?;
     Some(format!(

@@ -1,6 +1,6 @@
 //! The calculator of a page: plain script over figures. At the measured number of keys these are
-//! the measured ones. At another one they are computed, since a small table's filter has a rate of
-//! its own, and the measured ones stand next to them.
+//! the measured ones. At another number they are computed for large tables, because chance changes
+//! the rates of small ones, and the measured figures are shown next to them.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;
@@ -9,8 +9,8 @@ use super::super::{PolicyRow, Results};
 use crate::compare::lab;
 use crate::show::text::counted;
 
-/// Keys of the filter by which rates of large tables are computed: nothing about larger ones
-/// changes any more.
+/// The number of keys of the filter from which the rates of large tables are computed. Larger
+/// filters have the same rates.
 const LARGE_KEYS: u64 = 200_000;
 
 /// Filled in with the measured number of keys, the share of the queries that were given, and round
@@ -124,9 +124,9 @@ pub fn script(results: &Results) -> String {
     format!("const POLICIES = {policies}, MEASURED_KEYS = {keys};\n{SCRIPT}")
 }
 
-/// Bits a key, and blocks an absent lookup, where all tables are large and the filters are queried
-/// as often as here. A policy of one filter for all tables is computed by a large one. Of another
-/// policy each level's prediction counts.
+/// Bits per key, and blocks per absent lookup, if all tables were large and their filters were
+/// queried as often as here. For a policy with the same filter for all tables they are those of a
+/// large filter. For another policy they follow from the predicted rate of each level.
 fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
     let gets = row.absent_gets.max(1) as f64;
     let uniform = row.policy.parse::<FilterSpec>().ok();

@@ -11,17 +11,17 @@ use crate::show::plot::ticks::{decimal, plain, rate, time};
 use crate::show::plot::{Axis, Dot, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::{count, percent, size};
 
-/// A plot with what is said about it.
+/// A plot, and the text about it.
 pub struct Shown {
     pub plot: Plot,
     pub about: &'static str,
     /// The rows behind it.
     pub figures: String,
-    /// What is said in its place when this run has no figures for it.
+    /// The text in its place if this run has no figures for it.
     pub missing: &'static str,
 }
 
-/// Those that let a reader choose.
+/// The plots by which a reader chooses a policy.
 pub fn choice(results: &Results, colors: &Colors) -> Vec<Shown> {
     vec![memory(results, colors), accuracy(results)]
 }
@@ -364,7 +364,7 @@ fn curves(
     series.filter(|series| !series.points.is_empty()).collect()
 }
 
-/// Of one in so many.
+/// The share of lookups that are at least as fast, if one in `one_in` is slower.
 fn as_fast(one_in: f64) -> String {
     format!("{} %", decimal(100.0 - 100.0 / one_in))
 }

@@ -7,9 +7,9 @@
 //! unless     RocksDB uses the filters; memory is short; a few microseconds are worth more memory
 //! ```
 //!
-//! The sentences are a pure function of the results. Tables of few keys have rates of their own, by
-//! chance and by rounding, and are as often queried as large ones. They are left out of the reads
-//! and named, so that what is said holds for a larger tree too.
+//! The sentences are a pure function of the results. In tables of few keys, chance and rounding
+//! give filters unusual rates, although these tables are queried as often as large ones. They are
+//! left out of the reads and named, so that the verdict holds for a larger tree too.
 
 #[cfg(test)]
 pub mod tests;
@@ -35,7 +35,7 @@ pub enum ReadCost {
 }
 
 impl ReadCost {
-    /// From lookups of present keys: each reads at least its own block.
+    /// Computed from lookups of present keys, because each reads at least the key's block.
     pub fn measured(rows: &[PolicyRow]) -> ReadCost {
         let cold = || rows.iter().filter(|row| row.cold == Some(true));
         let nanos: f64 = cold().map(|row| row.get_present_ns.mean).sum();
@@ -69,19 +69,19 @@ impl ReadCost {
 /// A table has few keys below this number: a filter's rate then differs by over a tenth from that
 /// of a large one.
 const FEW_KEYS: u64 = 2000;
-/// Fewer absent queries of a level say little.
+/// Fewer absent queries of a level than this say little about its rate.
 const FEW_QUERIES: u64 = 1000;
-/// The part of the best saving that is enough.
+/// The fraction of the best saving that is enough.
 const ENOUGH: f64 = 0.98;
-/// Sizes that differ by less are the same.
+/// Sizes that differ by a smaller fraction count as equal.
 const SAME_SIZE: f64 = 0.01;
-/// What takes less memory by this part helps where memory is short.
+/// A policy that takes less memory by this fraction is suggested where memory is short.
 const MUCH_LESS: f64 = 0.1;
-/// The part of the best saving below which a smaller policy is no advice.
+/// But a smaller policy must save at least this fraction of the best saving.
 const HALF: f64 = 0.5;
 /// Fewer microseconds a lookup are not worth any memory.
 const MIN_MICROS: f64 = 0.5;
-/// Other policies that get a sentence.
+/// At most this many other policies get a sentence.
 const MAX_OTHERS: usize = 6;
 
 /// What a lookup reads with one policy.
@@ -89,7 +89,7 @@ struct Reads<'a> {
     policy: &'a str,
     bytes: u64,
     reads: f64,
-    /// Of 95 % confidence.
+    /// The bounds of the 95 % interval.
     low: f64,
     high: f64,
 }
@@ -144,7 +144,7 @@ struct Verdict<'a> {
     results: &'a Results,
     /// Levels whose tables are tiny.
     tiny: Vec<u64>,
-    /// With filters, from the smallest.
+    /// The policies with filters, the smallest first.
     all: Vec<Reads<'a>>,
     /// What a lookup reads without filters.
     without: f64,
@@ -158,7 +158,8 @@ impl<'a> Verdict<'a> {
         let share = verdict.share_absent();
         let with_filters = rows.iter().filter(|row| row.filter_bytes > 0);
         let mut all: Vec<Reads> = with_filters.map(|row| verdict.reads(row, share)).collect();
-        // Stable: where two are of one size, the first that was named stays first.
+        // The sort is stable: of two policies of one size, the one that was named first stays
+        // first.
         all.sort_by_key(|reads| reads.bytes);
         verdict.all = all;
         let absent = rows.iter().map(|row| verdict.absent_reads(row) + verdict.spared(row));
@@ -168,8 +169,8 @@ impl<'a> Verdict<'a> {
         verdict
     }
 
-    /// Of the lookups that the verdict is about. Without a file of queries these are the absent
-    /// ones.
+    /// The share of absent keys among the lookups of the verdict. Without a file of queries, the
+    /// verdict is about absent keys only.
     fn share_absent(&self) -> f64 {
         self.results.about.share_absent.unwrap_or(1.0)
     }
@@ -178,8 +179,8 @@ impl<'a> Verdict<'a> {
         reads * self.results.about.read_cost.micros()
     }
 
-    /// Of one policy's tree, what absent lookups counted in levels that are tiny, or in the others:
-    /// queries, and those of them that were false positives.
+    /// How often absent lookups queried the filters of one policy's tree, in its tiny levels or in
+    /// the others, and how many of these queries were false positives.
     fn asked(&self, row: &PolicyRow, tiny: bool) -> (f64, f64) {
         let levels = self.results.levels.iter().filter(|level| level.policy == row.policy);
         let levels = levels.filter(|level| self.tiny.contains(&level.level) == tiny);
@@ -189,7 +190,7 @@ impl<'a> Verdict<'a> {
         })
     }
 
-    /// Tables that an absent lookup was spared, tiny ones left out.
+    /// The number of tables that the filters spared an absent lookup, without tiny tables.
     fn spared(&self, row: &PolicyRow) -> f64 {
         if self.tiny.is_empty() {
             return row.spared_per_get();
@@ -198,7 +199,7 @@ impl<'a> Verdict<'a> {
         (asked - wrong) / row.absent_gets as f64
     }
 
-    /// Data blocks that an absent lookup read, those of tiny tables left out.
+    /// The number of data blocks that an absent lookup read, without those of tiny tables.
     fn absent_reads(&self, row: &PolicyRow) -> f64 {
         let gets = row.absent_gets as f64;
         let of_level = |&level: &u64| {
@@ -208,7 +209,8 @@ impl<'a> Verdict<'a> {
                 Some(own) if own.filter_bytes > 0 => {
                     own.filters_asked as f64 * own.observed_fpr.unwrap_or(0.0)
                 }
-                // Without a filter it was read as often as a filter of another policy was queried.
+                // Without a filter, the level was read as often as another policy's filter was
+                // queried.
                 _ => levels.map(|found| found.filters_asked).max().unwrap_or(0) as f64,
             }
         };
@@ -216,11 +218,11 @@ impl<'a> Verdict<'a> {
         (row.blocks_per_absent_get - of_tiny / gets).max(0.0)
     }
 
-    /// Of lookups of which `share` are of absent keys.
+    /// What a lookup reads with one policy, if `share` of the lookups are of absent keys.
     fn reads<'r>(&self, row: &'r PolicyRow, share: f64) -> Reads<'r> {
         let between = |reads: f64, gets: u64| {
             let read = (reads * gets as f64).round() as u64;
-            // Of so many tables that could have been read in vain.
+            // The number of tables that could have been read in vain.
             let trials = read.max(gets * row.levels.saturating_sub(self.tiny.len() as u64).max(1));
             let (low, high) = wilson_interval_95(read, trials).unwrap_or((0.0, 1.0));
             let times = trials as f64 / gets.max(1) as f64;
@@ -250,7 +252,7 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest of those that save enough, and of those of its size the one with the fewest
+    /// The smallest policy that saves enough; of several of that size, the one with the fewest
     /// reads.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
@@ -297,7 +299,7 @@ impl<'a> Verdict<'a> {
         }
         let gain = |of: &Reads| self.micros(chosen.reads - of.reads);
         let is_better = |of: &&Reads| !of.is_tied_with(chosen) && gain(of) >= MIN_MICROS;
-        // From the smallest.
+        // The smallest of the better policies.
         if let Some(better) = self.all.iter().find(is_better) {
             unless.push(format!(
                 "{} a lookup are worth {} of memory (then {})",
@@ -314,7 +316,7 @@ impl<'a> Verdict<'a> {
         format!("Take {}{unless}.", chosen.policy)
     }
 
-    /// What it saves and what that takes.
+    /// What the chosen policy saves, and how much memory it takes.
     fn worth(&self, chosen: &Reads) -> String {
         let about = &self.results.about;
         let lookup = match about.share_absent {
@@ -338,7 +340,7 @@ impl<'a> Verdict<'a> {
         )
     }
 
-    /// A sentence for each other policy, held against the chosen one.
+    /// A sentence for each other policy, which compares it with the chosen one.
     fn others(&self, chosen: &Reads) -> Vec<String> {
         let others = || self.all.iter().filter(|of| of.policy != chosen.policy);
         let is_beaten = |of: &Reads| {
@@ -392,7 +394,7 @@ impl<'a> Verdict<'a> {
         )
     }
 
-    /// What was left out, and what it would have said.
+    /// The levels that were left out, and the rates of their filters.
     fn tiny_tables(&self, chosen: &Reads) -> Vec<String> {
         let of_level = |&level: &u64| {
             let of_policy = |policy: &str| {
@@ -424,7 +426,7 @@ impl<'a> Verdict<'a> {
         lines
     }
 
-    /// How far it holds.
+    /// How far the verdict holds.
     fn scope(&self) -> Vec<String> {
         let keys = counted(self.results.about.keys, "key");
         let gets = self.results.policies.iter().map(|row| row.absent_gets).max().unwrap_or(0);
@@ -446,7 +448,7 @@ fn is_tiny(level: &super::LevelRow) -> bool {
     level.entries < FEW_KEYS * level.files.max(1) || level.filters_asked < FEW_QUERIES
 }
 
-/// The levels that are left out; none where nothing would be left.
+/// The levels that the reads leave out. If all levels are tiny, none is left out.
 fn tiny_levels(results: &Results) -> Vec<u64> {
     let with_filters = || results.levels.iter().filter(|level| level.filter_bytes > 0);
     let mut tiny: Vec<u64> =

@@ -64,7 +64,7 @@ fn about() -> About {
 }
 
 const NONE: Policy = ("none", 0, &[(0, 499, 1.0), (5, 18_000, 1.0), (6, 251_000, 1.0)], 2.9);
-/// As good at each level of many keys, and bad in the small table.
+/// At least as good as the others in the levels of many keys, and bad in the small table.
 const BURR: Policy =
     ("burr(7)", 236_000, &[(0, 499, 0.023), (5, 18_000, 0.0086), (6, 251_000, 0.0086)], 1.01);
 const RIBBON: Policy =
