@@ -121,7 +121,7 @@ pub struct BlockCache {
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
-    /// Of the metadata of all open tables, in memory or not.
+    /// The bytes of the metadata of all open tables, in memory or not.
     metadata_bytes: AtomicUsize,
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
@@ -175,14 +175,14 @@ impl BlockCache {
         self.metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of it. Then new ones are
-    /// better in parts, and whole ones are loaded by pieces.
+    /// Whether the filters and indexes of all open tables would fill most of the cache. Then new
+    /// ones are better in parts, and whole ones are loaded by pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         let (part, whole) = WHOLE_METADATA_SHARE;
         self.metadata_bytes() / part > self.capacity_bytes / whole
     }
 
-    /// The process in which it was made.
+    /// The process in which the cache was made.
     pub(crate) fn process(&self) -> Process {
         self.process
     }

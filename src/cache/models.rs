@@ -95,7 +95,7 @@ fn loom_two_batches_that_load_the_same_blocks_in_opposite_order_both_end() {
             move || batch(&slots, 1)
         });
         let own = batch(&slots, 0);
-        // Drops of the other's values are ordered after their use by this join.
+        // This join orders the drops of the other thread's values after their use.
         drop((own, other.join().unwrap()));
     });
 }
@@ -131,8 +131,8 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
     });
 }
 
-/// A value in a miss buffer is in no ring. A thread that closes other slots moves it there; only
-/// then can it be evicted.
+/// A value in a miss buffer is in no ring. A thread that closes other slots moves it to a ring, and
+/// only then can it be evicted.
 #[test]
 fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() {
     check_model(|| {

@@ -88,8 +88,9 @@ impl Pool {
         let line = state.take(lines, self.pages.bytes() / SLAB_BYTES, may_grow)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
-        // SAFETY: the lines are in the mapping, because slabs are, and `take` hands them out once
-        // until they are given back. They are initialised: the kernel filled them with zeros.
+        // SAFETY: the lines are in the mapping, because slabs are, and `take` does not hand out a
+        // line again until it is given back. They are initialised: the kernel filled them with
+        // zeros.
         unsafe {
             let start = self.pages.start().add(line * LINE_BYTES);
             Some(LineBuf::lent(start, len, Arc::<Pool>::clone(self)))

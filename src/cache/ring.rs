@@ -37,7 +37,7 @@ const ENTRY_AHEAD: usize = 4;
 /// The number of entries between the hand and the entry whose slot is fetched.
 const SLOT_AHEAD: usize = 2;
 
-/// The ring of a value.
+/// The ring that a value is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum RingName {
@@ -56,7 +56,7 @@ impl RingName {
 pub(super) struct Header {
     referenced: AtomicBool,
     pub kind: BlockKind,
-    /// A [`RingName`]: the ring that the value is in, or would be in. Written under the cache's
+    /// A [`RingName`]: the ring that the value is in, or will enter. Written under the cache's
     /// mutex.
     ring: AtomicU8,
     was_cached: AtomicBool,
@@ -291,8 +291,8 @@ mod tests {
         assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES);
     }
 
-    /// When a table was closed, another block's entry left the ring: the one at the index that its
-    /// own entry had before the queue moved on.
+    /// When a table was closed, the ring removed the entry of a block of another table. The entry
+    /// to remove was found by an index that was outdated, because the queue had moved on.
     #[test]
     fn any_entry_can_leave_at_any_time_and_all_others_stay() {
         let mut ring = Ring { first: u32::MAX - 500, ..Ring::default() };

@@ -13,22 +13,22 @@
 //!
 //! *Ahead* names memory of the value that every use reads first. Because it is stored next to the
 //! pointer, the cache miss of that memory and the miss of the resident overlap. It is only
-//! prefetched: an outdated one costs a line, and nothing depends on it.
+//! prefetched, so an outdated address costs one useless fetch and does no other harm.
 //!
-//! A thread that fills a slot *claims* it first, in the slot itself: it writes this line anyway,
-//! and threads that fill other slots have no line in common with it. A thread that finds a claim
-//! says so in the slot, and sleeps until it is woken.
+//! A thread that fills a slot first *claims* it by a bit in the slot. It writes this line anyway,
+//! and has no other line in common with threads that fill other slots. A thread that finds the slot
+//! claimed sets another bit there, and sleeps until it is woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
 //!     ▲          │ ▲          │
 //!     │          ▼ │          │
-//!     ├──── claimed, awaited ─┤            the end of the claim wakes all who wait
+//!     ├──── claimed, awaited ─┤            the end of the claim wakes all waiting threads
 //!     └───────────────────────┘ eviction
 //! ```
 //!
-//! What keeps a value alive while it is used: for a lookup its guard (`sync/reclaim.rs`), for a
-//! cursor an `Arc` (`table/block/pinned.rs`), for a value that a caller keeps its `Slice`
+//! A value in use is kept alive by the guard of a lookup (`sync/reclaim/mod.rs`), by the `Arc` of a
+//! cursor (`table/block/pinned.rs`), or by the `Slice` of a caller who keeps the value
 //! (`slice.rs`). A memtable's values and an iterator's keys are copies.
 //!
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
@@ -39,8 +39,8 @@
 //!    self`, so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state alive, and
 //!    so its version, its tables and their `Slots`.
 //!
-//! A value that is lent to user code without a guard (`sync/reclaim/lending.rs`) is found in both
-//! places, by [`Cached::holds`].
+//! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
+//! dropped, by 2 or by 3, [`Cached::holds`] tells whether it is such a value.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
@@ -49,8 +49,8 @@
 //! Why the cache may write to a slot. A resident knows its slot by address. If a resident held a
 //! count of the array, a value that a user keeps would keep the whole array alive. The cache
 //! follows the address only under its mutex and while a ring or a miss buffer owns the resident.
-//! `Slots::drop` has the miss buffers emptied, and takes the residents out of the rings under that
-//! mutex, before the array is freed.
+//! Before the array is freed, `Slots::drop` empties the miss buffers, and takes the residents out
+//! of the rings under that mutex.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -77,12 +77,13 @@ pub(crate) trait Cached: Send + Sync + 'static {
         &[]
     }
 
-    /// Whether the byte at this address is one that user code may be lent ([`crate::sync::Guard`]).
+    /// Whether this address is in the bytes of the value that user code may read without a guard
+    /// ([`crate::sync::Guard`]).
     fn holds(&self, _address: usize) -> bool {
         false
     }
 
-    /// The memory of the value, for the next one.
+    /// Returns the memory of the value, so that the next value can use it.
     fn into_buffer(self) -> Option<LineBuf>
     where
         Self: Sized,
@@ -100,11 +101,11 @@ pub(crate) struct Resident<T> {
     value: T,
 }
 
-/// The bit of a slot without a resident. A pointer does not have it.
+/// This bit marks a slot without a resident. It is 0 in pointers, because residents are aligned.
 const NO_POINTER: usize = 1;
-/// A thread fills the slot.
+/// This bit says that a thread is filling the slot.
 const CLAIMED: usize = 2;
-/// A thread sleeps until the claim ends.
+/// This bit says that a thread sleeps until the claim ends.
 const AWAITED: usize = 4;
 const STAMP_SHIFT: u32 = 3;
 
@@ -124,14 +125,15 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     (slot.addr() & NO_POINTER == 0).then(|| unsafe { NonNull::new_unchecked(slot) })
 }
 
-/// What is read first of most values: up to 320 bytes.
+/// The lines that are always fetched ahead. Of most values, at most 320 bytes are read first.
 const USUAL_LINES_AHEAD: usize = 5;
 
-/// Of values with more lines than this only the usual ones are fetched ahead. A processor fetches
-/// about as many at one time, and a use of more memory than that reads a part of it.
+/// If a value has more lines than this, only the usual ones are fetched ahead. A processor fetches
+/// about this many at a time, and a use of a larger value reads only a part of it.
 const MAX_LINES_AHEAD: usize = 16;
 
-/// The lines that hold `bytes`: the address of the first, and how many; 0 if there are many.
+/// The address of the first line that holds `bytes`, and in its low bits the number of lines, or 0
+/// if there are more than [`MAX_LINES_AHEAD`].
 fn lines_of(bytes: &[u8]) -> usize {
     let start = bytes.as_ptr().addr();
     let first = start & !(LINE_BYTES - 1);
@@ -153,7 +155,7 @@ impl<T> Resident<T> {
         self.header.charge_bytes
     }
 
-    /// Whether the cache took the value in when it was loaded. It does not if the value does not
+    /// Whether the cache kept the value when it was loaded. It does not keep a value that does not
     /// fit.
     pub fn was_cached(&self) -> bool {
         self.header.was_cached()
@@ -256,8 +258,9 @@ impl<T> Deref for Lease<'_, T> {
 struct Slot<T> {
     /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns.
     resident: AtomicPtr<Resident<T>>,
-    /// The address of the first line to fetch with the resident, and in the bits below a line's
-    /// size how many. They belong to the last value that was loaded, also after its eviction.
+    /// The address of the first line to fetch with the resident, and in its low bits the number of
+    /// lines ([`lines_of`]). They belong to the last value that was loaded, also after its
+    /// eviction.
     ahead: AtomicUsize,
 }
 
@@ -383,7 +386,7 @@ impl<T: Cached> Slots<T> {
         let resident = Arc::new(self.resident(i, value, heap_bytes));
         let entry: Arc<dyn Entry> = resident.clone();
         let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
-        // Before other values are dropped, because a thread may wait for this one.
+        // The claim ends before other values are dropped, because a thread may wait for this one.
         drop(claim);
         self.cache.retire(leaving);
         Ok(Lease::<T>::owning(resident))
@@ -429,8 +432,8 @@ impl<T: Cached> Slots<T> {
             if full(seen).is_some() || seen.addr() & CLAIMED == 0 {
                 return;
             }
-            // The thread that ends the claim sees this. It takes the mutex then, and so comes after
-            // the wait below has begun.
+            // The thread that ends the claim sees this bit. It then takes the mutex, so it notifies
+            // after the wait below has begun.
             let awaited = seen.map_addr(|addr| addr | AWAITED);
             if slot.compare_exchange(seen, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 waiting = place.ended.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -453,14 +456,14 @@ impl<T: Cached> Slots<T> {
         full(seen).is_none() && seen.addr() & AWAITED != 0
     }
 
-    /// Where threads wait for slot `i`, and for some others.
+    /// Where threads wait for slot `i`, and for some other slots.
     fn waiting_place(&self, i: usize) -> &WaitingPlace {
         &self.cache.waiting_places[i % self.cache.waiting_places.len()]
     }
 }
 
-/// Slot `i` is this thread's to fill. When the claim is dropped the slot is full, or as empty as it
-/// was, and all who wait for it are woken.
+/// The right to fill slot `i`, which one thread has. When it is dropped, the slot is full, or empty
+/// as before, and all threads that wait for it are woken.
 struct Claim<'a, T: Cached> {
     slots: &'a Slots<T>,
     i: usize,
@@ -476,7 +479,7 @@ enum ClaimState {
 }
 
 impl<T: Cached> Claim<'_, T> {
-    /// What the slot has kept of the eviction that emptied it; 0 if there was none.
+    /// The stamp of the eviction that emptied the slot; 0 if there was none.
     fn stamp(&self) -> usize {
         self.empty.addr() >> STAMP_SHIFT
     }
@@ -523,7 +526,8 @@ impl<T: Cached> Drop for Slots<T> {
         if !self.cache.process.is_current() {
             return;
         }
-        // No thread fills a slot any more, and an eviction is done with a slot once that is empty.
+        // No thread fills a slot any more, and eviction does not access a slot after it has emptied
+        // it.
         let is_empty = |slot: &Slot<T>| full(slot.resident.load(Ordering::Acquire)).is_none();
         if self.array.iter().all(is_empty) {
             return;
