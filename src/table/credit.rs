@@ -2,7 +2,7 @@
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// What the lookups that passed a part of a filter by have lost, in reads.
+/// How many reads lookups have lost by passing by a part of a filter.
 pub(super) struct Credit(AtomicU32);
 
 impl Credit {
@@ -15,7 +15,7 @@ impl Credit {
         self.0.load(Ordering::Relaxed) >= price
     }
 
-    /// If two threads count at one time, one count may be lost. It costs a read at most.
+    /// If two threads count at one time, one count may be lost. That costs at most one read.
     pub fn earn(&self, price: u32) {
         let credit = self.0.load(Ordering::Relaxed);
         if credit < price {

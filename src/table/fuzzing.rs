@@ -15,7 +15,8 @@ use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Error;
 use crate::memory::LineBuf;
 
-/// Longer lists of keys are not compared: entries that share a long key make megabytes of it.
+/// Longer lists of keys are not compared, because entries that share a long key take megabytes in a
+/// list.
 const MAX_KEY_BYTES: usize = 1 << 20;
 
 fn block_of(bytes: &[u8]) -> Option<Block> {
@@ -42,7 +43,7 @@ pub fn block(data: &[u8]) {
             }
             assert!(!cursor.valid() && result.is_ok() == whole, "a walk has another end");
         }
-        // Backwards whatever the restart points say: it comes to an end.
+        // A walk backward ends, whatever the restart points say.
         let mut result = cursor.seek_to_last();
         let mut steps = 0;
         while result.is_ok() && cursor.valid() {
@@ -71,8 +72,8 @@ pub fn block(data: &[u8]) {
 /// Offset, key and value.
 type PlainEntry<'a> = (usize, Vec<u8>, &'a [u8]);
 
-/// The entries up to the first that is no internal key or does not decode, and whether that is the
-/// end. `None`: their keys are too many bytes.
+/// The entries before the first one that does not decode or whose key is no internal key, and
+/// whether there is no such entry. `None`: their keys exceed [`MAX_KEY_BYTES`].
 fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
     let (mut entries, mut key_bytes) = (Vec::new(), 0);
     let mut scan = Scan::new(block.entries());

@@ -156,7 +156,7 @@ impl Counting {
         self.last = (sequence, kind, bytes);
     }
 
-    /// The entry before hides one of `sequence`.
+    /// Counts a version of `sequence`, which the entry before hides.
     #[cold]
     fn hide(&mut self, sequence: SequenceNumber, bytes: u64) {
         let (by, kind, by_bytes) = self.last;

@@ -9,7 +9,7 @@
 //! index     which data block can hold a key    parts     which part of a filter or index does
 //! tops      the lists of the parts              pieces    parts of whole ones, in a small cache
 //! range_del the ranges of keys that a table deletes
-//! open      what opening a table reads and refuses       verify    a check of the whole file
+//! open      what opening a table reads and rejects       verify    a check of the whole file
 //! salvage   what can still be read of a damaged table    sst/      single tables, without a database
 //!
 //! block/    blocks of sorted entries     format/  everything else in the file

@@ -129,8 +129,8 @@ pub struct TableSummary {
     pub largest_sequence: SequenceNumber,
     /// The filter, if the table has one.
     pub filter: Option<FilterInfo>,
-    /// Whether the filter is of another family than was asked for, which could not serve these
-    /// keys.
+    /// Whether the filter is of another family than requested, because the requested one could not
+    /// serve these keys.
     pub filter_fell_back: bool,
     /// Time to build the filter from the hashes, checking included.
     pub filter_build_time: Duration,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A lookup that finds nothing in memory reads one part of the filter and one of the index, a few
-//! KiB each, and displaces as little. A whole filter or index is the case of one part without a
+//! KiB each, and displaces no more than that. A whole filter or index counts as one part, without a
 //! top.
 //!
 //! Most filters of this crate are cut where the index is: then the separators of the index serve
@@ -20,8 +20,9 @@
 //!   to the one part that can hold a key;
 //! - its first separator is behind the part before.
 //!
-//! A top that cannot be read counts as none. Then the table has one part: all index parts, read as
-//! one, which fails with the damage; and a filter that answers "maybe" to all keys.
+//! A top that cannot be read counts as absent. Without the top of the index, all its parts are read
+//! as one, which fails with the damage. Without the top of the filter, the filter answers "maybe"
+//! to all keys.
 
 use std::ops::Deref;
 
@@ -90,8 +91,8 @@ impl Table {
     }
 
     /// Whether any part of the filter for the keys from `lower` to before `upper` (`None`: to the
-    /// end) lets their common prefix through. A part between the first and the last holds keys of
-    /// the range only, so it says "maybe": few are read. Hold no guard.
+    /// end) lets their common prefix through. A part between the first and the last holds only keys
+    /// of the range, so it answers "maybe", and no further part is read. Hold no guard.
     pub(super) fn filter_admits_range(
         &self,
         prefix: &[u8],
@@ -132,7 +133,7 @@ impl Table {
         TableFilter::decode(self.block_file(), fetch(handle)?, stored.encoding(), buffer)
     }
 
-    /// Where part or piece `part` of the filter is. `None`: it is the whole one.
+    /// Where part or piece `part` of the filter is in the file. `None` if it is the whole filter.
     pub(super) fn filter_part_handle(&self, part: usize) -> Option<BlockHandle> {
         match &self.filter_top {
             Some(top) => Some(top.handle(part)),
@@ -155,8 +156,8 @@ impl Table {
         }
     }
 
-    /// All parts of the filter, read past the cache, also of one that lookups do not query. `None`:
-    /// the table has no filter.
+    /// All parts of the filter, read past the cache, also of a filter that lookups do not query.
+    /// `None`: the table has no filter.
     ///
     /// # Errors
     /// If a part cannot be read, or is damaged.
@@ -333,8 +334,8 @@ impl Table {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Where in the file the data block starts that a user key would be in; `None`: the key lies
-    /// behind all of them. Reads a part of the index. Hold no guard.
+    /// The offset of the data block that would hold a user key; `None` if the key is after all
+    /// blocks. Reads a part of the index. Hold no guard.
     pub fn offset_of(&self, user_key: &[u8]) -> Result<Option<u64>> {
         let trailer = pack(MAX_SEQUENCE, SEEK_KIND);
         let index = self.index(self.index_part_to_read(user_key, trailer)?)?;

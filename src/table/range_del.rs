@@ -117,8 +117,8 @@ impl RangeBlockBuilder {
         self.internal_key.clear();
         key::put_internal_key(&mut self.internal_key, start, key::pack(sequence, kind));
         let bytes = self.internal_key.len() + end.len();
-        // Offsets in a block have 32 bits. Three lengths of at most 5 bytes each, and a restart
-        // point.
+        // The size of the block with the range, at most: the entry adds three lengths of up to 5
+        // bytes and a restart point. It must fit into 32 bits, as offsets in a block do.
         let with_range = self.block.estimated_bytes() + bytes + 4 + 15;
         let wrong = if start >= end {
             Some("a range deletion whose range is empty".to_string())

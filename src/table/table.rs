@@ -10,7 +10,7 @@
 //! cache that is too small for whole ones loads them by pieces ([`super::pieces`]).
 //!
 //! Opening reads footer, metaindex, properties, range deletions and the lists of parts
-//! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup asks
+//! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup checks
 //! them whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next
 //! use. Lookups are in [`super::lookup`].
 
@@ -58,21 +58,22 @@ pub(crate) struct TableContext {
     pub pin_metadata: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
-    /// The same where only the table's properties say whether it was ingested.
+    /// The same for a table that may have been ingested: it counts if the table's properties say
+    /// so.
     pub sequence_if_ingested: Option<SequenceNumber>,
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
-    /// The smallest and the largest internal key, where the tree keeps them: the table's range
-    /// deletions count between them only. RocksDB writes a range deletion whole into each table
+    /// The smallest and the largest internal key, if the tree stores them: the table's range
+    /// deletions apply only between them. RocksDB writes a range deletion whole into each table
     /// that it reaches, and zeroes sequence numbers of keys outside of it.
     pub key_bounds: Option<[Vec<u8>; 2]>,
-    /// Whether a table in LevelDB's format is read, too. In a database of this crate it would be a
-    /// stranger.
+    /// Whether a table in LevelDB's format is read, too. A database of this crate has no such
+    /// tables.
     pub takes_leveldbs: bool,
 }
 
-/// Memory of an open table apart from [`Table`]: its file and the words that count its users, the
-/// counters of eight threads, its entry in the tree. Measured with keys of 20 bytes.
+/// Memory of an open table apart from [`Table`]: its file, its reference counts, the counters of
+/// eight threads, its entry in the tree. Measured with keys of 20 bytes.
 const BESIDE_TABLE_BYTES: usize = 1750;
 
 /// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
@@ -104,7 +105,7 @@ pub(crate) struct Table {
     ranges: Option<Arc<RangeTombstones>>,
     metaindex: Vec<(String, BlockHandle)>,
     properties: TableProperties,
-    /// How many entries most data blocks have, at most.
+    /// An upper bound for the number of entries of most data blocks.
     usual_entries: u32,
     /// What the open table itself takes.
     _reserved: Reservation,
@@ -142,12 +143,12 @@ fn metadata_bytes(properties: &TableProperties, file_bytes: u64) -> usize {
     stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
 }
 
-/// How many entries most data blocks have, at most.
+/// An upper bound for the number of entries of most data blocks.
 fn usual_entries(properties: &TableProperties) -> u32 {
     // The last block may be nearly empty.
     let blocks = properties.number(names::DATA_BLOCKS).unwrap_or(0).saturating_sub(1).max(1);
     let entries = u32::try_from(properties.entries() / blocks).unwrap_or(u32::MAX);
-    // Some more than the mean, as blocks differ.
+    // Some more than the mean, because blocks differ.
     entries.saturating_add(entries / 16 + 1)
 }
 
@@ -289,7 +290,7 @@ impl Table {
     /// A buffer for a data block of `len` bytes that the cache will keep, with room for the block's
     /// key heads behind it.
     pub fn data_buffer(&self, len: usize) -> LineBuf {
-        // Large blocks ask for the memory of their heads when they know how many they have.
+        // A large block gets memory for its heads separately, once their number is known.
         let is_large = len >= LARGE_BLOCK_BYTES;
         let room = if is_large { 0 } else { KeyHeads::room_for(self.usual_entries, len) };
         self.cache.buffer(len.next_multiple_of(LINE_BYTES) + room)
@@ -453,8 +454,8 @@ impl Table {
         decode().map_err(|damage| self.file.damaged(damage, handle))
     }
 
-    /// Calls `see` with the user key of every entry of the data blocks that `choose` takes of so
-    /// many. They are read past the cache.
+    /// Calls `see` with the user key of every entry of some data blocks. `choose` gets the number
+    /// of data blocks, and returns which to read. They are read past the cache.
     pub fn each_key_of_blocks(
         &self,
         choose: impl FnOnce(usize) -> Vec<usize>,
@@ -501,7 +502,7 @@ impl Table {
         Ok(lease)
     }
 
-    /// The sequence number that all entries are seen with, where that is not the stored one.
+    /// The sequence number that readers see for all entries, if it is not the stored one.
     pub fn global_sequence(&self) -> Option<SequenceNumber> {
         self.global_sequence
     }

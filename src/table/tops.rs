@@ -14,7 +14,8 @@ use super::index::{Index, IndexParser};
 /// The top of a filter in parts.
 pub(super) struct FilterTop {
     handles: Box<[BlockHandle]>,
-    /// `None`: those of the index. Its last parts may belong to one filter part.
+    /// `None`: they are those of the index. Several of its last parts may belong to the last filter
+    /// part.
     separators: Option<Index>,
 }
 
@@ -30,7 +31,7 @@ impl FilterTop {
         }
     }
 
-    /// What finds the part of a key. `index`: the top of the index.
+    /// The separators by which the part of a key is found. `index`: the top of the index.
     pub fn separators<'a>(&'a self, index: Option<&'a Index>) -> Option<&'a Index> {
         self.separators.as_ref().or(index)
     }

@@ -85,13 +85,13 @@ pub(crate) fn unsupported_entry(file: &Path, user_key: &[u8], kind: u8) -> Error
 
 impl Table {
     /// Reads the whole file, past the cache. Checks every checksum, the number of the keys, that
-    /// they ascend, and that each lies between the separators of its block. Asks the filter for
+    /// they ascend, and that each lies between the separators of its block. Queries the filter for
     /// every key.
     pub fn verify(&self) -> Result<TableCheck> {
         Ok(self.survey()?.check)
     }
 
-    /// As [`Table::verify`], and tells what else it saw.
+    /// As [`Table::verify`], with further results.
     pub fn survey(&self) -> Result<Survey> {
         let index = self.read_index(LineBuf::zeroed)?;
         let filter = match self.any_filter() {

@@ -1,4 +1,4 @@
-//! [`Table::load_metadata`]: filter and index come into memory before a lookup asks for them.
+//! [`Table::load_metadata`]: filter and index are loaded before a lookup needs them.
 
 use crate::cache::slots::{Cached, Lease, Slots};
 use crate::error::Result;
@@ -31,8 +31,8 @@ impl Table {
         bytes.saturating_add(stored_bytes).saturating_add(missing_bytes)
     }
 
-    /// Loads filter and index, as a lookup would. Answers the bytes that the cache was charged for
-    /// it, `None` where it did not keep them. No guard is held while the file is read.
+    /// Loads filter and index, as a lookup would. Returns the bytes that the cache was charged for
+    /// them, or `None` if it did not keep them. No guard is held while the file is read.
     pub fn load_metadata(&self) -> Result<Option<u64>> {
         fn charged<T>(lease: &Lease<'_, T>) -> Option<u64> {
             let resident = lease.resident();

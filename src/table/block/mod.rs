@@ -118,7 +118,7 @@ impl Block {
         &self.bytes
     }
 
-    /// Bytes of memory behind the block.
+    /// Bytes of memory that the block takes.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.heap_bytes() + self.key_heads.as_ref().map_or(0, KeyHeads::heap_bytes)
     }

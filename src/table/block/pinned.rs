@@ -1,7 +1,7 @@
 //! [`PinnedBlock`]: a block that a cursor keeps, together with the address of its entries.
 //!
-//! What keeps a block alive: for a cursor an `Arc` (here), for a lookup its guard
-//! (`sync/reclaim.rs`), for a returned value its `Slice` (`slice.rs`).
+//! A cursor keeps its block alive by an `Arc`, as shown here. In a lookup the guard does so
+//! (`sync/reclaim/mod.rs`), and for a returned value its `Slice` (`slice.rs`).
 //!
 //! Every step of a scan reads the entries. Through the handle that keeps the block, they are three
 //! loads and two checks away, which is a fifth of the cost of a step.

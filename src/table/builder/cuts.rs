@@ -12,7 +12,7 @@ pub(crate) const PART_BYTES: usize = 4096;
 const KEYS_IN_BYTES: (usize, usize) = (4, 5);
 
 /// A filter part has at least this share of the keys that it may have. One that would have fewer is
-/// joined to the part before: small filters are worse for their bytes.
+/// joined to the part before, because a small filter has a higher rate for the same bits per key.
 pub(super) const MIN_SHARE: usize = 4;
 
 /// Where filter and index are cut.
@@ -41,7 +41,7 @@ pub(super) struct WrittenIndex {
     pub handle: BlockHandle,
     /// With the trailers of its blocks.
     pub bytes: u64,
-    /// 0: it is whole.
+    /// The number of parts; 0 if the index is whole.
     pub parts: usize,
     /// The part of `bytes` that the top takes.
     pub top_bytes: u64,

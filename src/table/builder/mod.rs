@@ -280,7 +280,8 @@ impl TableBuilder {
         Ok(self.summary)
     }
 
-    /// Whether the entry before has the same user key.
+    /// Rejects an entry that is too large or out of order. Returns whether the entry before has the
+    /// same user key.
     fn check(&mut self, internal_key: &[u8], value: &[u8]) -> Result<bool> {
         if internal_key.len() + value.len() > MAX_ENTRY_BYTES {
             return Err(Error::InvalidArgument(format!(
@@ -310,14 +311,14 @@ impl TableBuilder {
             return false;
         }
         let current = self.data.estimated_bytes();
-        // Three lengths of at most 5 bytes, and a restart point.
+        // With about 4 bytes for the lengths of the entry.
         let with_entry = current + key.len() + value.len() + 4 + BLOCK_TRAILER_BYTES;
         let limit = self.options.block_bytes;
         current >= limit
             || (with_entry > limit && current > (limit * EARLY_CUT_PERCENT).div_ceil(100))
     }
 
-    /// `next_user_key`: that of the entry that begins the next block.
+    /// Writes the data block. `next_user_key` is that of the entry that begins the next block.
     fn end_data_block(&mut self, next_user_key: Option<&[u8]>) -> Result<()> {
         self.summary.largest.clear();
         self.summary.largest.extend_from_slice(self.data.last_key());

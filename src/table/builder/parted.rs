@@ -112,8 +112,8 @@ impl TableBuilder {
         Ok(top)
     }
 
-    /// Writes what leads to the parts of the filter, if there are several, and names it.
-    /// `user_keys`: whether the separators of the index are such.
+    /// Writes the top of the filter, if it has several parts, and adds the filter to the metaindex.
+    /// `user_keys`: whether the separators of the index are user keys.
     pub(super) fn write_filter_top(
         &mut self,
         filter: Option<BuiltFilter>,
@@ -133,7 +133,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes what leads to the parts of the index, if there are several.
+    /// Writes the top of the index, if it has several parts.
     pub(super) fn write_index_top(
         &mut self,
         top: Top,
@@ -152,7 +152,7 @@ impl TableBuilder {
         let mut block = BlockBuilder::for_index();
         let entries = top.iter().map(|(user_key, trailer, at)| (&user_key[..], *trailer, *at));
         write_entries(entries, user_keys, &mut block);
-        // Small, and read at every opening.
+        // A top is small, and is read at every opening, so it is not compressed.
         self.write_stored(block.finish(), Compression::None)
     }
 }

@@ -70,7 +70,7 @@ impl TableBuilder {
             (Dialect::Database { file_number }, _) => {
                 number(names::ORIGINAL_FILE_NUMBER, file_number);
             }
-            // The session is the writer's, which writes one file.
+            // The session is that of the writer, which writes only one file.
             (Dialect::External, Some(_)) => number(names::ORIGINAL_FILE_NUMBER, 1),
             (Dialect::External, None) => {}
         }
@@ -96,7 +96,7 @@ impl TableBuilder {
         properties
     }
 
-    /// What a table says of its filter. `None`: nothing under this name.
+    /// The properties that describe the filter. `None`: the table has no property of this name.
     pub(super) fn filter_properties(&self) -> [(&'static str, Option<Vec<u8>>); 9] {
         let (whole, extractor) = match self.options.filter_keys {
             FilterKeys::Whole => ("1", None),

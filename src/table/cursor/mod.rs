@@ -31,14 +31,14 @@ use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     options: ScanOptions,
-    /// `None` until first used. Of an index in parts: the one that leads to the block.
+    /// `None` until first used. If the index is in parts, this is the part that leads to the block.
     index: Option<Arc<Resident<TableIndex>>>,
     /// Which block `block` is, and of which part of the index.
     i: usize,
     part: usize,
     block: Option<BlockCursor<BlockPin>>,
     ahead: ReadAhead,
-    /// How the scan came from the file before, until the first block is read.
+    /// The direction in which the scan came from the previous file, until the first block is read.
     entered: Option<Direction>,
     look: LookAhead,
     /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and what the block says
@@ -80,8 +80,8 @@ impl TableCursor {
         self.options.fill_cache = fill_cache;
     }
 
-    /// A cursor in the next table of a scan that has walked off the end of this one: its reads go
-    /// on at their size, in the same buffer.
+    /// A cursor in the next table of a scan that has walked off the end of this one: it keeps the
+    /// size of the reads, and the buffer.
     pub fn into_next(mut self, table: Arc<Table>) -> TableCursor {
         let entered = self.ahead.enter_next_file();
         TableCursor { ahead: self.ahead, entered, ..TableCursor::new(table, self.options) }
@@ -102,7 +102,8 @@ impl TableCursor {
         result
     }
 
-    /// After a step forward: while the block has no more entries, to the next part's first block.
+    /// After a step forward: while the block has no more entries, moves to the first block of the
+    /// next part.
     fn go_to_next_parts(&mut self) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             self.with_index(self.part + 1, |this, index| {
@@ -113,12 +114,12 @@ impl TableCursor {
         Ok(())
     }
 
-    /// After a step backward: while the block has no earlier entries, to the last block of the part
-    /// before.
+    /// After a step backward: while the block has no earlier entries, moves to the last block of
+    /// the part before.
     fn go_to_parts_before(&mut self) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             self.with_index(self.part - 1, |this, index| {
-                // A part has blocks: it was checked.
+                // A part has at least one block, because it was checked.
                 this.enter(index, index.index.len() - 1, BlockCursor::seek_to_last)?;
                 this.skip_backward(index)
             })?;
@@ -126,7 +127,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Makes block `i` the current one, for its cursor to be moved. After a failure there is none.
+    /// Makes block `i` the current one, for its cursor to be moved. After a failure there is no
+    /// current block.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
         // A seek of a scan often stays in its block. Without the cache it would read it again.
@@ -156,8 +158,8 @@ impl TableCursor {
     /// The direction of a scan from the current block to block `i` of another part; `None`: the two
     /// are not neighbours.
     fn direction_into(&self, index: &TableIndex, i: usize) -> Option<Direction> {
-        // After the last block of a part the ends of its entries were met, or it is a jump. Which
-        // of the two does not matter much: a wrong guess costs one longer read.
+        // The cursor has walked from one part into the next, or a seek has jumped there. The
+        // difference does not matter much, because a wrong guess costs one longer read.
         match i {
             0 if index.part == self.part + 1 => Some(Direction::Forward),
             _ if i + 1 == index.index.len() && index.part + 1 == self.part && self.i == 0 => {
@@ -208,7 +210,7 @@ impl TableCursor {
         })
     }
 
-    /// To block `i`, and within it to where `position` puts its cursor.
+    /// Moves to block `i`, and within it to where `position` puts its cursor.
     fn enter(
         &mut self,
         index: &TableIndex,
@@ -256,7 +258,7 @@ impl TableCursor {
         self.look = LookAhead { pause_at, fetched: to, bytes: (2 * bytes).min(MAX_LOOK_BYTES) };
     }
 
-    /// A step into the next block, or past what is prefetched.
+    /// A step into the next block, or beyond what is prefetched.
     #[inline(never)]
     fn step_further(&mut self) -> Option<Step> {
         let index = self.index.take()?;
@@ -286,8 +288,8 @@ impl TableCursor {
         Some(step)
     }
 
-    /// While the current block has no more entries: to the first entry of the next one. Stays at
-    /// the end of a part after which others come.
+    /// While the current block has no more entries, moves to the first entry of the next one. Stays
+    /// at the end of a part that others follow.
     fn skip_forward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i + 1 >= index.index.len() {
@@ -302,8 +304,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// While the current block has no earlier entries: to the last entry of the one before. Stays
-    /// at the start of a part before which others are.
+    /// While the current block has no earlier entries, moves to the last entry of the one before.
+    /// Stays at the start of a part that follows others.
     fn skip_backward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i == 0 {

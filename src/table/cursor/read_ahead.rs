@@ -110,7 +110,7 @@ impl<'a> WholeScan<'a> {
         WholeScan { file, index, options, ahead: ReadAhead::default() }
     }
 
-    /// Block `i` as it is stored, **not** checked. The next call asks for block `i + 1`.
+    /// Block `i` as it is stored, **not** checked. The next call must be for block `i + 1`.
     pub fn read_stored(&mut self, i: usize) -> Result<StoredBlock> {
         let (file, index, options) = (self.file, self.index, &self.options);
         let source = ScanSource { file, index, options, is_resident: |_| false };

@@ -6,11 +6,11 @@
 //! fullfilter.maypole.…                             one filter of a family of Maypole's own
 //! partitionedfilter.…                              the top level of a filter in parts, each of which
 //!                                                  is a filter for a range of keys
-//! filter.rocksdb.BuiltinBloomFilter                obsolete; passed over
+//! filter.rocksdb.BuiltinBloomFilter                obsolete; ignored
 //! ```
 //!
-//! The names of full filters are those of the families, in `FamilyInfo`. RocksDB passes over names
-//! that it does not know: it reads such a table as one without a filter.
+//! The names of full filters are those of the families, in `FamilyInfo`. RocksDB ignores names that
+//! it does not know, so it reads such a table as one without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
@@ -146,19 +146,19 @@ impl TableFilter {
         self.0
     }
 
-    /// The filter, where it can be trusted and is fed [`LookupKey::hash`].
+    /// The filter, if it can be trusted and is queried by [`LookupKey::hash`].
     #[inline(always)]
     pub fn of_hash64(&self) -> Option<&FilterReader> {
         Some(&self.0).filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
     }
 
-    /// Bytes of memory behind the filter, itself excluded.
+    /// Bytes of memory that the filter takes, without the `TableFilter` itself.
     pub fn heap_bytes(&self) -> usize {
         self.0.memory_bytes() - size_of::<FilterReader>()
     }
 }
 
-/// The hash that a filter is fed: the lookup's own, except in filters of old files.
+/// The hash by which a filter is queried: the lookup's own, except for filters of old files.
 #[inline]
 pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
     hash_of_kind(filter.hash_kind(), key)

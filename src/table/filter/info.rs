@@ -53,16 +53,16 @@ impl FilterInfo {
     }
 }
 
-/// Hashes in the filter. Older files do not say; without versions and prefixes it is the number of
-/// entries.
+/// Hashes in the filter. Older files do not state it. For them it is taken to be the number of
+/// entries, which is right if keys have one version each and there are no prefixes.
 pub(crate) fn keys(properties: &TableProperties) -> u64 {
     let stated = properties.number(names::FILTER_ENTRIES).filter(|&keys| keys > 0);
     stated.unwrap_or(properties.entries())
 }
 
-/// The share of the table's keys that `part` holds. How many keys a partition has is not stored, so
-/// its share is taken to be that of its bytes. A piece knows how large the whole filter is, and is
-/// taken for it.
+/// The share of the table's keys that `part` holds. The number of keys in a partition is not
+/// stored, so its share is taken to be that of its bytes. A piece knows the size of the whole
+/// filter, and stands for all of it.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;

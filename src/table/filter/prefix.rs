@@ -89,7 +89,8 @@ const FORMS: &str = "fixed(BYTES), capped(BYTES) or delimiter(BYTE, COUNT) such 
                      capped(8) or delimiter(0x2f, 1)";
 
 impl PrefixExtractor {
-    /// The first `bytes` bytes. Shorter keys have no prefix. RocksDB uses such filters.
+    /// The first `bytes` bytes. Shorter keys have no prefix. RocksDB uses filters of these
+    /// prefixes.
     ///
     /// # Errors
     ///
@@ -98,7 +99,8 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Fixed(at_least_one("fixed", bytes)?)))
     }
 
-    /// The first `bytes` bytes; a shorter key is its own prefix. RocksDB uses such filters.
+    /// The first `bytes` bytes; a shorter key is its own prefix. RocksDB uses filters of these
+    /// prefixes.
     ///
     /// # Errors
     ///
@@ -107,9 +109,9 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Capped(at_least_one("capped", bytes)?)))
     }
 
-    /// Up to the `count`-th `byte`, which is included: with keys such as `row/column/…`, 1 for
-    /// prefixes of rows and 2 for prefixes of columns. Keys with fewer have no prefix. RocksDB
-    /// ignores such filters.
+    /// The key up to and including its `count`-th `byte`: with keys such as `row/column/…`, 1 gives
+    /// prefixes of rows, and 2 prefixes of columns. A key with fewer such bytes has no prefix.
+    /// RocksDB ignores filters of these prefixes.
     ///
     /// # Errors
     ///
@@ -174,9 +176,9 @@ fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
     }
 }
 
-/// Whether all keys from `prefix` to before `upper` start with `prefix`: whether `upper` is not
-/// past the first key after those, which is the prefix without its trailing 0xff bytes, its last
-/// byte one up. All keys after a prefix of nothing but 0xff start with it.
+/// Whether all keys from `prefix` to before `upper` start with `prefix`. They do if `upper` is at
+/// most the first key after them: the prefix without its trailing 0xff bytes, and with its last
+/// byte increased by one. If a prefix has only 0xff bytes, all keys after it start with it.
 fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
     let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
     upper.is_some_and(|upper| {
@@ -285,7 +287,7 @@ mod tests {
                     named += usize::from(end > i);
                     assert_eq!(prefixes[i], Some(prefix));
                     assert!(end <= run_end[i].max(i + 1), "{extractor} {lower:02x?} {upper:02x?}");
-                    // Nor does any longer key in between.
+                    // Longer keys in between have the same prefix.
                     if let Some(key) = keys[i..end].last() {
                         let longer = [&key[..], b"\xff\xff"].concat();
                         if upper.is_none_or(|upper| &longer[..] < upper) {

@@ -1,6 +1,6 @@
-//! [`BlockFile`]: an open table file. It reads blocks, by one `pread` each.
+//! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
-//! Every read of a table file is made and counted here. Blocks that leave are checked and
+//! Every read of a table file is made and counted here. The blocks that it returns are checked and
 //! uncompressed, unless a name says "stored". Nothing is cached.
 
 use std::io::ErrorKind;
@@ -23,19 +23,19 @@ use super::limits::most_metadata_bytes;
 use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
 
-/// From this size on a block asks whether there is memory for it.
+/// Blocks of at least this size are read only if a test finds memory for them.
 pub(crate) const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// The most that opening a table reads at once.
 pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 20;
 
-/// What is said of the data blocks that RocksDB writes with `separate_key_value_in_data_block`.
+/// How errors describe the data blocks that RocksDB writes with `separate_key_value_in_data_block`.
 pub(crate) const SEPARATED: &str = "data blocks whose keys and values are stored apart";
 
-/// What opening a table reads if nobody knows how much it needs.
+/// How much opening a table reads at first if it is not known how much it needs.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
 
-/// The error of a file that is no table, with the name of what it is, where that is known.
+/// The error of a file that is not a table. It names the kind of file where that is known.
 #[cold]
 fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
     let mut head = vec![0; file.len().min(UNKNOWN_TAIL_BYTES) as usize];
@@ -62,20 +62,22 @@ pub(crate) struct BlockFile {
     tail: Vec<u8>,
 }
 
-/// Makes a buffer of a length or longer, with any content: `LineBuf::zeroed`, or memory of a cache.
+/// Makes a buffer of at least this length, with any content: `LineBuf::zeroed`, or memory of a
+/// cache.
 pub(crate) trait Buffer: Fn(usize) -> LineBuf + Copy {}
 
 impl<F: Fn(usize) -> LineBuf + Copy> Buffer for F {}
 
-/// A block as it is stored: payload and trailer. What is left of the buffer is not used.
+/// A block as it is stored: payload and trailer. The rest of the buffer is unused.
 pub(crate) struct StoredBlock {
     buffer: LineBuf,
     handle: BlockHandle,
 }
 
 impl BlockFile {
-    /// Reads the last `tail_bytes` of the file, at least the footer; 0: it is not known how many
-    /// opening needs. `takes_leveldbs`: whether a table in LevelDB's format is opened, too.
+    /// Reads the last `tail_bytes` of the file, at least the footer. 0 means that it is not known
+    /// how many opening needs. `takes_leveldbs`: whether a table in LevelDB's format is accepted,
+    /// too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -99,7 +101,7 @@ impl BlockFile {
         Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }
 
-    /// A file whose footer was found by other means: its end may hold none.
+    /// A file whose footer was found by other means: its end may hold no footer.
     pub fn with_footer(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -110,8 +112,8 @@ impl BlockFile {
         BlockFile { file, footer, limit, counters, file_counters, dictionary, tail: Vec::new() }
     }
 
-    /// Reads by one more read what lies between `start` and the tail, if opening may read that much
-    /// at once. Else each block there is read by itself.
+    /// Makes the tail begin at `start`, by one more read, if opening may read that much at once.
+    /// Otherwise each block there is read separately.
     pub fn extend_tail(&mut self, start: u64) -> Result<()> {
         let length = self.file.len();
         let missing = (length - self.tail.len() as u64).saturating_sub(start);
@@ -184,7 +186,7 @@ impl BlockFile {
         self.decode_metadata(self.read_stored(handle, LineBuf::zeroed)?)
     }
 
-    /// The same, of a block that was read.
+    /// As [`BlockFile::read_metadata`], for a block that was read before.
     pub fn decode_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
         self.check(&stored)?;
         self.uncompress_metadata(stored)
@@ -261,12 +263,13 @@ impl BlockFile {
                 ErrorKind::OutOfMemory.into(),
             ));
         }
-        // The compiler may leave out an allocation that nobody uses.
+        // The compiler may leave out an allocation that is not used.
         std::hint::black_box(&probe);
         Ok(())
     }
 
-    /// Fills `buffer` by one read. Whether the file was read: its end may be in memory.
+    /// Fills `buffer` by one read. Returns whether the file was read, because its end may be in
+    /// memory.
     pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
         let tail_offset = self.file.len() - self.tail.len() as u64;
         if offset >= tail_offset {
@@ -311,7 +314,8 @@ impl BlockFile {
         };
         let kind = stored.compression_type();
         if self.footer.is_leveldbs() && kind > 1 {
-            // The numbers mean other codecs than RocksDB's, and the sizes are stored in other ways.
+            // In these tables the numbers mean other codecs than in RocksDB's, and sizes are stored
+            // differently.
             let codec = match kind {
                 2 => "zlib of Minecraft, ZSTD of LevelDB since 1.24",
                 4 => "raw deflate of Minecraft",
@@ -358,7 +362,7 @@ impl StoredBlock {
         StoredBlock { buffer, handle }
     }
 
-    /// A block whose bytes, with the trailer, are part of a longer read.
+    /// Copies a block out of a longer read: its payload and its trailer.
     pub fn copy_from(
         payload_and_trailer: &[u8],
         handle: BlockHandle,

@@ -13,7 +13,7 @@
 //!                                 9   4  base of the checksum context, never zero
 //!                                13   4  metaindex bytes; it ends where the footer begins
 //!                                17  16  reserved
-//!                                33   8  zero; anything else asks for a feature we do not know
+//!                                33   8  zero; anything else requires a feature that is unknown here
 //!  41   4  format_version
 //!  45   8  magic 0x88e241b785f4cff7
 //!
@@ -36,7 +36,7 @@ use super::checksum::{ChecksumKind, context};
 pub(crate) const BLOCK_TRAILER_BYTES: usize = 5;
 /// Bytes of the footer.
 pub(crate) const FOOTER_BYTES: usize = 53;
-/// Bytes of LevelDB's.
+/// Bytes of LevelDB's footer.
 const LEVELDBS_FOOTER_BYTES: usize = 48;
 /// The format_version that is written. Every RocksDB since 6.6 reads it.
 pub(crate) const WRITTEN_VERSION: u32 = 5;

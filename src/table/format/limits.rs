@@ -24,10 +24,11 @@
 
 use crate::error::Damage;
 
-/// Metadata may take this many bytes of memory for each byte of the file,
+/// Metadata may take this many bytes of memory for each byte of the file, and
+/// [`METADATA_FREE_BYTES`] in addition.
 const METADATA_EXPANSION: u64 = 16;
 
-/// and these bytes more.
+/// See [`METADATA_EXPANSION`].
 const METADATA_FREE_BYTES: u64 = 1 << 20;
 
 /// Bytes that one kind of metadata may take in memory, for a file of `file_bytes`.
@@ -42,12 +43,12 @@ pub(crate) struct KeyBytes {
 }
 
 impl KeyBytes {
-    /// For a file of `file_bytes`.
+    /// A counter for a file of `file_bytes`.
     pub fn new(file_bytes: u64) -> KeyBytes {
         KeyBytes { taken: 0, most: most_metadata_bytes(file_bytes) }
     }
 
-    /// Before a key of `bytes` is kept.
+    /// Counts a key of `bytes` before it is kept. Damage if the keys take too much memory.
     pub fn take(&mut self, bytes: usize) -> Result<(), Damage> {
         self.taken = self.taken.saturating_add(bytes as u64);
         if self.taken > self.most {

@@ -12,7 +12,7 @@
 //! INDEX_KEY_IS_USER_KEY                   what separators are                  internal keys
 //! INDEX_VALUE_IS_DELTA_ENCODED            how handles are stored               whole, with a length
 //! WHOLE_KEY_FILTERING, PREFIX_FILTERING   what the filter holds                both
-//! PREFIX_EXTRACTOR                        how its prefixes were cut            it is asked for none
+//! PREFIX_EXTRACTOR                        how its prefixes were cut            not queried for them
 //! COMPARATOR                              the order of the keys                bytewise
 //! EXTERNAL_VERSION, GLOBAL_SEQUENCE       the sequence number of all entries   that of each entry
 //! RANGE_DELETIONS                         how many ranges must be found        not checked
@@ -20,12 +20,13 @@
 //!                                         that is not read
 //! ```
 //!
-//! RocksDB uses `rocksdb.compression` too, to pick its decompressor; here the trailer of each block
-//! says it. From format_version 7 on the property also names the program part that compressed
-//! (`BuiltinV2;04;`: manager, types of the blocks), and another than RocksDB's own is rejected.
-//! `rocksdb.format.version` decides nothing: old files state 0 whatever their footer says.
+//! RocksDB also picks its decompressor by `rocksdb.compression`; Maypole uses the type in the
+//! trailer of each block. From format_version 7 on, the property also names the manager that
+//! compressed the blocks (`BuiltinV2;04;`: manager, types of the blocks), and any manager but
+//! RocksDB's own is rejected. `rocksdb.format.version` decides nothing: old files state 0 whatever
+//! their footer says.
 //!
-//! The file is long since names, decoding and encoding of each property belong together.
+//! This file is long because the name, decoding and encoding of each property belong together.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -84,9 +85,9 @@ pub(crate) mod names {
     pub const GLOBAL_SEQUENCE: &str = "rocksdb.external_sst_file.global_seqno";
     /// Maypole's own: the false-positive rate to expect of the filter, as text.
     pub const PREDICTED_FPR: &str = "maypole.filter.predicted.fpr";
-    /// Maypole's own: the specification of the filter that was asked for.
+    /// Maypole's own: the specification of the filter that was requested.
     pub const FILTER_SPEC: &str = "maypole.filter.spec";
-    /// Maypole's own: the family that was built instead of the one that was asked for.
+    /// Maypole's own: the family that was built instead of the requested one.
     pub const FILTER_FALLBACK: &str = "maypole.filter.fallback";
     /// Maypole's own: what may become droppable ([`crate::table::garbage`]).
     pub const GARBAGE: &str = "maypole.garbage";
@@ -95,10 +96,10 @@ pub(crate) mod names {
 /// The index type of an index in parts.
 pub(crate) const TWO_LEVEL_INDEX: u32 = 2;
 
-/// The comparator both RocksDB and this crate use unless told otherwise: plain byte order.
+/// This crate's comparator, and RocksDB's default: plain byte order.
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
-/// Comparators of other names with the same order: MyRocks'.
+/// Another name of the same order: MyRocks's.
 const BYTEWISE_EQUALS: [&str; 1] = ["RocksDB_SE_v3.10"];
 
 /// RocksDB's own compression, by its names in tables of format_version 7.
@@ -109,7 +110,7 @@ pub(crate) fn is_bytewise(comparator: &str) -> bool {
     comparator == BYTEWISE_COMPARATOR || BYTEWISE_EQUALS.contains(&comparator)
 }
 
-/// A property, decoded by what its name stands for.
+/// A property, decoded as its name requires.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -203,7 +204,7 @@ impl TableProperties {
         (&self.bytes[start..name_end], &self.bytes[name_end..end])
     }
 
-    /// Bytes of memory behind the properties.
+    /// Bytes of memory that the properties take.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.bytes.len() + size_of_val(&*self.ends)
     }
@@ -228,7 +229,7 @@ impl TableProperties {
         entries.find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
     }
 
-    /// A property, decoded by what its name stands for.
+    /// A property, decoded as its name requires.
     pub fn get(&self, name: &str) -> Option<PropertyValue<'_>> {
         self.raw(name).map(|raw| decode_value(name.as_bytes(), raw))
     }
@@ -256,18 +257,20 @@ impl TableProperties {
             .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))
     }
 
-    /// What tells this table from every other: made of who created it.
+    /// The identity that no other table has, made from the database and session that created the
+    /// table.
     pub(crate) fn identity(&self) -> Option<TableIdentity> {
         let db = self.text(names::DB_IDENTITY)?;
         let session = self.text(names::SESSION_IDENTITY)?;
         table_identity(db, session, self.number(names::ORIGINAL_FILE_NUMBER)?)
     }
 
-    /// Whether blocks may be compressed by ZSTD, as far as the property tells.
+    /// Whether ZSTD could have compressed some blocks. True if the property is absent.
     pub(crate) fn may_use_zstd(&self) -> bool {
         match self.text(names::COMPRESSION) {
             None => true,
-            // Before format_version 7 a name, then a list of types in hexadecimal.
+            // Up to format_version 6 the property is a name, from 7 on it has a list of types in
+            // hexadecimal.
             Some(name) => match name.split(';').nth(1) {
                 None => name == "ZSTD",
                 Some(types) => types.as_bytes().chunks(2).any(|of| of == b"07"),
@@ -275,7 +278,7 @@ impl TableProperties {
         }
     }
 
-    /// The part of another program, by name, that compressed the blocks.
+    /// The name of the manager that compressed the blocks, if it is not RocksDB's own.
     pub(crate) fn foreign_compression(&self, format_version: u32) -> Option<&str> {
         let (manager, types) = self.text(names::COMPRESSION)?.split_once(';')?;
         let is_own = manager.is_empty() || BUILT_IN_COMPRESSION.contains(&manager);
@@ -283,10 +286,10 @@ impl TableProperties {
         (format_version >= 7 && is_used && !is_own).then_some(manager)
     }
 
-    /// The column family that the table is of, its number and its name, where it is not RocksDB's
-    /// default one or unknown. Tables of several families may hold the same keys.
+    /// The number and the name of the table's column family. `None` for RocksDB's default family
+    /// and for an unknown one. Tables of several families may hold the same keys.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
-        /// What a table says that was written without a database.
+        /// The number in tables that were written without a database.
         const UNKNOWN: u64 = 0x7fff_ffff;
         let number = self.number(names::COLUMN_FAMILY_ID)?;
         let name = self.text(names::COLUMN_FAMILY_NAME).unwrap_or_default();
@@ -364,8 +367,8 @@ pub(crate) struct IndexForm {
     pub delta_values: bool,
 }
 
-/// The encoding is the name's: `u32` and `u64` for these few, text for those, varint for the rest
-/// of RocksDB's. For an unknown name: text where it is printable.
+/// Decodes a value as its name requires: fixed32 or fixed64 for a few names, text for some, varint
+/// for RocksDB's other names. The value of an unknown name is text if it is printable.
 pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {

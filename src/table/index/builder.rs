@@ -22,9 +22,9 @@ pub(crate) struct IndexBuilder {
     keys: Vec<u8>,
     /// End in `keys`, trailer of the separator as an internal key, block.
     entries: Vec<(usize, u64, BlockHandle)>,
-    /// The parts that have ended: how many entries they have together, each with those before.
+    /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,
-    /// Bytes of the entries since then, about.
+    /// About how many bytes the entries since then take.
     part_bytes: usize,
     splits_a_user_key: bool,
     scratch: Vec<u8>,
@@ -63,7 +63,7 @@ impl IndexBuilder {
         self.splits_a_user_key
     }
 
-    /// Bytes of the part that has not ended, about.
+    /// About how many bytes the part that has not ended takes.
     pub fn part_bytes(&self) -> usize {
         self.part_bytes
     }
@@ -79,8 +79,8 @@ impl IndexBuilder {
         self.part_ends.len()
     }
 
-    /// The last separator of each part, and its trailer. The last part ends here. None without
-    /// entries.
+    /// The last separator of each part, and its trailer, where the last part ends with the last
+    /// entry. Empty without entries.
     pub fn part_separators(&self) -> Vec<(Vec<u8>, u64)> {
         let ends = self.part_ends.iter().copied().chain([self.entries.len()]);
         let separators = ends.filter(|&end| end > 0).map(|end| {

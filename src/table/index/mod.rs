@@ -125,7 +125,7 @@ impl IndexParser {
                     format_args!("{} bytes at {}", handle.bytes, handle.offset),
                 ));
             }
-            // This excludes that a block is named twice, and the file bounds the number of blocks.
+            // So no block is listed twice, and the size of the file bounds the number of blocks.
             let behind = self.handles.last().map_or(0, |last| last.end().unwrap_or(u64::MAX));
             if handle.offset < behind {
                 return Err(Damage::new(
@@ -255,7 +255,7 @@ fn unzigzag(value: u64) -> i64 {
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,
-    /// Of all separators, and then of the last separator of each whole group.
+    /// The heads of all separators, and then that of the last separator of each whole group.
     heads: LineArray<u64>,
     len: usize,
     /// Whether separators are internal keys.
@@ -263,7 +263,7 @@ pub(crate) struct Index {
     entries: Entries,
 }
 
-/// What few searches read: where heads are equal, and where a block is to be read.
+/// What only some searches need: those that find equal heads, and those that must read a block.
 enum Entries {
     Parsed {
         keys: Vec<u8>,
@@ -308,8 +308,8 @@ fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// The entry that starts at `start` and shares nothing with the one before. `None`: it is not as it
-/// should be.
+/// The entry that starts at `start` and shares nothing with the one before. `None`: it is
+/// malformed.
 #[inline(always)]
 fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredEntry<'_>> {
     let mut at = start;
@@ -328,7 +328,7 @@ fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredE
 }
 
 impl StoredEntries {
-    /// The entry at restart point `i`. `None`: it is not as it should be.
+    /// The entry at restart point `i`. `None`: it is malformed.
     #[inline(always)]
     fn decode(&self, i: usize) -> Option<StoredEntry<'_>> {
         decode_whole(self.block.entries(), self.form, self.block.restart(i).ok()?)
@@ -377,7 +377,7 @@ impl StoredEntries {
 }
 
 impl Index {
-    /// The index that is this block. The block stays as it is, if all its entries are restart
+    /// The index that this block holds. The block is kept as it is if all its entries are restart
     /// points. `limit` and `buffer` are those of [`IndexParser`].
     pub fn of_block(
         block: Block,
@@ -435,8 +435,8 @@ impl Index {
         (self.user_key(i), self.trailer(i))
     }
 
-    /// Whether the separators of `other` are the first ones of this index, but for the last of
-    /// `other`, which may be any.
+    /// Whether this index begins with the separators of `other`. The last separator of `other` may
+    /// differ.
     pub fn begins_as(&self, other: &Index) -> bool {
         let common = other.len().saturating_sub(1);
         self.len() > common && (0..common).all(|i| self.separator(i) == other.separator(i))
@@ -538,7 +538,7 @@ impl Index {
         self.user_key(i).cmp(user_key).then(trailer.cmp(&self.trailer(i))).is_lt()
     }
 
-    /// Bytes of memory behind the index.
+    /// Bytes of memory that the index takes.
     pub fn heap_bytes(&self) -> usize {
         let entries_bytes = match &self.entries {
             Entries::Parsed { keys, ends, trailers, handles } => {

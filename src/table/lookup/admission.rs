@@ -97,7 +97,7 @@ impl Table {
         maybe: bool,
     ) {
         let (_, credit, price) = self.filter_account(self.filter_part_of(key), filter_key);
-        // A "no" has spared what one read costs.
+        // A "no" spares a read, which pays for the read of a part whose price is one.
         if maybe || price > 1 {
             credit.pay(price);
         }
@@ -127,8 +127,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads of a part whose load is a list of phases, each from one eviction to the next: is the
-    /// key of the lookup there? Costs are counted as in `docs/filters.md`.
+    /// The cost of a part, in reads, counted as in `docs/filters.md`. A phase lasts from one
+    /// eviction of the part to the next, and says of each lookup whether its key is present.
     fn cost(phases: &[Vec<bool>]) -> u32 {
         let credit = &Credit::of(1)[0];
         let mut cost = 0;
@@ -156,7 +156,7 @@ mod tests {
         phases.iter().map(|phase| u32::from(phase.iter().any(|is_there| !is_there))).sum()
     }
 
-    /// How often a phase in which the part is asked for absent keys is followed by one without.
+    /// How often a phase in which the part is queried for absent keys is followed by one without.
     fn turns(phases: &[Vec<bool>]) -> u32 {
         let used = phases.iter().filter(|phase| !phase.is_empty());
         let spares: Vec<bool> = used.map(|phase| phase.contains(&false)).collect();

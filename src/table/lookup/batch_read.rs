@@ -103,13 +103,13 @@ impl<'t> BlockBatch<'t> {
         })
     }
 
-    /// How many there are.
+    /// The number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// What is absent in the table of the block of this place. `None`: its part of the index is not
-    /// in memory.
+    /// The block to read, if a search after the block of this place has stopped at `absent` in the
+    /// same table. `None`: its part of the index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent {

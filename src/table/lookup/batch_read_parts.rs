@@ -16,10 +16,10 @@ use super::key::LookupKey;
 
 /// A part of a filter or of an index.
 pub(crate) trait MetadataPart: Cached + Sized {
-    /// Counts a use of one that is in memory.
+    /// The ticker that counts a use of a part in memory.
     const HIT: Ticker;
 
-    /// Where part or piece `part` is. `None`: it is the whole one.
+    /// Where part or piece `part` is in the file. `None`: it is the whole filter or index.
     fn handle(table: &Table, part: usize) -> Option<BlockHandle>;
 
     /// Loads part `part` through the cache, from its stored bytes. `None`: reads them.

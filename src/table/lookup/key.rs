@@ -24,8 +24,8 @@ impl<'a> LookupKey<'a> {
         LookupKey { user_key, sequence, hash: hash64(user_key), passed_filter_by: false }
     }
 
-    /// A copy, for a call that is not inlined and that few lookups make. A key whose own address is
-    /// passed is in memory from the start, in every lookup; the copy is only for the call.
+    /// A copy, for a rare call that is not inlined. If the key's own address were passed, every
+    /// lookup would keep the key in memory from the start, and not in registers.
     #[inline(always)]
     pub fn for_call(&self) -> LookupKey<'a> {
         *self

@@ -57,7 +57,7 @@ use crate::table::table_index::TableIndex;
 
 impl Table {
     /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not
-    /// in memory, and [`Table::filter_says_maybe_once_read`] is to ask it.
+    /// in memory, and [`Table::filter_says_maybe_once_read`] is to query it.
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,
@@ -107,7 +107,7 @@ impl Table {
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
         match self.index_part_of(key.user_key, key.trailer()) {
-            // Of a whole index the reader says whether a piece will do.
+            // If the index is whole, the reader decides whether to read only a piece of it.
             part if part < self.index_parts() => Err(Stop::Absent(Absent::Index(part))),
             _ => Ok(None),
         }
@@ -169,7 +169,7 @@ impl Table {
             match search {
                 SearchResult::Found { trailer, value } => {
                     if key.passed_filter_by {
-                        // No positive, so no true one.
+                        // The filter gave no answer, so this is no true positive.
                     } else if self.whole_key_filter.is_some() {
                         record_true(tickers, file);
                     } else {
@@ -206,7 +206,8 @@ impl Table {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<(Lease<'g, Block>, SeekStart), Stop> {
-        // All lines of the key heads at once: which of them is wanted is not known before.
+        // All lines of the key heads are fetched at once, because it is not known yet which one is
+        // needed.
         index.blocks.prefetch_resident(i);
         let block = match index.blocks.get(i, guard) {
             Some(block) => {
@@ -288,7 +289,7 @@ pub(crate) struct GroupPosition<'g> {
 }
 
 impl<'g> GroupPosition<'g> {
-    /// The block that can hold the key, which is that of [`Table::find_group`].
+    /// The block that can hold `key`, for which [`Table::find_group`] was called.
     #[inline(always)]
     pub fn find_block(self, key: &LookupKey<'_>) -> BlockPosition<'g> {
         let GroupPosition { index, group } = self;

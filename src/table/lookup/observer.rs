@@ -8,9 +8,9 @@
 //! Observers are passed by value, because a reference to `()` would still be a pointer in a
 //! register.
 //!
-//! The parts of a lookup that are calls are called by the observer. Generic functions are compiled
-//! in the crate that uses them, but a method of `()` is compiled here, with all that it inlines.
-//! Without this detour an absent key took 0.7 % more instructions.
+//! Functions of a lookup that are not inlined are called through the observer. Generic functions
+//! are compiled in the crate that uses them, but a method of `()` is compiled here, with all that
+//! it inlines. Without this detour an absent key took 0.7 % more instructions.
 
 use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;

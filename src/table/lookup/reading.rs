@@ -6,9 +6,9 @@
 //!   here:             └ read ─► └ read ─► └ read ─► entry          no guard while anything is read
 //! ```
 //!
-//! What the search needs across a read is counted: the index, and the block that was read. The
-//! caller keeps the table. Each step counts once, and tells the observer once, wherever it is
-//! taken. A search goes forward only, so it ends also where the cache keeps nothing.
+//! Across a read, a search holds counts of what it needs: the index, and the block that was read.
+//! The caller keeps the table. Each step is counted once and reported to the observer once, with or
+//! without a guard. A search only goes forward, so it ends even if the cache keeps nothing.
 
 use crate::cache::slots::Lease;
 use crate::error::Result;
@@ -36,7 +36,7 @@ pub(crate) enum Missing {
 }
 
 impl Absent {
-    /// The same, with what is to be kept beyond the guard.
+    /// The same, together with what must be kept when the guard is dropped.
     #[cold]
     pub fn keep(self, table: &Table, guard: &Guard) -> Missing {
         match self {

@@ -1,8 +1,8 @@
 //! [`Recorder`]: the observer that writes down what a lookup does in a table.
 //!
 //! A look reads the clock and the lookup's own read counters. A step costs the difference of two
-//! looks. The recorder's own work lies between the second look of a step and
-//! the first of the next one, so it counts nowhere.
+//! looks. The recorder works between the second look of a step and the first look of the next, so
+//! its own work is not counted.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -29,7 +29,7 @@ use crate::table::format::properties::names;
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
-/// Writes a [`TableTrace`] after the other: [`Recorder::begin`], the lookup, [`Recorder::finish`].
+/// Writes one [`TableTrace`] after another: [`Recorder::begin`], the lookup, [`Recorder::finish`].
 pub(crate) struct Recorder<'a> {
     counters: &'a Counters,
     since: Cell<Look>,

@@ -60,7 +60,7 @@ pub struct TableTrace {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepCost {
-    /// Nanoseconds, one look at the clock included: tens of them.
+    /// Nanoseconds, including one reading of the clock, which takes tens of them.
     pub nanos: u64,
     /// Reads from the file.
     pub reads: u64,
@@ -107,7 +107,7 @@ pub struct FilterTrace {
     pub verdict: FilterVerdict,
     /// The false-positive rate to expect, 0 to 1.
     pub predicted_fpr: Option<f64>,
-    /// Loading the filter, where it was not in memory, and asking it.
+    /// The cost of loading the filter, if it was not in memory, and of querying it.
     pub cost: StepCost,
 }
 
@@ -140,7 +140,7 @@ impl FilterVerdict {
         self != FilterVerdict::No
     }
 
-    /// The word of reports.
+    /// The word for it in reports.
     pub fn name(self) -> &'static str {
         match self {
             FilterVerdict::No => "no",
@@ -168,13 +168,13 @@ impl FilterVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexTrace {
-    /// Of an index in parts: which part was searched, from 0 on, and how many there are.
+    /// If the index is in parts: which part was searched, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
     /// Data blocks of the table, or of the part.
     pub blocks: usize,
     /// The one of them that can hold the key. `None`: the key is behind the last.
     pub block: Option<usize>,
-    /// Loading the index, where it was not in memory, and searching it.
+    /// The cost of loading the index, if it was not in memory, and of searching it.
     pub cost: StepCost,
 }
 
@@ -202,7 +202,7 @@ pub struct BlockTrace {
     pub stored_bytes: u64,
     /// Bytes in memory, uncompressed.
     pub bytes: usize,
-    /// Bringing it into memory, where it was not there.
+    /// The cost of bringing it into memory, if it was not there.
     pub cost: StepCost,
     /// Nanoseconds of the search in it.
     pub search_nanos: u64,

@@ -17,8 +17,8 @@
 //! whole, and so is a filter whose keys have several lines (`filter::pieces`).
 //!
 //! Invariants: what is kept was made from a block whose own checksum was right, and does not
-//! change. A piece that comes back other than it was is damage: for an index an error, for a filter
-//! a "maybe" to the keys of this piece.
+//! change. A piece that has changed when it is read again is damage: an error for an index, and for
+//! a filter a "maybe" to the keys of this piece.
 
 pub(super) mod kept;
 
@@ -154,11 +154,11 @@ impl Table {
         Ok(self.index_part_in_memory(user_key, trailer))
     }
 
-    /// What a lookup is to read that has stopped at this part of the index: a piece, where it has
+    /// What to read for a lookup that has stopped at this part of the index: a piece, if it has
     /// stopped at a whole index that the cache would not keep. Hold no guard.
     pub fn index_part_in_place_of(&self, part: usize, key: &LookupKey<'_>) -> Result<usize> {
         match part {
-            // A stored part that is the first one is the first one still.
+            // If the index is in parts, this finds part 0 again.
             0 => self.index_part_to_read(key.user_key, key.trailer()),
             _ => Ok(part),
         }
@@ -179,7 +179,8 @@ impl Table {
     }
 
     /// The number of the part of the filter to be read, where `part` is the stored part with the
-    /// key and `filter_key` what it is asked for. Hold no guard: the filter may have to be read.
+    /// key, and `filter_key` is what it is queried for. Hold no guard: the filter may have to be
+    /// read.
     pub fn filter_part_to_read(&self, part: usize, filter_key: &LookupKey<'_>) -> Result<usize> {
         if self.filter_top.is_some() || self.filter.get(0, &pin()).is_some() {
             return Ok(part);

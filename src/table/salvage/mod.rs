@@ -48,7 +48,7 @@ pub(crate) struct Salvage {
     file: BlockFile,
     global_sequence: Option<SequenceNumber>,
     blocks: Vec<BlockHandle>,
-    /// The index lists them, so that none is missing between two of them.
+    /// Whether the index lists the blocks, so that none is missing between two of them.
     blocks_are_listed: bool,
     /// Where the data blocks end.
     data_end: u64,
@@ -193,8 +193,8 @@ impl Salvage {
         self.ranges.as_ref()
     }
 
-    /// Hands internal key and value of every readable entry to `visit`, in order. Answers what is
-    /// missing between them.
+    /// Hands internal key and value of every readable entry to `visit`, in order. Returns the holes
+    /// between them.
     pub fn entries(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<Vec<Hole>> {
         let mut holes: Vec<Hole> = Vec::new();
         let mut last_key: Vec<u8> = Vec::new();

@@ -54,7 +54,7 @@ pub struct SstReader {
     process: Process,
 }
 
-/// Bytes that a reader keeps of the file it looks into.
+/// The most bytes of its file that a reader keeps in memory.
 const READER_CACHE_BYTES: usize = 8 << 20;
 
 impl SstReader {
@@ -87,7 +87,7 @@ impl SstReader {
         let path = path.as_ref();
         let opened = fs.open(path).and_then(|file| Table::open(file, context));
         let table = opened.map_err(|error| match error {
-            // A directory, maybe.
+            // It may be a directory.
             Error::Io { .. } => {
                 known_files::refuse_foreign_database(fs, path).err().unwrap_or(error)
             }
@@ -129,7 +129,7 @@ impl SstReader {
     }
 
     /// Calls `see` with the user key of every entry of some data blocks, for samples of a large
-    /// table. `choose` gets the number of data blocks and answers which to read, numbered from 0 on
+    /// table. `choose` gets the number of data blocks and returns which to read, numbered from 0 on
     /// in the order of their keys.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl SstReader {
         Ok(filters.into_iter().flatten().map(TableFilter::into_reader).collect())
     }
 
-    /// What there is to know of the filter. Its bytes are read, and the prediction is made from
+    /// A description of the filter. Its bytes are read, and the predicted rate is computed from
     /// them, whatever the file states. `None` without a filter.
     ///
     /// # Errors
@@ -186,8 +186,9 @@ impl SstReader {
         }))
     }
 
-    /// Why lookups do not query the table's filter, although its family is known: it holds prefixes
-    /// only, and how they were cut is not known here. `None`: they query it, or there is none.
+    /// The reason why lookups do not query the table's filter although its family is known: it
+    /// holds only prefixes, and the rule that cut them is unknown. `None`: they query it, or there
+    /// is no filter.
     pub fn filter_is_unasked(&self) -> Option<String> {
         StoredFilter::find(self.table.metaindex())?;
         if self.table.any_filter().is_some() {
@@ -218,8 +219,8 @@ impl SstReader {
     }
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
-    /// order of the keys. Equal neighbours count once. Nothing where there is no filter, or one of
-    /// old files that is fed another hash.
+    /// order of the keys. Equal neighbours count once. Never calls it if there is no filter, or if
+    /// the filter is that of an old file, which uses another hash.
     ///
     /// # Errors
     ///
@@ -277,7 +278,7 @@ impl SstReader {
     }
 
     /// Reads the whole file. Checks every checksum, the number of the keys, that they ascend, and
-    /// that each lies between the separators of its block. Asks the filter for every key.
+    /// that each lies between the separators of its block. Queries the filter for every key.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Makes temporary names of one process differ.
+/// A number that makes the temporary names of one process differ.
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
 impl SstWriter {

@@ -12,7 +12,7 @@ fn keys(count: u32) -> Entries {
         .collect()
 }
 
-/// What `body` moved.
+/// By how much `body` increased these tickers.
 fn counted(context: &TableContext, tickers: &[Ticker], body: impl FnOnce()) -> Vec<u64> {
     let before = context.counters.sums();
     body();
@@ -124,8 +124,8 @@ fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
     }
     drop(first);
     drop(second);
-    // An evicted index keeps its blocks until no guard is held that is as old: those of the tests
-    // beside this one go soon.
+    // An evicted index and its blocks are freed after all guards that are older than the eviction.
+    // Other tests run at the same time and hold such guards, but not for long.
     for _ in 0..1000 {
         if crate::sync::collect() == 0 || context.cache.usage() == 0 {
             break;
@@ -150,8 +150,8 @@ fn pinned_metadata_survives_any_number_of_data_blocks() {
     assert!(context.cache.pinned_usage() > 0);
 }
 
-/// The time that filters save was computed with a cost of a read that nothing had measured. Reads of
-/// blocks are timed, and lookups that find them in the cache take no time of a clock.
+/// The time that filters save was computed from an assumed cost of a read. Now each read of a block
+/// is timed, and a lookup that hits the cache does not read the clock.
 #[test]
 fn reads_of_blocks_are_timed_at_misses_alone() {
     let context = context(1 << 20);
@@ -226,7 +226,8 @@ fn reads_ahead_grow_while_a_scan_goes_on_and_end_before_a_resident_block() {
     assert_eq!(walk(&context, &table), [0, 0, 0]);
 }
 
-/// Key heads in a box are a trip to memory more. They were, for small entries in blocks of 4 KiB.
+/// Key heads in an allocation of their own would cost one more memory access. This happened once,
+/// for small entries in blocks of 4 KiB.
 #[test]
 fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
     for value_bytes in [0, 20, 100, 1000] {
@@ -252,8 +253,8 @@ fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
             let blocks = index.index.len();
             let what = format!("{value_bytes} {compression:?} {block_bytes}: {behind} of {blocks}");
             assert!(behind * 10 >= blocks * 9, "{what}");
-            // The smallest entries have up to 8 bytes each for 13 of their own, and each block some
-            // lines.
+            // The heads of the smallest entries take up to 8 bytes for 13 bytes of entry, and each
+            // block wastes a few lines.
             assert!(heads_bytes < data_bytes * 8 / 10 + blocks * 300, "{what}: {heads_bytes}");
         }
     }

@@ -61,7 +61,7 @@ fn sample(
     }
 }
 
-/// How damage ended.
+/// How often damage had which outcome.
 #[derive(Debug, Default)]
 struct Figures {
     tried: u64,
@@ -98,7 +98,7 @@ enum End {
     Harmless,
 }
 
-/// Opens the bytes, scans them, and asks for every `nth` entry from the first, second, … on. Errors
+/// Opens the bytes, scans them, and looks up every `nth` entry from the first, second, … on. Errors
 /// are fine; panics on a wrong answer.
 fn assert_right_or_refused(
     bytes: &[u8],
@@ -153,7 +153,7 @@ fn assert_right_or_refused(
 fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
     let mut figures = Figures::default();
     let mut bytes = sample.bytes.clone();
-    // Not all entries each time, but each of them again and again.
+    // Each time some entries are looked up, and others the next time.
     let nth = sample.entries.len().div_ceil(40);
     for bit in 0..bytes.len() * 8 {
         if bit / 8 + tail < bytes.len() && bit % step != 0 {
@@ -166,13 +166,13 @@ fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
     figures.print("flipped bits", &sample.name);
-    // The zeros between the footer's handles and its version, and the filter, whose loss only
-    // costs reads.
+    // Harmless are flips in the zeros between the footer's handles and its version, and in the
+    // filter, because a lost filter only costs reads.
     assert!(figures.harmless > 0 && figures.refused_at_opening > 0 && figures.errors_of_reads > 0);
     figures
 }
 
-/// Every truncation but those by `tail` bytes is tried in steps.
+/// Truncates the table by each number of bytes up to `tail`, and by more in steps.
 fn truncate(sample: &Sample, step: usize, tail: usize) {
     let mut figures = Figures::default();
     for length in 0..sample.bytes.len() {
@@ -305,7 +305,7 @@ fn damage_that_passes_the_checksum_never_panics() {
     }
 }
 
-/// RocksDB 11 writes such blocks on request. They were called damaged.
+/// RocksDB 11 writes such blocks on request. They were reported as damaged.
 #[test]
 fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
     let (entries, mut bytes) = small_table(Compression::None);

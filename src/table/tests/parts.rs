@@ -136,7 +136,7 @@ fn a_cursor_walks_over_the_ends_of_parts_both_ways() {
             cursor.prev().unwrap();
         }
         assert!(!cursor.valid());
-        // Seeks from anywhere, prepared or not, and a turn after each.
+        // Seeks from anywhere, prepared or not, and a step in the other direction after each.
         let mut prepared = TableCursor::new(table, options);
         for i in (0..entries.len()).map(|i| i * 7919 % entries.len()) {
             cursor.seek(&entries[i].0).unwrap();
@@ -221,7 +221,7 @@ fn rocksdbs_parts_are_read_one_by_one() {
             let lookup = LookupKey::new(key::user_key(&key), key::sequence(&key));
             assert!(get(&table, &lookup).unwrap().is_some(), "{name}: {key:?}");
             let (count, bytes) = (reads().0 - before.0, reads().1 - before.1);
-            // Without the filter, once it was of no use.
+            // Two reads pass by the filter, which was of no use to earlier lookups of present keys.
             assert!((2..=3).contains(&count), "{name}: {key:?}");
             let most_of_metadata = (whole + filters) / 2;
             assert!(bytes < most_of_metadata + 4096, "{name}: {bytes} bytes");
@@ -256,7 +256,8 @@ fn no_part_ends_between_versions_of_a_key() {
     }
 }
 
-/// A family that cannot build one of the parts builds none: one name leads to all.
+/// A family that cannot build one of the parts builds none, because all parts have one name in the
+/// metaindex.
 #[test]
 fn all_parts_of_a_filter_have_one_encoding() {
     let entries = mixed_entries(1500);
@@ -302,7 +303,8 @@ fn a_prefix_beside_a_cut_is_found_from_both_sides() {
     }
 }
 
-/// RocksDB seeks the part of one key and may ask it for the prefix of the next, in both directions.
+/// RocksDB seeks the part of one key and may query it for the prefix of the next key, in both
+/// directions.
 #[test]
 fn the_prefixes_beside_a_cut_are_in_both_parts() {
     let entries: Entries = (0..6000u32)
@@ -332,7 +334,7 @@ fn the_prefixes_beside_a_cut_are_in_both_parts() {
     }
 }
 
-/// Damage in one part is felt in its range only, and the tops can be lost without losing the table.
+/// Damage in one part affects only its range, and the tops can be lost without losing the table.
 #[test]
 fn a_damaged_part_is_felt_in_its_range_only() {
     let entries = mixed_entries(1500);
@@ -552,7 +554,7 @@ fn a_reader_of_the_file_lists_all_parts() {
     assert!(part < parts && parts == reader.filters().unwrap().len());
 }
 
-/// A file whose reads end only once as many as `together` were in flight, or after a while.
+/// A file whose reads end only when `together` of them have been in flight, or after a while.
 #[derive(Debug)]
 struct PatientFile {
     file: Arc<dyn RandomAccessFile>,
@@ -604,7 +606,7 @@ fn parts_that_are_not_in_memory_are_read_together() {
             in_flight: Mutex::default(),
             changed: Condvar::new(),
         });
-        // Opening reads alone.
+        // Opening makes one read at a time, so its reads must not wait for others.
         patient.in_flight.lock().unwrap().1 = 3;
         let table = Table::open(patient.clone(), context.clone()).unwrap();
         let pool = DescriptorPool::new(64);

@@ -37,7 +37,7 @@ fn opened(bytes: &[u8], context: &TableContext) -> Arc<Table> {
     Table::open(file_of(bytes), context.clone()).unwrap()
 }
 
-/// Of the index and of the filter; 0: it was not cut.
+/// The number of pieces of the index and of the filter; 0 if it was not cut.
 fn piece_counts(table: &Table) -> (usize, usize) {
     (
         table.pieces.index().map_or(0, |pieces| pieces.slots.len()),
@@ -138,7 +138,7 @@ fn a_lookup_reads_one_piece_of_each() {
             let (count, read_bytes) = read(key);
             assert!(count <= 3 && read_bytes < 3 * 4200, "{count} reads, {read_bytes} bytes");
             let again = read(key).0;
-            // A filter whose key was there is not worth another read.
+            // After a lookup of a present key the filter is not worth another read.
             assert!(again <= 2 && (again == 2 || cache_bytes > 0), "{again} reads again");
             let absent = [key::user_key(key), b"?"].concat();
             if cache_bytes == 0 && expected_get(&entries, &absent, MAX_SEQUENCE).is_none() {
@@ -169,7 +169,7 @@ fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
     let table = opened(&bytes, &context);
     table.load_metadata().unwrap();
     assert!(table.resident_index(0, &pin()).is_some());
-    // Other tables come, and want most of the cache.
+    // Other tables are opened, whose metadata would fill most of the cache.
     let others: Vec<_> = (0..3).map(|_| opened(&bytes, &context)).collect();
     for other in &others {
         assert!(found(other, &entries[100].0).unwrap().is_some());
@@ -291,7 +291,7 @@ fn lookups(table: &Table, entries: &Entries) -> (usize, usize) {
 }
 
 /// The checksum of the whole is checked once. Later each piece has to be what it was: a byte that
-/// changed, and the bytes of another place, are damage, which is felt in the piece only.
+/// changed, and the bytes of another place, are damage, which affects only that piece.
 #[test]
 fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
     let entries = many_entries();
@@ -332,7 +332,8 @@ fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
     }
 }
 
-/// Nothing is made of a whole one that is damaged: it is felt as without pieces.
+/// A damaged whole filter or index gets no pieces. Its damage has the same effects as without
+/// pieces.
 #[test]
 fn a_damaged_whole_one_has_no_pieces() {
     let entries = many_entries();
@@ -356,7 +357,7 @@ fn a_damaged_whole_one_has_no_pieces() {
     assert_eq!(piece_counts(&table).0, 0);
 }
 
-/// A compressed index has no places that could be read alone.
+/// A compressed index has no pieces that could be read separately.
 #[test]
 #[cfg(feature = "lz4")]
 fn a_compressed_index_is_read_whole() {
@@ -462,8 +463,8 @@ fn moved_by(context: &TableContext, body: impl FnOnce()) -> impl Fn(Ticker) -> u
     move |ticker| moved.get(ticker)
 }
 
-/// Lookups of keys that are there read each piece of the filter once, and pass it by from then on.
-/// The first one in vain turns that.
+/// Lookups of present keys read each piece of the filter once, and then pass it by. The first
+/// search in vain makes the next lookup read it.
 #[test]
 fn a_filter_is_read_once_lookups_have_passed_it_by_in_vain() {
     let entries = many_entries();
@@ -489,9 +490,10 @@ fn a_filter_is_read_once_lookups_have_passed_it_by_in_vain() {
     assert_eq!(moved_by(&context, absent_lookups)(Ticker::BloomPassedBy), 0);
 }
 
-/// A lookup that passed a filter by counted as its positive, and as a false one if the key was not
-/// there. So in a small cache a sound filter had an observed rate far above the predicted one, and
-/// `stats` warned of it. Only answers of the filter count for its rate.
+/// A lookup that passed a filter by was counted as a positive of the filter, and as a false
+/// positive if the key was absent. So in a small cache a sound filter had an observed rate far
+/// above the predicted one, and `stats` warned of it. Only answers of the filter count for its
+/// rate.
 #[test]
 fn a_filter_that_was_passed_by_has_not_answered() {
     let entries = many_entries();
@@ -513,8 +515,8 @@ fn a_filter_that_was_passed_by_has_not_answered() {
     assert_eq!((counts.filter, counts.unfiltered), (FilterCounts::default(), 100));
 }
 
-/// A filter without pieces is read whole when it has been missed as often as it has 4 KiB, and
-/// never if it takes too much of the cache.
+/// A filter without pieces is read whole after as many vain searches as it has 4 KiB, and never if
+/// it would take too much of the cache.
 #[test]
 fn a_filter_without_pieces_has_the_price_of_its_size() {
     let entries = many_entries();
@@ -538,7 +540,7 @@ fn a_filter_without_pieces_has_the_price_of_its_size() {
             }
             passed += 1;
         }
-        // It begins with the credit of one read.
+        // The filter begins with the credit of one read.
         assert_eq!(passed, if is_read { price - 1 } else { 100 });
     }
 }

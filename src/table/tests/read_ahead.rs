@@ -52,7 +52,7 @@ fn number(cursor: &TableCursor) -> u32 {
     std::str::from_utf8(&key::user_key(cursor.key())[1..]).unwrap().parse().unwrap()
 }
 
-/// Walks from where the cursor stands. Answers the numbers of the entries, and how it ended.
+/// Walks from where the cursor stands. Returns the numbers of the entries, and how the walk ended.
 fn walk(
     cursor: &mut TableCursor,
     step: fn(&mut TableCursor) -> Result<()>,
@@ -173,7 +173,7 @@ fn a_cursor_that_turns_around_sees_every_entry_and_reads_little_twice() {
             }
         }
     });
-    // Each turn may throw away one full read, and read another one.
+    // Each change of direction may waste one full read, and make another.
     assert!(bytes < data_bytes(&table) + (10 << 20), "{bytes}");
 }
 

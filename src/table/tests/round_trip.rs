@@ -162,7 +162,7 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
     assert_reads_as(&table, &entries);
 }
 
-/// A device gave 8 KiB for nearly every block of 4 KiB: they lay across two pages.
+/// A device read 8 KiB for nearly every block of 4 KiB, because the blocks crossed page boundaries.
 #[test]
 fn full_blocks_lie_in_as_few_pages_as_they_can_and_padding_is_short() {
     for (value_bytes, block_bytes, most_padding_percent) in
@@ -442,7 +442,7 @@ fn only_a_finished_table_leaves_a_file() {
     second.put(b"k", b"v").unwrap();
     ranges.finish().unwrap();
     assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
-    // Nor does one that is given up take an older file of the name with it.
+    // Nor does a writer that is dropped remove an older file of the name.
     drop(second);
     assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
     assert_eq!(names(), ["e.sst"]);

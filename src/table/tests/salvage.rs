@@ -151,6 +151,6 @@ fn a_table_cut_short_gives_nothing_that_was_not_in_it() {
         let story = format!("{length} bytes of {}", bytes.len());
         cuts_read += u32::from(salvaged(&bytes[..length], &entries, true, &story).is_some());
     }
-    // Those that only lack a part of the footer.
+    // The tables that lack only a part of the footer.
     assert_eq!(cuts_read, 53);
 }

@@ -168,7 +168,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
-    /// Moves to before the last restart point whose key is before the target, which is behind it.
+    /// Moves to before the last restart point whose key is before the target.
     fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count());
         while high - low > 1 {
@@ -294,7 +294,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         })
     }
 
-    /// Why there is no step: the end, or damage, which is reported.
+    /// Called where there is no step: moves to the end, or reports the damage.
     #[cold]
     fn stop(&mut self) -> Result<(), Damage> {
         self.valid = false;

@@ -39,7 +39,7 @@ const LANES: usize = 16;
 /// A longer row of heads is halved until it is this short.
 const LINEAR_HEADS: usize = 128;
 
-/// Three lengths and a trailer.
+/// The smallest entry has three lengths and a trailer.
 const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 
 /// A table leaves room for this many bytes of the common prefix.
@@ -64,8 +64,8 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// Where the heads are equal: this many bytes are common to the target and the entry's user
-    /// key, or the whole user key if it is shorter. `None`: the entry's user key is larger.
+    /// If the heads are equal, the number of bytes that the target and the entry's user key are
+    /// known to share, or more if the user key is shorter. `None`: the entry's user key is larger.
     pub same_bytes: Option<usize>,
 }
 
@@ -133,7 +133,7 @@ impl KeyHeads {
         if self.boxed.is_empty() { block.room() } else { &self.boxed }
     }
 
-    /// Bytes of memory that the rows take outside the block's own.
+    /// Bytes of memory that the rows take outside of the block's memory.
     pub fn heap_bytes(&self) -> usize {
         self.boxed.len()
     }
@@ -232,7 +232,7 @@ impl Iterator for Notes<'_> {
             offset: self.offset as u32,
             suffix: entry.suffix.start as u32,
             shared: entry.shared as u32,
-            // Correct wherever `shared` is, because then it is less than the bytes of the block.
+            // If `shared` is correct, the sum is less than the bytes of the block, so it fits.
             key_bytes: (entry.shared + entry.suffix.len()) as u32,
         };
         self.offset = entry.value.end;

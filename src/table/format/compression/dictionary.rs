@@ -57,7 +57,7 @@ impl Dictionary {
         self.zstd.as_ref()
     }
 
-    /// Bytes of memory behind the dictionary.
+    /// Bytes of memory that the dictionary takes.
     pub fn heap_bytes(&self) -> usize {
         #[cfg(feature = "zstd")]
         let zstd = self.zstd.as_ref().map_or(0, zstd::zstd_safe::DDict::sizeof);

@@ -30,7 +30,7 @@ const MAX_WINDOW_LOG: u32 = 23;
 #[derive(Debug)]
 pub(crate) enum Failure {
     Damage(Damage),
-    /// A codec that this build does not have, or more memory than it takes.
+    /// A codec that this build lacks, or a block that needs more memory than this build allows.
     Unsupported(String),
 }
 
@@ -40,7 +40,7 @@ impl From<Damage> for Failure {
     }
 }
 
-/// What can be read.
+/// The codecs that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Codec {
     Snappy,
@@ -100,8 +100,8 @@ impl Codec {
     }
 }
 
-/// Why blocks of a table cannot be read, if so. `property` is what its property says of its
-/// compression: a name, or from format_version 7 on a list of types.
+/// The reason why blocks of a table cannot be read, if there is one. `property` is the property
+/// that names its compression: a name, or from format_version 7 on a list of types.
 pub(crate) fn missing_for(property: &str) -> Option<String> {
     let types: Vec<u8> = match property.split(';').nth(1) {
         Some(list) => {
