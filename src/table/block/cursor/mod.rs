@@ -294,7 +294,8 @@ impl<B: PinsBlock> BlockCursor<B> {
         })
     }
 
-    /// Called where there is no step: moves to the end, or reports the damage.
+    /// Ends the walk where there is no step: at the end of the block, or at damage, which is
+    /// returned.
     #[cold]
     fn stop(&mut self) -> Result<(), Damage> {
         self.valid = false;
