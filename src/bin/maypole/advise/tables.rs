@@ -250,8 +250,8 @@ impl Table {
     }
 
     fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
-        // A policy that names no bits gives none, and its family is uncertain: Bloom's name may
-        // mean Ribbon.
+        // A policy that names no bits does not tell the size, nor the family: Bloom's name may mean
+        // Ribbon.
         let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
         // Below format_version 5 a Bloom policy makes legacy Bloom filters.
