@@ -49,9 +49,9 @@ use crate::table::SstReader;
 /// - **Column families.** Open several databases, with one [block cache](Builder::block_cache), or
 ///   give each kind of key a prefix.
 /// - **Merge operators.** Read, change and write the value.
-/// - **Comparators of the user.** Keys are in the order of their bytes: encode numbers big-endian.
-/// - **Time to live, and compaction filters.** Delete what is old, with [`Db::delete_range`] where
-///   it lies together.
+/// - **Custom comparators.** Keys are in the order of their bytes: encode numbers big-endian.
+/// - **Time to live, and compaction filters.** Delete old entries yourself, with
+///   [`Db::delete_range`] where their keys are adjacent.
 /// - **Replication, and a server.** [`Db::checkpoint`] copies the whole database.
 ///
 /// # Errors
@@ -261,8 +261,8 @@ impl Db {
 
     /// Calls `read` with the value of `key`. Faster than [`Db::get`]: nothing is copied, and no
     /// reference is counted. While `read` runs it holds the block or memtable of the value, and
-    /// nothing else ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). A call
-    /// of this within `read` is given a copy.
+    /// nothing else ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). If
+    /// `read` itself calls this method, the inner call gets a copy.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -600,8 +600,8 @@ impl Db {
     /// and waits for it. Drops old versions and tombstones that no snapshot needs.
     ///
     /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
-    /// what is in memory. Where a running compaction has the files that are left, the call waits
-    /// for its end. Calls from several threads run one after the other. The call ends although
+    /// what is in memory. If the remaining files are in a running compaction, the call waits until
+    /// that has ended. Calls from several threads run one after the other. The call ends although
     /// others keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
@@ -652,9 +652,9 @@ impl Db {
         self.inner.stats()
     }
 
-    /// A table of the database by its number, as [`Stats::files`](crate::Stats) has it, to look
-    /// into. It is the open table: a file that a writer has deleted since is read all the same.
-    /// `None` where the tree has no such table.
+    /// A table of the database, for inspection, by its number in [`Stats::files`](crate::Stats). It
+    /// is the table that the database has open, so it can be read even if a writer has deleted its
+    /// file since. `None` where the tree has no such table.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -780,9 +780,9 @@ impl Db {
     }
 
     /// Makes a RocksDB database of what is in this one, in the directory `dir`, which is new or
-    /// empty. It shares the tables by hard links, or has copies where linking is refused, as
-    /// between file systems. RocksDB 6.27 and later open it, and go on to write. This database
-    /// stays as it is.
+    /// empty. It shares the tables by hard links, or copies them where linking fails, as between
+    /// file systems. RocksDB 6.27 and later can open it and write to it. This database stays as it
+    /// is.
     ///
     /// RocksDB uses the filters of tables only where the options that it is opened with name a
     /// filter policy. The OPTIONS file names one, as does the report. RocksDB reads a table without
@@ -804,11 +804,11 @@ impl Db {
     /// # Errors
     ///
     /// - Those of [`Db::checkpoint`]. A call that fails leaves an empty directory at most.
-    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` asks for a family
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `filter` names a family
     ///   that RocksDB does not have.
     /// - [`Error::Unsupported`](crate::Error::Unsupported) where tables name several comparators,
-    ///   as after an import from MyRocks and further writes; where level 0 has more tables of one
-    ///   write than RocksDB can order.
+    ///   as after an import from MyRocks and further writes, or where level 0 has more tables of
+    ///   one write than RocksDB can order.
     pub fn export_rocksdb(
         &self,
         dir: impl AsRef<Path>,
@@ -818,8 +818,8 @@ impl Db {
     }
 
     /// As [`Db::checkpoint`], but each table of the copy is written again, with the filter that
-    /// `policy` gives it: the data and the tree stay the same. `dir` may be there, if it is empty.
-    /// For comparisons of policies. Not tried against a loss of power, and so not public.
+    /// `policy` gives it: the data and the tree stay the same. `dir` may exist if it is empty. This
+    /// is for comparisons of policies. It is not tested against power losses, so it is not public.
     ///
     /// # Errors
     ///

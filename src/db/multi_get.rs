@@ -56,7 +56,7 @@ const TOGETHER: usize = 64;
 /// soon gets their reads.
 const SEARCHED_TOGETHER: usize = 8;
 
-/// Value of [`OpenLookup::to`] once the lookup has left the open ones.
+/// The value of [`OpenLookup::to`] once the lookup is not open any more.
 const GONE: usize = usize::MAX;
 
 /// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
@@ -122,20 +122,21 @@ fn go_on_with_reads<K: AsRef<[u8]>>(
 struct Lookups<'k, K> {
     keys: &'k [K],
     sequence: SequenceNumber,
-    /// Which key comes when; empty: as given.
+    /// The order in which the keys are looked up; empty: as given.
     order: Vec<usize>,
     /// How many keys have begun.
     begun: usize,
     values: Vec<Option<Slice>>,
-    /// At most [`TOGETHER`], with those that wait for a block or come later.
+    /// The open lookups. With those that wait for a block or come later, they are at most
+    /// [`TOGETHER`].
     open: Vec<OpenLookup<'k>>,
     /// The runs whose filters were queried. The last one is being searched.
     runs_begun: usize,
-    /// Which files of it are to be searched, because their filters returned "maybe".
+    /// The files of that run that are to be searched, because their filters returned "maybe".
     maybes: Vec<Question>,
-    /// Which filters of it are still to be queried, because they are not in memory.
+    /// The filters of that run that are still to be queried, because they are not in memory.
     unasked: Vec<Question>,
-    /// How many of them were searched.
+    /// How many of `maybes` were searched.
     searched: usize,
     /// Whether a lookup has passed a filter by that was not worth its read, in any run.
     passed_by: bool,
@@ -500,10 +501,10 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
-        // What the runs before left open is in no table.
+        // A lookup that is still open after all runs has no entry in any table.
         self.open.clear();
         self.runs_begun = 0;
-        // The first one of a block has missed the cache, the others would find the block there.
+        // The first lookup of a block has missed the cache; the others count as hits.
         tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
         for Waiting { lookup, run, file, block: place } in waiting {
             let (table, position) = blocks.position(place, &lookup.key);

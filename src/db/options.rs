@@ -93,7 +93,8 @@ impl Builder {
     #[doc(alias = "bits_per_key")]
     ///
     /// It is a [`FilterPolicy`], a [`FilterSpec`](crate::filter::FilterSpec), or the text of one.
-    /// Text that means nothing is reported by [`Builder::open`], as [`Error::InvalidArgument`].
+    /// Text that cannot be read as one is reported by [`Builder::open`], as
+    /// [`Error::InvalidArgument`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -333,7 +334,7 @@ impl Builder {
         self
     }
 
-    /// From here on the directory is the one that has the path now, whatever is renamed.
+    /// Fixes the directory to the one that has the path now, whatever is renamed later.
     pub(super) fn anchored(mut self) -> Result<Builder> {
         if let Some(anchored) = self.fs.anchored(&self.path)? {
             self.fs = anchored;

@@ -1,7 +1,7 @@
 //! [`Snapshot`]: the database as of one write.
 //!
-//! A snapshot is a sequence number that stays registered while its handle lives. Compaction asks
-//! for the registered numbers and keeps, for each of them, the newest version at or below it.
+//! A snapshot is a sequence number that stays registered while its handle lives. Compaction reads
+//! the registered numbers and keeps, for each of them, the newest version at or below it.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 pub(crate) struct Work {
     /// Started jobs that have not ended, and manual compactions.
     pub(super) jobs: usize,
-    /// A job has closed the database. The last job to end finishes that.
+    /// A job has begun to close the database. The last job to end finishes the closing.
     pub(super) closed_by_job: bool,
     pub flushes: Attempts,
     pub compactions: Attempts,

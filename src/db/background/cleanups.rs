@@ -10,7 +10,7 @@ use crate::compaction::{Conditions, Plan, TreeShape, Unavailable, dead};
 use crate::encoding::key::user_key;
 use crate::version::{FileMeta, LEVELS};
 
-/// Ranges that wait.
+/// The most ranges that wait.
 const MAX_CLEANUPS: usize = 8;
 
 /// A request to compact what the range held when it was noticed.

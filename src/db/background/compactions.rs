@@ -277,8 +277,8 @@ mod tests {
     const MEMTABLE_BYTES: u64 = 256 << 10;
     const WINDOW: u64 = 5_000;
 
-    /// The most bytes that tables take while a retention writes, at each moment at which no
-    /// compaction runs, and the bytes that are alive. Deletes `together` keys at a time.
+    /// The most bytes that tables take while a retention writes, measured whenever no compaction
+    /// runs, and the bytes that are alive. Deletes `together` keys at a time.
     fn most_stored(together: u64) -> (u64, u64) {
         let builder = Db::builder("/db").fs(Arc::new(MemFs::new())).compression(Compression::None);
         let builder = builder.memtable_bytes(MEMTABLE_BYTES as usize).table_bytes(1 << 20);

@@ -24,7 +24,7 @@ impl Inner {
                 self.tree.lock().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
         };
-        // Also where no memtable was rotated, because older ones may still be frozen.
+        // It waits even if no memtable was rotated, because older ones may still be frozen.
         drop(self.wait_until(Awaited::Flushes, |state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),

@@ -7,7 +7,7 @@ use crate::db::inner::Inner;
 use crate::db::iter::marks::Owner;
 
 impl Owner for Inner {
-    /// Unless another thread leads: then that one or the next does it.
+    /// If another thread leads, that thread or the next leader takes the marks in.
     fn take_in_marks(&self) {
         if let Some(mut writer) = self.writing.try_lead() {
             let last = writer.last_sequence;

@@ -6,10 +6,10 @@
 //!                                                                   share is worth a merge
 //!   nothing is left to merge                                   ──► the next look is when a deletion
 //!                                                                   is due (`max_deletion_age`)
-//!   the last snapshot goes that something was kept for         ──► what is due is picked at once
+//!   the last snapshot for which something was kept is released ──► what is due is picked at once
 //! ```
 //!
-//! A database without deletions and overwrites has no turn of the timer.
+//! The timer does nothing for a database without deletions and overwrites.
 
 use std::time::Duration;
 

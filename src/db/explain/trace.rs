@@ -36,11 +36,11 @@ use crate::table::lookup::trace::TableTrace;
 pub struct LookupTrace {
     /// What was looked up.
     pub key: Vec<u8>,
-    /// The hash that filters are fed, except those of old files.
+    /// The hash by which filters are queried, except those of old files.
     pub hash: KeyHash,
     /// The last write that the lookup sees.
     pub sequence: SequenceNumber,
-    /// The memtables that were searched. None where all of them are empty.
+    /// The memtables that were searched: no memtable if all of them are empty.
     pub memtables: Vec<MemtableTrace>,
     /// The files of level 0 and the deeper levels that the lookup reached.
     pub levels: Vec<LevelTrace>,
@@ -77,7 +77,7 @@ pub enum LookupOutcome {
 }
 
 impl LookupOutcome {
-    /// The words of reports.
+    /// The words for it in reports.
     pub fn name(self) -> &'static str {
         match self {
             LookupOutcome::Value => "value",
@@ -130,7 +130,7 @@ pub struct MemtableTrace {
 pub struct LevelTrace {
     /// 0 to 6.
     pub level: usize,
-    /// Files that share no key, of which at most one is searched: 1 in level 0.
+    /// The number of files that share no key, of which at most one is searched. In level 0 it is 1.
     pub files: usize,
     /// The first user key of the first of them.
     pub smallest: Vec<u8>,

@@ -188,7 +188,8 @@ impl Visit for Ignore {
     fn visit(self, _value: ValueRef<'_>) {}
 }
 
-/// Shares the block. Copies out of a memtable: a shared one would live as long as the value.
+/// Shares the block of the value. A value in a memtable is copied, because a shared memtable would
+/// live as long as the value.
 pub(super) struct ToSlice;
 
 impl Visit for ToSlice {

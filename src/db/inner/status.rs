@@ -14,9 +14,9 @@ pub(crate) struct Status {
     /// The failure that made the database read-only.
     latched: OnceLock<Error>,
     closing: AtomicBool,
-    /// Where it was opened. In any other process not even a lock may be taken.
+    /// The process that opened the database. In any other process not even a lock may be taken.
     process: Process,
-    /// Both in one word: not `closing`, and in `process`.
+    /// Whether the database is open, in one word: not `closing`, and used by `process`.
     open: OpenIn,
 }
 

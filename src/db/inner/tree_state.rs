@@ -16,7 +16,7 @@ pub(crate) struct TreeState {
     /// Oldest first.
     pub frozen: VecDeque<Frozen>,
     pub version: Arc<Version>,
-    /// What of `version` stalls writers.
+    /// How strongly `version` stalls writers.
     pub pressure: Pressure,
     /// What compactions must leave alone.
     pub unavailable: Unavailable,
@@ -29,12 +29,12 @@ pub(crate) struct TreeState {
     pub settlers: usize,
     /// Nothing has been written for some time.
     pub is_idle: bool,
-    /// What earlier deletions found to delete.
+    /// How much earlier deletions found to delete.
     pub deletion_hits: DeletionHits,
     /// A manual compaction is under way. Others wait for their turn.
     pub manual: bool,
-    /// What the manual compaction waits for: no automatic compaction that it would wait for too may
-    /// start.
+    /// The step that the manual compaction waits to start. No automatic compaction that would block
+    /// it may start.
     pub claimed: Option<Plan>,
     /// The directory is not taken over yet: nothing may be flushed or compacted.
     pub waits_for_space: bool,

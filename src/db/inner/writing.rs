@@ -43,7 +43,7 @@ pub(crate) struct Write {
     pub durability: Durability,
 }
 
-/// Guards what only the leader uses, and queues the writes that wait for one.
+/// Guards what only the leader uses, and queues the writes that wait for a leader.
 type WriterLock = CombiningLock<Writer, Write, Result<()>>;
 pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 

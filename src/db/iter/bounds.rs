@@ -81,8 +81,8 @@ impl Bounds {
     }
 
     pub fn of_prefix(prefix: &[u8]) -> Bounds {
-        // The first key after all that start with the prefix: the prefix without its trailing
-        // 0xff bytes, its last byte one up. There is none when all bytes are 0xff.
+        // The first key after all that start with the prefix: the prefix without its trailing 0xff
+        // bytes, and with its last byte increased by one. There is none when all bytes are 0xff.
         let upper = prefix.iter().rposition(|&byte| byte != 0xff).map(|last| {
             let mut upper = prefix[..=last].to_vec();
             upper[last] += 1;

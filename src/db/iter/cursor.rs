@@ -93,13 +93,13 @@ impl std::fmt::Debug for DbCursor {
     }
 }
 
-/// Where a cursor stands, and in which direction it came there.
+/// Where a cursor is, and in which direction it came there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Position {
     NoEntry,
-    /// On the entry that the merge stands on.
+    /// On the current entry of the merge.
     Forward,
-    /// On the copied entry. The merge stands before all versions of its key.
+    /// On the copied entry. The merge is before all versions of its key.
     Backward,
 }
 
@@ -269,7 +269,7 @@ impl DbCursor {
             true => self.seek_to_last(),
             false => {
                 self.start_seek()?;
-                // All versions of `key` itself stand before the key right after it.
+                // All versions of `key` itself are before the key right after it.
                 self.find_before(Some(&[key, &[0]].concat()))
             }
         }
@@ -357,8 +357,8 @@ impl DbCursor {
         self.find_forward(hidden, false)
     }
 
-    /// The next entry of a cursor that went backward. The merge stands before all versions of the
-    /// key shown, so it first returns to that key.
+    /// The next entry of a cursor that went backward. The merge is before all versions of the key
+    /// shown, so it first returns to that key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
         self.check_process()?;

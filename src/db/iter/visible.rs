@@ -71,7 +71,7 @@ impl DbCursor {
     fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
         let mut follows_shown = hidden;
-        // Where the walk begins. Most steps pass one older version alone, which is worth no copy.
+        // Where the walk begins. Most steps pass only one older version, which is not worth a copy.
         let start_at = u64::from(!sought);
         // Entries that were passed: all, those of the first source, and those of the current key.
         let (mut passed, mut in_first, mut versions) = (0, 0, 0);
@@ -321,7 +321,7 @@ impl DbCursor {
     }
 
     /// Backward: finds the newest visible version of `key`, and puts the merge before the key.
-    /// Whether that version is shown; `value` holds it then.
+    /// Returns whether that version is shown; `value` holds it then.
     #[cold]
     fn find_newest(&mut self) -> Result<bool> {
         self.merged.seek(&seek_key(&self.key, self.point.sequence))?;
@@ -343,7 +343,7 @@ impl DbCursor {
     }
 }
 
-/// What became of a jump over a mark.
+/// The result of a jump over a mark.
 enum Jump {
     /// No mark contains the merge's key.
     None,
@@ -373,7 +373,7 @@ fn kind(internal_key: &[u8]) -> Option<EntryKind> {
     EntryKind::of_point(key::kind_byte(internal_key))
 }
 
-/// The error of the entry that the merge stands on, whose kind this build does not understand.
+/// The error of the merge's current entry, whose kind this build does not understand.
 #[cold]
 fn unknown_entry<C: Cursor>(merged: &C) -> Error {
     let internal_key = merged.key();

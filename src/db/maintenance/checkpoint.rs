@@ -45,7 +45,7 @@ impl Inner {
         })
     }
 
-    /// As a checkpoint, with the filters that `policy` gives to each table where it stands.
+    /// As a checkpoint, but each table gets the filter that `policy` gives it at its level.
     pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
         self.status.check_open()?;
         let fs = &self.store.fs;
@@ -123,15 +123,15 @@ impl Inner {
     }
 }
 
-/// The filter that `policy` gives to a table of `version` where it stands.
+/// The filter that `policy` gives to a table of `version` at its level.
 pub(in crate::db) fn spec_at(
     policy: &FilterPolicy,
     version: &Version,
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // A table of level 0 is a run of its own. Those of a deeper level are one run, which is whole
-    // already.
+    // A table of level 0 is a run of its own. The tables of a deeper level are one run, which is
+    // complete.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };
@@ -155,8 +155,8 @@ impl SharedTables {
         match fs.hard_link(file.path(), target) {
             Ok(()) => self.linked += 1,
             Err(error) => {
-                // Another file system, one without links, a file of another owner; or its name is
-                // gone since a writer has removed it.
+                // A link fails between file systems, on one without links, for a file of another
+                // owner, and if a writer has removed the name.
                 copy_open_file(fs, &**file.table.block_file().file(), target)?;
                 self.copied += 1;
                 self.not_linked.get_or_insert_with(|| error.to_string());
@@ -168,7 +168,7 @@ impl SharedTables {
 }
 
 /// Makes a new database in `dir`, an absolute path, of the one in `source`: after `prepare`, which
-/// may refuse, `fill` makes its files, `CURRENT` last. Nothing is left where that fails.
+/// may fail, `fill` makes its files, `CURRENT` last. If that fails, nothing is left.
 pub(in crate::db) fn make_database<T>(
     fs: &dyn Fs,
     source: &Path,
@@ -212,8 +212,8 @@ pub(in crate::db) fn make_database<T>(
     made
 }
 
-/// Refuses a directory that has anything in it but the rest of a copy that was cut short. One of
-/// another engine is called by its name.
+/// Rejects a directory that contains anything but the remains of an interrupted copy. The error
+/// names the engine if the directory belongs to another one.
 fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if !fs.exists(dir)? || is_rest(&fs.list(dir)?) {
         return Ok(());
@@ -225,8 +225,8 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     )))
 }
 
-/// Whether the names are those of a copy that was not finished, or none. A database that was opened
-/// since has a WAL.
+/// Whether the names are those of an unfinished copy, or there are none. A database that was opened
+/// since then has a WAL.
 fn is_rest(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {
@@ -238,8 +238,8 @@ fn is_rest(names: &[String]) -> bool {
     !has_files || is_marked && names.iter().all(is_of_copy)
 }
 
-/// Removes what a copy has made that was cut short, the mark last. `CURRENT` first: what is left
-/// then is no database.
+/// Removes the remains of an interrupted copy: `CURRENT` first, so that the rest is no database,
+/// and the mark last.
 fn remove_rest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs.list(dir)?;
     if !names.iter().any(|name| name == names::UNFINISHED_COPY) {

@@ -1,4 +1,5 @@
-//! The calls of a [`Builder`] that use its options: above them, and above all that they open.
+//! The calls of a [`Builder`] that use its options. They are not in `options.rs`, because they
+//! depend on everything that they open.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -64,7 +65,7 @@ impl Builder {
     /// is taken, so that RocksDB may have it open. It shows every write up to a certain one, and
     /// none after, as RocksDB's own recovery does.
     ///
-    /// Of the options, those of the block cache and of the file system count.
+    /// Only the options of the block cache and of the file system count.
     ///
     /// # Errors
     ///
@@ -103,7 +104,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`Error::NoDatabase`] where nothing of one is there.
+    /// - [`Error::NoDatabase`] where no part of a database is there.
     /// - [`Error::Locked`] where it is open elsewhere.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
     /// - [`Error::Io`] where the operating system refuses something.
@@ -120,7 +121,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`Error::NoDatabase`] where nothing of one is there.
+    /// - [`Error::NoDatabase`] where no part of a database is there.
     /// - [`Error::Locked`] where it is open elsewhere, also in this process.
     /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
     ///   read as Maypole's. Nothing is removed then: the files may be another program's.
@@ -143,8 +144,8 @@ impl Builder {
         self.at_its_path(|options| read(&options))
     }
 
-    /// Does `call` at the absolute path. Each system has words of its own for the first thing that
-    /// fails where a file has the directory's name: the error is one.
+    /// Runs `call` with the absolute path. If the path is that of a file, different systems fail in
+    /// different ways, so this returns the same error on all of them.
     fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
         self.path = lasting(&*self.fs, &self.path)?;
         let (fs, path) = (Arc::clone(&self.fs), self.path.clone());

@@ -105,7 +105,7 @@ impl Directory {
     }
 }
 
-/// As [`Directory::refuse_lost_current`]. No error also where the directory cannot be read.
+/// As [`Directory::refuse_lost_current`]. If the directory cannot be read, this is no error.
 pub(in crate::db) fn refuse_lost_current(fs: &dyn Fs, dir: &Path) -> Result<()> {
     match Directory::read(fs, dir) {
         Ok(directory) => directory.refuse_lost_current(fs, dir),
@@ -118,7 +118,8 @@ pub(crate) fn no_database(dir: &Path) -> Error {
     Error::NoDatabase { path: dir.to_owned() }
 }
 
-/// Whether a WAL has a record, or bytes that are none: no crash of a creation leaves that.
+/// Whether a WAL has a record, or bytes that are not one. A crash during the creation leaves
+/// neither.
 fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     let log = LogReader::open(fs, &names::wal_path(dir, number), LogKind::Wal, number);
     match log.and_then(|mut log| Ok(log.next()?.is_some())) {
@@ -291,7 +292,8 @@ mod tests {
         [first, second, third].into_iter().for_each(away);
         let version = open_tables(&store, &recovered, &mut opened).unwrap();
         assert_eq!(version.metas()[0].len(), 3);
-        // One that the MANIFEST does not list any more, and one that it describes otherwise.
+        // One table that the MANIFEST does not list any more, and one that it describes
+        // differently.
         recovered.files.remove(&first);
         recovered.files.get_mut(&second).unwrap().1.entries += 1;
         let error = open_tables(&store, &recovered, &mut opened).err().unwrap();

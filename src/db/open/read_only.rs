@@ -128,7 +128,7 @@ pub(in crate::db) fn allow_open_files(tables: u64) -> Result<()> {
     )))
 }
 
-/// Whether a writer in the same directory can be the reason.
+/// Whether a writer in the same directory can be the cause of the error.
 pub(in crate::db) fn may_pass(error: &Error) -> bool {
     match error {
         Error::Corruption { .. } => true,

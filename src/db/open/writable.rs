@@ -5,7 +5,7 @@
 //!        ─► much of it was in WALs:  write it to tables
 //!           little:                  write it to a recovered WAL, and sync that
 //!        ─► new WAL ─► new MANIFEST, which lists all of this; CURRENT names it
-//!        ─► delete what nobody lists
+//!        ─► delete what it does not list
 //! ```
 //!
 //! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new

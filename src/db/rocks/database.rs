@@ -15,10 +15,10 @@ use crate::rocksdb::OptionsText;
 /// Databases of LevelDB are read too: they have one column family, `default`, and their filters are
 /// not used.
 ///
-/// Refused by name, each for its column family alone: other comparators, user-defined timestamps,
-/// tables in other directories, tables below level 6, and trees in which a lookup could meet an
-/// older entry first. Merge operands, wide columns and values in blob files are
-/// [`Error::Unsupported`] at the read of their key.
+/// Rejected, with an error that names the cause, each for its column family alone: other
+/// comparators, user-defined timestamps, tables in other directories, tables below level 6, and
+/// trees in which a lookup could meet an older entry first. Merge operands, wide columns and values
+/// in blob files are [`Error::Unsupported`] at the read of their key.
 ///
 /// ```no_run
 /// use maypole::RocksDb;
@@ -36,9 +36,9 @@ use crate::rocksdb::OptionsText;
 pub struct RocksDb {
     pub(super) path: PathBuf,
     pub(super) families: Vec<ColumnFamily>,
-    /// Of the same positions; `None` where a family is refused.
+    /// At the same positions, the databases of the families; `None` where a family is rejected.
     pub(super) databases: Vec<Option<Db>>,
-    /// Of the same positions: the number of a table that refers to blob files.
+    /// At the same positions, the number of a table that refers to blob files, if there is one.
     pub(super) with_blobs: Vec<Option<u64>>,
     pub(super) options: Option<OptionsText>,
 }
@@ -93,8 +93,8 @@ impl RocksDb {
         options.table(column_family, name).or_else(|| options.family(column_family, name))
     }
 
-    /// A column family, as a database that is opened read-only: every call that reads serves, and
-    /// every call that writes answers [`Error::OpenedReadOnly`]. It stays open when the [`RocksDb`]
+    /// A column family, as a database that is opened read-only: every call that reads works, and
+    /// every call that writes returns [`Error::OpenedReadOnly`]. It stays open when the [`RocksDb`]
     /// is dropped.
     ///
     /// # Errors

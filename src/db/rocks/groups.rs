@@ -6,8 +6,8 @@
 //!   level 1   [a .. f@9] [f@5 .. k]            neighbours share a user key: a group
 //! ```
 //!
-//! A read-only database searches all tables of a level for a key then ([`Version::mixed`]). An
-//! import merges each group into one table.
+//! In such a tree, a read-only database searches all tables of a level for a key
+//! ([`Version::mixed`]). An import merges each group into one table.
 //!
 //! Level 0 of a database with universal or FIFO compaction may hold more tables than Maypole lets
 //! writers add to. Then those that can move down without being rewritten do ([`move_down`]), and of
@@ -51,8 +51,8 @@ impl Group {
         one.number = one.number.max(other.number);
     }
 
-    /// Whether two groups of a tree must be one. The whole of a group counts, as of the table that
-    /// it becomes: a third table may lie between two of a group.
+    /// Whether two groups of a tree must be joined. A group becomes one table, so its whole range
+    /// counts: a third table may lie between two of its tables.
     fn belongs_to(&self, other: &Group) -> bool {
         let (one, two) = (&self.meta, &other.meta);
         self.level == other.level
@@ -68,7 +68,7 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
     !one.starts_after(&other.largest) && !other.starts_after(&one.largest)
 }
 
-/// Whether several tables of a level may hold a key and none of two of them is the newer one.
+/// Whether two tables of a level may hold the same key although neither of them is the newer one.
 ///
 /// Level 0: two tables overlap in keys and in sequence numbers. The numbers in the tables
 /// themselves count, not those in the MANIFEST. The MANIFEST's epoch numbers decide where they
@@ -229,7 +229,8 @@ mod tests {
         let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
         move_down(&mut tables);
         assert!(tables.iter().all(|group| group.level == 6));
-        // Below what overlaps in a deeper level, and below an older one that stays, nothing goes.
+        // No table moves below one that it overlaps in a deeper level, nor below an older one that
+        // stays.
         let mut tables: Vec<_> = (3..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
         tables.push(table(1, 1, "003", "004"));
         tables.push(table(3, 2, "005", "006"));

@@ -7,11 +7,12 @@
 //!                                                     ─► MANIFEST ─► CURRENT
 //! ```
 //!
-//! The tables stay as they are, with their levels, sequence numbers and bounds. The bounds matter:
-//! what RocksDB's tables hold of range deletions beyond them counts nowhere (`table/table.rs`).
+//! The tables stay as they are, with their levels, sequence numbers and bounds. The bounds matter,
+//! because RocksDB's tables may hold range deletions that reach beyond them, and only the part
+//! within the bounds applies (`table/table.rs`).
 //!
-//! Written again are only tables that a tree of Maypole's cannot hold side by side (`groups.rs`),
-//! and those of LevelDB: these have no properties, so that nothing would know their sequence
+//! Only tables that a tree of Maypole's cannot hold as they are (`groups.rs`) are written again,
+//! and those of LevelDB. LevelDB's tables have no properties, which would state their sequence
 //! numbers and their number of entries, and their filters are not read.
 
 use std::collections::HashMap;
@@ -65,8 +66,9 @@ impl RocksDb {
     /// tables by hard links, or has copies where linking is refused, as between file systems. The
     /// RocksDB database stays as it is, and may be open and written to.
     ///
-    /// Reads the end of each table and the logs, and no data: entries of kinds that the MANIFEST
-    /// and the tables' properties do not tell are found when they are read.
+    /// Reads the end of each table and the logs, but no data. So it does not find entries of an
+    /// unknown kind that neither the MANIFEST nor the tables' properties mention; a read of their
+    /// key does.
     ///
     /// ```no_run
     /// use maypole::{Db, RocksDb};
@@ -186,7 +188,7 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
         report.log_entries += memtable.len();
     }
     let number = store.new_number();
-    // LevelDB's MANIFEST names no sequence numbers of tables, so that its last one is all there is.
+    // LevelDB's MANIFEST states no sequence numbers of tables, only the last one of the database.
     let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),

@@ -1,7 +1,7 @@
 //! Tables of another engine, merged into one of Maypole's.
 //!
 //! What the compactions of a database drop is dropped: versions that a newer one hides, and entries
-//! that a range deletion hides. Deletions stay, since what is older is not looked at, and so does
+//! that a range deletion hides. Deletions stay, because older tables are not examined, and so does
 //! every entry of an unknown kind. So the newest entry of each key stays, and with it the largest
 //! sequence number, which gives the table its place in level 0.
 

@@ -8,8 +8,8 @@
 //!
 //! Each family is a [`Db`](crate::Db) that is opened read-only. Only its opening differs
 //! (`open.rs`), and the lookups in a tree whose tables have no order (`groups.rs`). `import.rs`
-//! makes a database of Maypole's of one, with `merge.rs` where tables cannot stay as they are, and
-//! `export/` one of RocksDB's of a database of Maypole's.
+//! turns a family into a database of Maypole's, with `merge.rs` for tables that cannot stay as they
+//! are. `export/` turns a database of Maypole's into one of RocksDB's.
 //!
 //! A directory of LevelDB is one of RocksDB's with one family, older tables and fewer fields.
 

@@ -35,12 +35,12 @@ use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
 use crate::table::{BYTEWISE_COMPARATOR, TableContext};
 use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
 
-/// Readings before the writer is called too busy.
+/// The most readings. After that the error says that the writer is too busy.
 const MAX_TRIES: u32 = 10;
-/// Readings in a row that must fail in the same way, with the same MANIFEST, before the failure is
-/// believed.
+/// How many readings in a row must fail in the same way, with the same MANIFEST, before the failure
+/// is believed.
 const BELIEVED_AFTER: u32 = 3;
-/// The wait before the second reading. Each is as much longer than the one before.
+/// The wait before the second reading. Each later wait is longer by this time.
 const WAIT: Duration = Duration::from_millis(5);
 
 pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
@@ -79,7 +79,8 @@ pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
     )))
 }
 
-/// What one reading of a family leaves to the next: its tables stay open, even when their names go.
+/// What one reading of a family keeps for the next. Its tables stay open, even when their names are
+/// removed.
 #[derive(Default)]
 struct Kept {
     context: Option<TableContext>,
@@ -163,7 +164,8 @@ impl Tree {
     ) -> Result<Tree> {
         let none = NoFiles { recovered: None, files: Vec::new(), is_unfinished_copy: false };
         let mut store = table_store(options, &none, true);
-        // Above all tables, whatever the MANIFEST says: an import gives out numbers from here on.
+        // A number above those of all tables, whatever the MANIFEST says, because an import numbers
+        // its new tables from here on.
         let last = family.tables.last_key_value().map_or(0, |(&number, _)| number);
         *store.next_file.get_mut() = directory.manifest.next_file.max(last + 1);
         store.context = kept.context.get_or_insert(store.context).clone();

@@ -174,8 +174,8 @@ fn pairs(db: &Db) -> Vec<(String, String)> {
     pairs
 }
 
-/// Opens the directory read-only, imports it, and goes on with the new database, which holds the
-/// same at each step. Answers the report and the number of files in each new level.
+/// Opens the directory read-only, imports it, and compacts the new database. Checks the entries
+/// after each step. Returns the report and the number of files in each new level.
 pub(super) fn read_and_imported(
     fs: &MemFs,
     expected: &[(&str, &str)],
@@ -299,8 +299,8 @@ fn epoch_numbers_say_which_table_of_level_0_is_newer() {
 }
 
 /// Neighbours of a level from 1 on may share the user key at which they meet: old versions of
-/// RocksDB cut tables between two versions of a key. Such a tree was refused. One of them alone may
-/// move to the next level in a compaction, so that an import makes one table of both.
+/// RocksDB cut tables between two versions of a key. Such a tree was refused. A compaction could
+/// move only one of them to the next level, so an import makes one table of both.
 #[test]
 fn neighbours_that_share_a_key_are_both_searched_and_merged() {
     let tables = |newest: (&'static str, u64, u8, &'static str), stated: Option<u64>| {
@@ -400,7 +400,8 @@ fn a_full_level_0_is_moved_down_or_merged_at_an_import() {
     assert!(report.rewritten > 2 && report.moved_down >= 5, "{report:?}");
 }
 
-/// A tree that lookups would read wrongly is refused when its family is asked for; others are not.
+/// A tree that lookups would read wrongly is rejected when its family is requested; other families
+/// are not.
 #[test]
 fn a_refused_family_keeps_no_other_from_being_read() {
     let fs = directory();
@@ -474,7 +475,7 @@ fn entries_of_logs_hide_those_of_tables_and_unknown_kinds_are_named() {
     let db = rocks.column_family("default").unwrap();
     let get = |key: &str| db.get(key).map(|value| value.map(|value| value.to_vec()));
     assert_eq!(get("a").unwrap().unwrap(), b"new");
-    // Hidden by newer entries, whatever they are.
+    // These are hidden by newer entries, whatever their kinds are.
     for gone in ["b", "c", "d", "x"] {
         assert_eq!(get(gone).unwrap(), None, "{gone}");
     }
@@ -530,7 +531,7 @@ fn a_failed_import_leaves_an_empty_directory() {
 struct Busy {
     fs: MemFs,
     opened: Arc<AtomicUsize>,
-    /// What the writer does, told the number of the opening.
+    /// What the writer does; it gets the number of the opening.
     write: fn(&MemFs, usize),
 }
 
@@ -606,8 +607,8 @@ fn a_reading_during_which_the_manifest_grew_is_made_again() {
     assert_eq!(always.opened.load(Ordering::Relaxed), 10);
 }
 
-/// A table that is gone is looked for again from CURRENT on. Where the MANIFEST goes on to list it,
-/// it is missing.
+/// A table that is gone is looked for again from CURRENT on. If the MANIFEST still lists it, it is
+/// missing.
 #[test]
 fn a_missing_table_is_believed_after_three_readings() {
     let fs = directory();

@@ -4,7 +4,7 @@
 //! (*useful*), how often maybe (*full positive*), and how often that was true. The observed
 //! false-positive rate can be compared with the one predicted when the filter was built.
 //!
-//! The file is long since it holds types and report.
+//! This file is long because it holds both the types and the report.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct Stats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
-    /// About the bytes that all filters and indexes need in memory, for all databases that share
+    /// About how many bytes all filters and indexes need in memory, for all databases that share
     /// the cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
     /// [`Builder::metadata`](crate::Builder::metadata).
     pub metadata_bytes: usize,

@@ -5,7 +5,7 @@
 //!          ──► queue ──► one of the threads that wait leads (`CombiningLock`):
 //!                          1. make room: stall, rotate a full memtable
 //!                          2. one WAL record for all batches of the group
-//!                          3. sync, if any of them asked for it
+//!                          3. sync, if any of them requested it
 //!                          4. all batches into the memtable; marks that a put lies in are cut
 //!                          5. publish the last sequence number: readers see all of them at once
 //!                        the others are told that their batch is done, and one of them to lead
@@ -68,7 +68,7 @@ struct Unfinished<'a, 'l> {
 }
 
 impl Unfinished<'_, '_> {
-    /// The group, to be answered.
+    /// Ends the work. Returns the group, so that its writers get their results.
     fn finish(mut self) -> Vec<WaitingWrite> {
         let group = std::mem::take(&mut self.group);
         std::mem::forget(self);

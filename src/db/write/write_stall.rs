@@ -35,11 +35,12 @@ use crate::version::Version;
 /// How many full memtables may wait for their flush.
 const MAX_FROZEN: usize = 2;
 
-/// Files in level 0 that slow writers down, and that stop them.
+/// How many files in level 0 slow writers down, and how many stop them.
 const L0_SLOW: u64 = 20;
 const L0_STOP: u64 = 36;
 
-/// Compaction debt that slows writers down, and that stops them, in units of `level_base_bytes`.
+/// How much compaction debt slows writers down, and how much stops them, in units of
+/// `level_base_bytes`.
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 

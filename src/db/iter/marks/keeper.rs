@@ -14,7 +14,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::collect;
 
-/// Extents of a mark.
+/// The most extents of a mark.
 const MAX_EXTENTS: usize = 3;
 
 /// The oldest extent of a growing mark is at least this many writes old. A reader that is late by
@@ -25,7 +25,7 @@ const LATE_BY: u64 = 1 << 14;
 /// being filled again.
 const MAX_IDLE_CUTS: u32 = 4;
 
-/// Lists of marks replaced until the old ones are freed.
+/// The old lists of marks are freed after this many were replaced.
 const COLLECT_EVERY: u32 = 64;
 
 /// A mark with its watch.
@@ -44,7 +44,7 @@ pub(crate) struct Keeper {
     kept: Vec<Kept>,
     /// Whether readers must see another list.
     changed: bool,
-    /// Lists so far.
+    /// How many lists were published so far.
     pub(super) published: u32,
 }
 

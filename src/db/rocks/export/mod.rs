@@ -12,8 +12,8 @@
 //!   MANIFEST gives.
 //! - *Level 0* is sorted by largest sequence number, as here, and RocksDB refuses to open a
 //!   database unless the smallest ones descend too ([`descend`]).
-//! - *A filter policy* in OPTIONS, or no filter of a table is used.
-//! - *Filters of Maypole's own families* have names that RocksDB passes over: it reads such a table
+//! - *A filter policy* in OPTIONS. Without one RocksDB uses no filter of a table.
+//! - *Filters of Maypole's own families* have names that RocksDB ignores, so it reads such a table
 //!   without a filter.
 
 #[cfg(test)]
@@ -142,12 +142,13 @@ struct Export<'a> {
     shared: SharedTables,
     refiltered: usize,
     unknown_filters: usize,
-    /// The filter of the table with most keys: of one that RocksDB knows, if there is such a table.
+    /// The filter of the table with the most entries, among those whose filter RocksDB knows if
+    /// there are any.
     prevailing: Option<((bool, u64), FilterSpec)>,
 }
 
 impl Export<'_> {
-    /// Makes the file of a table. Answers its bytes.
+    /// Makes the file of a table. Returns its bytes.
     fn add(&mut self, level: usize, file: &TableFile) -> Result<u64> {
         let target = names::table_path(self.dir, file.meta.number);
         if let Some(policy) = self.filter {
@@ -159,7 +160,8 @@ impl Export<'_> {
                     self.saw((true, file.meta.entries), spec);
                     return Ok(summary.file_bytes);
                 }
-                // A layout that only RocksDB writes. Then the filter is RocksDB's too, and stays.
+                // The table has a layout that only RocksDB writes. Then its filter is RocksDB's
+                // too, and stays.
                 Err(Error::Unsupported { .. }) => self.inner.store.fs.remove(&target)?,
                 Err(error) => return Err(error),
             }
@@ -233,11 +235,11 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 /// Makes the smallest sequence numbers of level 0 descend where the largest ones do, as RocksDB
 /// demands when it opens a database: in the order of (largest, smallest), newest first, each file
 /// must have a smaller `smallest` than the one before it, or one sequence number alone that lies
-/// below the largest of the one before. Answers whether that was possible.
+/// below the largest of the one before. Returns whether that was possible.
 ///
-/// Here both may be otherwise. The tables of one flush share their sequence numbers among them, and
-/// the tables of one ingestion have the same. None of them share a key. RocksDB uses the smallest
-/// sequence number for this check only, so another one does no harm:
+/// In Maypole's trees this need not hold. The sequence numbers of the tables of one flush
+/// interleave, and those of one ingestion are the same. None of them share a key. RocksDB uses the
+/// smallest sequence number for this check only, so another one does no harm:
 ///
 /// - `largest`, where the file before has a larger one. It then looks like an ingested table.
 /// - one less than that of the file before, where both have the same largest number.
@@ -263,10 +265,10 @@ fn descend(tables: &mut [ListedTable]) -> bool {
 }
 
 /// Gives the tables the epoch numbers by which RocksDB 7.10 and later order level 0: the newest has
-/// the largest. All other tables have the number that RocksDB gives those of deeper levels, as
-/// every table must have one or none counts. With them a reader need not infer from sequence
-/// numbers which of two tables is newer: a merge of tables of level 0 may have sequence numbers on
-/// both sides of those of a third table, with which no input shared a key.
+/// the largest. All other tables have the number that RocksDB gives those of deeper levels, because
+/// RocksDB ignores epoch numbers unless every table has one. Sequence numbers do not always tell
+/// which of two tables is newer: a merge of tables of level 0 may have sequence numbers on both
+/// sides of those of a third table, with which no input shared a key.
 fn number_epochs(tables: &mut [ListedTable]) {
     tables.iter_mut().for_each(|table| table.epoch = DEEPER_EPOCH);
     for (epoch, table) in (DEEPER_EPOCH + 1..).zip(level_0_newest_first(tables).into_iter().rev()) {

@@ -257,7 +257,7 @@ fn an_empty_database_and_one_of_a_thousand_tables_are_exported() {
     }
 }
 
-/// RocksDB passes over the names of Maypole's own filters.
+/// RocksDB ignores the names of Maypole's own filters.
 #[test]
 fn filters_that_rocksdb_does_not_know_are_counted_or_written_again() {
     let policy = |text: &str| -> FilterPolicy { text.parse().unwrap() };
@@ -325,7 +325,8 @@ fn smallest_sequence_numbers_of_level_0_descend() {
     let descended = |files: &[(u64, u64)]| {
         let mut tables: Vec<ListedTable> = files.iter().map(listed).collect();
         descend(&mut tables).then(|| {
-            // No largest one changes: an ingested table's is that of its entries.
+            // No largest number changes, because that of an ingested table is the number of its
+            // entries.
             assert!(tables.iter().map(|it| it.largest_sequence).eq(files.iter().map(|it| it.1)));
             let mut files: Vec<_> =
                 tables.iter().map(|it| (it.smallest_sequence, it.largest_sequence)).collect();
@@ -339,12 +340,12 @@ fn smallest_sequence_numbers_of_level_0_descend() {
     same(&[(41, 50), (30, 40), (20, 20), (3, 19)]);
     same(&[(30, 40), (35, 35), (3, 29)]);
     same(&[(5, 9), (0, 0)]);
-    // Of one flush; of one ingestion; both.
+    // Tables of one flush, of one ingestion, and of both.
     assert_eq!(descended(&[(10, 40), (15, 35), (3, 9)]).unwrap(), [(10, 40), (35, 35), (3, 9)]);
     assert_eq!(descended(&[(20, 20); 3]).unwrap(), [(20, 20), (19, 20), (18, 20)]);
     assert_eq!(descended(&[(10, 20), (10, 20)]).unwrap(), [(10, 20), (9, 20)]);
     assert_eq!(descended(&[(2, 2); 4]), None, "there are not enough numbers");
-    // Whatever there is, where the largest numbers differ.
+    // Any numbers are possible if the largest ones differ.
     let mut state = 7u64;
     let mut random = |below: u64| {
         state =
