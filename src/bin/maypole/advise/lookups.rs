@@ -96,8 +96,8 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
     levels.into_values().collect()
 }
 
-/// Looks up recorded keys, present or not. Of more than [`MAX_RECORDED`] keys, it looks up some at
-/// equal distances.
+/// Looks up recorded keys, present or not. If there are more than [`MAX_RECORDED`] keys, it looks
+/// up keys at equal distances.
 pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
     let mut measured = Measured::default();
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Which tables are read, and how much of each.
 //!
-//! Whole tables, drawn at random, at least one a level. Of a large table, blocks are drawn instead.
-//! With a share of 1 everything is read.
+//! Whole tables are drawn at random, at least one in each level. From a large table, blocks are
+//! drawn instead. With a share of 1 everything is read.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;

@@ -40,7 +40,8 @@ pub struct Phase {
     pub means: Vec<f64>,
     pub before: Stats,
     pub after: Stats,
-    /// Bytes that the system fetched from a device meanwhile. `None` where it does not tell.
+    /// Bytes that the system fetched from a device meanwhile. `None` where the system does not
+    /// report them.
     pub device_bytes: Option<u64>,
 }
 
@@ -138,7 +139,7 @@ impl<'a> Run<'a> {
                 files.push(RealFs.open(&tree.dir.join(name))?);
             }
         }
-        // Up to a minute, with three significant digits: more than a clock is worth.
+        // Up to a minute, with three significant digits, which is more than the clock's precision.
         let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
         let (before, device_bytes) = (tree.db.stats(), cold.then_some(0));
         Ok(Run { tree, files, latency, means: Vec::new(), before, device_bytes })

@@ -30,7 +30,8 @@ pub fn part(round: usize, work: usize) -> Range<usize> {
 
 /// The median of repetitions, and an interval that contains the median of further ones with a
 /// confidence of at least 95 %, whatever their distribution is: of ten repetitions, the second from
-/// either end (97.9 %). Of fewer than nine it is the whole range, with less confidence below six.
+/// either end (97.9 %). For fewer than nine repetitions it is the whole range, with less confidence
+/// below six.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repeated {
     pub median: f64,

@@ -191,7 +191,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     let more = hashes.present(MAX_TIMES * keys);
     let measured = subjects.iter().zip(filters).zip(build_ns).zip(query_ns);
     let rows = measured.map(|(((subject, mut filter), build_ns), [absent_ns, present_ns])| {
-        // A filter that forgets a key is worth no row.
+        // A filter that forgets a key gets no row.
         if filter.count(&present) != keys {
             return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
         }

@@ -248,7 +248,7 @@ record! {
 }
 
 impl ThroughputRow {
-    /// Whether another policy at the same point is as fast, as far as the rounds tell.
+    /// Whether another policy at the same point is as fast, as far as the rounds show.
     pub fn is_tied_with(&self, other: &ThroughputRow) -> bool {
         self.policy != other.policy
             && (self.cache_bytes, self.share_absent) == (other.cache_bytes, other.share_absent)

@@ -110,7 +110,7 @@ pub struct Point {
     pub says: String,
 }
 
-/// What a point stands for.
+/// What a point represents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Dot {
     /// A measured figure.

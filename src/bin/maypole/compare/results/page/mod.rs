@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! colors       a colour for each policy, the same everywhere
-//! plots        which figures stand on which axes
+//! plots        which figures are on which axes
 //! trees        the tree of each policy, level by level
 //! calculator   which policy is cheapest, by the reader's own prices
 //! ```

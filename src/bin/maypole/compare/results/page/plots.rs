@@ -1,4 +1,4 @@
-//! The plots of a page: which figures stand on which axes.
+//! The plots of a page: which figures are on which axes.
 
 use super::super::{AccuracyRow, LatencyRow, PolicyRow, Results, SpeedRow, ThroughputRow, verdict};
 use super::colors::{Colors, group};

@@ -352,7 +352,7 @@ impl<'a> Verdict<'a> {
         let mut lines = Vec::new();
         if shown.len() > MAX_OTHERS {
             shown.retain(|of| !is_beaten(of));
-            // The nearest in size tell most.
+            // Those nearest in size are the most informative.
             shown.sort_by_key(|of| of.bytes.abs_diff(chosen.bytes));
             shown.truncate(MAX_OTHERS);
             shown.sort_by_key(|of| of.bytes);
