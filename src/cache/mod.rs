@@ -94,10 +94,10 @@ const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
 /// again soon, so that a scan does not displace what lookups use. A value that does not fit is used
 /// and not kept.
 ///
-/// Open tables are charged too, about 3 KiB each. They cannot be refused, and leave less room for
+/// Open tables are charged too, about 3 KiB each. They are never rejected, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.
 ///
-/// From 64 MiB on, blocks and filters lie in pages of 2 MiB if the kernel has them (Linux): with
+/// From 64 MiB on, blocks and filters are in pages of 2 MiB if the kernel has them (Linux): with
 /// small pages a lookup misses the processor's page table too. Free memory in these pages counts
 /// against the capacity.
 ///

@@ -125,7 +125,8 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     (slot.addr() & NO_POINTER == 0).then(|| unsafe { NonNull::new_unchecked(slot) })
 }
 
-/// The lines that are always fetched ahead. Of most values, at most 320 bytes are read first.
+/// The lines that are always fetched ahead. For most values, what is read first has at most 320
+/// bytes.
 const USUAL_LINES_AHEAD: usize = 5;
 
 /// If a value has more lines than this, only the usual ones are fetched ahead. A processor fetches
