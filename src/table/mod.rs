@@ -17,7 +17,7 @@
 //! ```
 //!
 //! A table knows no levels and no versions of a tree. It gives the kind of an entry no meaning: a
-//! lookup answers with the newest entry at or before a sequence number, whatever its kind byte.
+//! lookup returns the newest entry at or before a sequence number, whatever its kind byte is.
 
 pub(crate) mod block;
 mod builder;

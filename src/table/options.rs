@@ -29,11 +29,11 @@ pub struct TableOptions {
     pub restart_interval: usize,
     /// Default: LZ4 where it is built in.
     pub compression: Compression,
-    /// The filter over all keys, default 10 bits a key of Bloom filter.
+    /// The filter over all keys. Default: a Bloom filter with 10 bits per key.
     pub filter: FilterSpec,
-    /// What the filter holds, default whole keys.
+    /// What the filter holds. Default: whole keys.
     pub filter_keys: FilterKeys,
-    /// Whether filter and index are whole or in parts, default [`MetadataForm::Auto`].
+    /// Whether filter and index are whole or in parts. Default: [`MetadataForm::Auto`].
     pub metadata: MetadataForm,
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct ScanOptions {
     /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. The
     /// reads of a scan that may end soon start small and double up to this.
     pub read_ahead_bytes: usize,
-    /// The user keys that the scan wants: the first one, and the first one behind them.
+    /// The user keys that the scan may visit: the first one, and the first one behind them.
     pub bounds: ScanBounds,
 }
 
@@ -273,7 +273,7 @@ impl<R: Fn(usize) -> bool> ScanSource<'_, R> {
         self.index.handle(blocks.start).offset..end
     }
 
-    /// The blocks that may hold what the scan wants, including block `i`.
+    /// The blocks that may hold keys within the scan's bounds, including block `i`.
     fn blocks_in_bounds(&self, i: usize) -> Range<usize> {
         let (lower, upper) = &self.options.bounds;
         let find = |key: &Arc<[u8]>| self.index.find(key, pack(MAX_SEQUENCE, SEEK_KIND));

@@ -163,7 +163,8 @@ impl fmt::Display for PropertyValue<'_> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct TableProperties {
-    /// Names and values in turn, in the order of the names. One piece: every open table keeps it.
+    /// Names and values in turn, in the order of the names. They are in one allocation, because
+    /// every open table keeps them.
     bytes: Box<[u8]>,
     /// Where each name and each value ends.
     ends: Box<[[u32; 2]]>,
@@ -363,7 +364,8 @@ pub(crate) struct IndexForm {
     pub first_keys: bool,
     /// Separators are user keys; else internal keys.
     pub user_keys: bool,
-    /// Values carry no length, and after a shared prefix only the difference of sizes.
+    /// Values have no length before them. A value after a shared prefix is only the difference of
+    /// the block's size from that of the block before.
     pub delta_values: bool,
 }
 

@@ -227,7 +227,7 @@ impl Table {
         (part < self.index_parts()).then_some(part)
     }
 
-    /// The part of the index after this one: versions of one key may go on there.
+    /// The part of the index after this one, where versions of one key may continue.
     #[cold]
     #[inline(never)]
     fn part_after<'g>(

@@ -1,4 +1,4 @@
-//! A lookup that reads: it goes on where one under a guard has stopped.
+//! A lookup that reads. It continues where a lookup under a guard has stopped.
 //!
 //! ```text
 //!   under a guard:  filter ─► index ─► block ─► entry
@@ -26,7 +26,7 @@ use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::stop::{Absent, Stop};
 
-/// What is to be read before a lookup goes on in a table.
+/// What must be read before a lookup can continue in a table.
 pub(crate) enum Missing {
     /// The part of the filter that holds the key.
     Filter,
@@ -77,7 +77,7 @@ impl Table {
         Ok(found)
     }
 
-    /// The second part of [`Table::get_and_read`], which goes on after the filter.
+    /// The second part of [`Table::get_and_read`], which continues after the filter.
     fn search_and_read(
         &self,
         missing: Option<Missing>,
@@ -175,7 +175,7 @@ impl Table {
                 Ok(found) => return Ok(found.map(Found::into_owned)),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(Absent::Block { part, block })) => (part, block),
-                // Versions of the key go on there.
+                // Versions of the key continue there.
                 Err(Stop::Absent(Absent::Index(part))) => (part, 0),
                 Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is queried here"),
             };

@@ -183,7 +183,7 @@ impl Salvage {
         })
     }
 
-    /// Who made the table, where its properties tell.
+    /// The identity of the table, if its properties state it.
     pub fn identity(&self) -> Option<TableIdentity> {
         self.identity
     }

@@ -231,7 +231,7 @@ fn rocksdbs_parts_are_read_one_by_one() {
     }
 }
 
-/// Versions of one key fill several blocks. All lie in one part.
+/// Versions of one key fill several blocks, and all of these are in one part.
 #[test]
 fn no_part_ends_between_versions_of_a_key() {
     let mut entries = Entries::new();

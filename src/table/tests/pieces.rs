@@ -156,7 +156,8 @@ fn a_lookup_reads_one_piece_of_each() {
     assert_eq!(piece_counts(&table), (0, 0));
 }
 
-/// A whole one that is in memory is used, whatever else is. Pinned ones are loaded whole.
+/// A whole filter or index that is in memory is used, although others have pieces. Pinned ones are
+/// loaded whole.
 #[test]
 fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
     let entries = many_entries();

@@ -415,9 +415,9 @@ fn an_external_table_takes_each_key_once_and_needs_one() {
 }
 
 /// A writer that was dropped, or finished without an entry, left a file that no reader opens. Now a
-/// file has its name when it is whole, and whatever fails before leaves nothing. It must not do so
-/// by removing the name: `writer = SstWriter::create(same path)` makes the second before it drops
-/// the first, which would take the second's file with it.
+/// file gets its name when it is whole, and a failure before that leaves nothing. A dropped writer
+/// must not remove the name: `writer = SstWriter::create(same path)` makes the second writer before
+/// it drops the first, which would then remove the second's file.
 #[test]
 fn only_a_finished_table_leaves_a_file() {
     let path = Path::new("e.sst");
