@@ -9,7 +9,7 @@
 //!
 //! **What no reader can see is not written**: versions that a newer one hides from all snapshots,
 //! and deletions of keys that no older table holds. The memtable is the oldest one, so only tables
-//! are older. Their ranges and their filters tell which of them may hold the key
+//! are older. Their ranges and their filters show which of them may hold the key
 //! ([`crate::compaction::below`]).
 //!
 //! **A long run of deletions gets a table of its own**, and so do range deletions that hide much.
@@ -218,7 +218,7 @@ fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 struct Tables<'a> {
     flush: &'a Flush<'a>,
     deleted: Ranges<'a>,
-    /// The cuts that lie ahead.
+    /// The cuts that are still to come.
     cuts: &'a [Vec<u8>],
     /// Where the current table's part of the range deletions starts. `None`: at the first one.
     lower: Option<&'a [u8]>,

@@ -341,8 +341,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Searches the tables, for each lookup from its next run on, until it wants a read
-    /// ([`Self::wants_a_read`]). The next call goes on from there. Else all tables were searched.
+    /// Searches the tables, for each lookup from its next run on. Stops where the search needs a
+    /// read ([`Self::wants_a_read`]), and the next call continues from there. If it needs none, all
+    /// tables have been searched.
     fn search_runs(
         &mut self,
         read_state: &ReadState,

@@ -22,8 +22,8 @@ use crate::stats::Counters;
 use crate::sync::{Part, Process, Retired};
 use crate::version::Version;
 
-/// All memtables and tables. Immutable, except that writers add entries to the newest memtable:
-/// readers tell these apart by sequence number.
+/// All memtables and tables. Immutable, except that writers add entries to the newest memtable,
+/// which readers recognise by their sequence numbers.
 pub(crate) struct ReadState {
     pub memtable: Arc<Memtable>,
     /// Full memtables that wait for their flush, newest first.

@@ -64,7 +64,7 @@ impl Inner {
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.status.check_open()?;
         self.ensure_taken_over(&mut self.writing.lead())?;
-        // While a caller waits, a smaller dead share is worth a merge.
+        // While a caller waits, a smaller share of dead data is merged, too.
         self.tree.lock().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()

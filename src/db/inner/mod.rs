@@ -13,7 +13,7 @@
 //!
 //! The fields of a part are private. A function takes the part that it needs. One that needs
 //! several, because it leads a write, a flush or a compaction from its start to its end, takes the
-//! `Inner`. The parts lie in it by value, so a lookup follows one pointer.
+//! `Inner`. It contains the parts by value, so a lookup follows one pointer.
 //!
 //! **Order of locks.**
 //!

@@ -35,8 +35,8 @@ use crate::stats::Ticker;
 ///
 /// It is on an entry, or on none: before the first seek, past either end, and after an error.
 ///
-/// **Memory.** The longer a cursor goes on in one direction, the more it reads at once: up to 1 MiB
-/// of each sorted run of tables, and 8 MiB of all together while there are at most 512 runs. It
+/// **Memory.** The longer a cursor continues in one direction, the more it reads at once: up to 1
+/// MiB of each sorted run of tables, and 8 MiB of all together while there are at most 512 runs. It
 /// keeps that memory until it is dropped. It reads no blocks outside its bounds: where the end is
 /// known, [`Db::range`](crate::Db::range) and [`Db::prefix`](crate::Db::prefix) read less.
 ///
@@ -71,9 +71,9 @@ pub struct DbCursor {
     /// upper bound or a range deletion.
     checks_keys: bool,
     pub(super) position: Position,
-    /// Backward: the key shown. Else: scratch.
+    /// The key shown, if the cursor went backward; otherwise scratch memory.
     pub(super) key: Vec<u8>,
-    /// Backward: the value shown.
+    /// The value shown, if the cursor went backward.
     pub(super) value: Slice,
     /// Steps that no ticker counts yet.
     steps_forward: u64,

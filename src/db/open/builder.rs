@@ -89,9 +89,9 @@ impl Builder {
     ///
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
-    /// - Else all tables and WALs are merged into new tables, except tables that a readable part of
-    ///   a MANIFEST removed. That takes as much space again. Deleted keys may be back, from a
-    ///   table that a crash left over.
+    /// - Otherwise all tables and WALs are merged into new tables, except tables that a readable
+    ///   part of a MANIFEST removed. That takes as much space again. Deleted keys may be back, from
+    ///   a table that a crash left over.
     /// - The WALs are kept up to the first damage, so that no write comes back without those before
     ///   it. See [`Builder::salvage_logs`].
     ///

@@ -46,13 +46,13 @@ struct Writes<'a> {
     skipped: &'a Skipped,
     memtable: Arc<Memtable>,
     writer: MemtableWriter,
-    /// The last write; `None` where none was read and no MANIFEST tells.
+    /// The last write; `None` if none was read and no MANIFEST states it.
     last: Option<SequenceNumber>,
 }
 
 impl Repair<'_> {
-    /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must be there, each
-    /// with its synced bytes; `None` where no MANIFEST tells. `last`: the write before theirs, if
+    /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must exist, each with
+    /// its synced bytes; `None` if no MANIFEST lists them. `last`: the write before theirs, if
     /// known. `skipped`: numbers that no log holds.
     pub(super) fn logs(
         &mut self,

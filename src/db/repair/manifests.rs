@@ -1,9 +1,9 @@
 //! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
 //!
-//! Edits behind a hole count too, because each has its own checksum and offset. They tell which
-//! tables are obsolete for good, because numbers are never used again. They also tell the global
-//! sequence numbers of ingested tables, which the tables themselves do not hold. They do not tell
-//! the tree, because one missing edit may have moved anything.
+//! Edits behind a hole count too, because each has its own checksum and offset. They show which
+//! tables are obsolete for good, because numbers are never used again. They also have the global
+//! sequence numbers of ingested tables, which the tables themselves do not hold. They do not show
+//! the tree, because one missing edit may have moved any table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -11,11 +11,11 @@
 //!      ─► the new tree replaces the old one (install.rs)
 //! ```
 //!
-//! **Why all tables are merged** where no MANIFEST tells the tree. A lookup takes the first table
-//! that has the key, so it must know which of two tables is newer *for each key*. Sequence numbers
-//! of whole tables do not tell: a table of level 6 may hold a newer write than a table of level 1,
-//! of another key. Only each entry's own number tells, and a merge looks at these. It reads and
-//! writes all data once.
+//! **Why all tables are merged** where no MANIFEST describes the tree. A lookup takes the first
+//! table that has the key, so it must know which of two tables is newer *for each key*. The
+//! sequence numbers of whole tables do not decide this: a table of level 6 may hold a newer write
+//! than a table of level 1, of another key. Only the number of each entry decides, and a merge
+//! compares these. It reads and writes all data once.
 //!
 //! **Nothing is deleted.** Whatever is left out or replaced is in `lost/` afterwards. A crash at
 //! any point leaves a directory that can be repaired again: before the new MANIFEST is in force the
@@ -44,7 +44,8 @@ use crate::version::{Recovered, TableStore, names};
 use manifests::Tree;
 use work::{LOST, Repair, is_table_damage};
 
-/// Where no MANIFEST tells the next file number: files with higher numbers are not this database's.
+/// If no MANIFEST states the next file number, files with higher numbers than this are not the
+/// database's.
 const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {

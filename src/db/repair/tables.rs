@@ -398,7 +398,7 @@ pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
             return Err(known.refused(&path));
         }
         let Ok(file) = fs.open(&path) else { continue };
-        // A damaged table tells nothing here.
+        // A damaged table has no readable properties.
         let Some(properties) = readable_properties(&file)? else { continue };
         let family = properties.column_family();
         match &first {

@@ -56,14 +56,14 @@ pub struct ImportReport {
     pub log_entries: usize,
     /// Tables that were in level 0 and are in deeper levels now.
     pub moved_down: usize,
-    /// Tables that were merged with others, since a lookup could not tell which of them is newer or
-    /// since level 0 was too full; and all tables of LevelDB, which are written again.
+    /// Tables that were merged with others, because a lookup could not tell which of them is newer,
+    /// or because level 0 was too full; and all tables of LevelDB, which are written again.
     pub rewritten: usize,
 }
 
 impl RocksDb {
     /// Makes a Maypole database of the column family `name`, in the directory `dir`. It shares the
-    /// tables by hard links, or has copies where linking is refused, as between file systems. The
+    /// tables by hard links, or copies them where linking fails, as between file systems. The
     /// RocksDB database stays as it is, and may be open and written to.
     ///
     /// Reads the end of each table and the logs, but no data. So it does not find entries of an

@@ -6,7 +6,7 @@
 //!        └────────────────────────┴───────────────────────┴── no, or a file is gone: once more
 //! ```
 //!
-//! Nothing is written and no lock is taken. A writer may go on meanwhile: it deletes tables and
+//! Nothing is written and no lock is taken. A writer may continue meanwhile. It deletes tables and
 //! logs, and it writes new logs over old ones, which then look as if they ended early. Each of
 //! these follows a record in the MANIFEST. So what was read counts only if the MANIFEST has not
 //! grown since.

@@ -368,8 +368,8 @@ fn neighbours_that_overlap_further_are_damage() {
     assert!(matches!(error, Error::Corruption { .. }), "{error}");
 }
 
-/// Universal and FIFO compaction leave any number of tables in level 0. With more than 36 the new
-/// database let no writer go on until it had merged them.
+/// Universal and FIFO compaction leave any number of tables in level 0. With more than 36, the new
+/// database stopped all writers until it had merged them.
 #[test]
 fn a_full_level_0_is_moved_down_or_merged_at_an_import() {
     let fs = directory();

@@ -136,8 +136,8 @@ pub(super) struct Shown {
     pub(super) tickers: Tickers,
     /// When the oldest snapshot was made.
     pub(super) oldest_snapshot: Option<Instant>,
-    /// A flush counts before its table is in the tree, so the counters alone do not tell. Weak: it
-    /// keeps no table.
+    /// The tree is compared too, because a flush is counted before its table is in the tree. It is
+    /// weak, so that it keeps no table alive.
     pub(super) tree: Weak<ReadState>,
 }
 

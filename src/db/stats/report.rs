@@ -63,8 +63,8 @@ pub struct Stats {
     /// Entries in all memtables.
     pub memtable_entries: usize,
     /// Bytes of blocks and memtables that callbacks of [`Db::get_with`](crate::Db::get_with) still
-    /// read, although nothing else needs them any more. Of all databases of the process: at most a
-    /// block or a memtable for each thread.
+    /// read, although nothing else needs them any more. This counts all databases of the process:
+    /// at most a block or a memtable for each thread.
     pub held_by_readers_bytes: usize,
     /// An estimate of the bytes that compaction must still rewrite until every level is within its
     /// target.

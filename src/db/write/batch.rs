@@ -80,7 +80,7 @@ impl WriteBatch {
     /// entry, however many keys there are.
     ///
     /// An empty range, where `end` is `start`, adds nothing. Where `end` is before `start`,
-    /// [`Db::write`](crate::Db::write) refuses the batch.
+    /// [`Db::write`](crate::Db::write) rejects the batch.
     #[doc(alias = "delete_prefix")]
     pub fn delete_range(
         &mut self,

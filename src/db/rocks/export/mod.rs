@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers
-//! and bounds. What RocksDB wants beyond Maypole's own MANIFEST:
+//! and bounds. What RocksDB requires beyond Maypole's own MANIFEST:
 //!
 //! - *An ingested table* has one sequence number, which RocksDB takes from the largest that the
 //!   MANIFEST gives.
