@@ -134,7 +134,7 @@ unsafe impl GlobalAlloc for LargePages {
             // SAFETY: the caller's promise.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // SAFETY: what `alloc` answers has the layout's size. A mapping's pieces may have been
+        // SAFETY: what `alloc` returns has the layout's size. A mapping's pieces may have been
         // used.
         unsafe {
             let piece = self.alloc(layout);

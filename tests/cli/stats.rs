@@ -408,9 +408,10 @@ fn searches_that_no_filter_could_spare_are_counted() {
 }
 
 /// A database whose space does not shrink: the counters that it publishes said neither how much of
-/// it is dead nor that a forgotten snapshot keeps it. Now they do, and the snapshot is news by
-/// itself. So is the tree: a flush counts before its table is in it, and what was published between
-/// the two stayed until something else was counted.
+/// it is dead nor that a forgotten snapshot keeps it. Now they do, and a new oldest snapshot is
+/// published even if nothing was counted. So is a change of the tree: a flush is counted before its
+/// table is in the tree, and what was published between the two stayed until something else was
+/// counted.
 #[test]
 fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let (_dir, path) = dir();

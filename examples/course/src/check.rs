@@ -26,7 +26,7 @@ pub enum Outcome {
 static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
 static REMARK: Mutex<Option<String>> = Mutex::new(None);
 
-/// A check that takes longer does not end.
+/// A check that takes longer counts as one that does not end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Adds a remark to what is said of the check that is running.

@@ -7,7 +7,7 @@
 //! internal key        user key, then fixed64: sequence number << 8 | kind
 //! ```
 //!
-//! Bytes from disk are input. So what takes bytes apart returns an error where they are damaged.
+//! Bytes from disk are input, so functions that decode them return an error for damaged ones.
 
 use std::io;
 

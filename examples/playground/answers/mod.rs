@@ -8,7 +8,7 @@
 //! burr SLOTS                    the same with bumping
 //! full FAMILY BITS KEYS ASKED   a ribbon of KEYS keys of the library: its layers, its first
 //!                               equations and slots, and what a query for key number ASKED meets
-//! rate FAMILY BITS KEYS ASKED   a filter of KEYS keys is asked for ASKED others
+//! rate FAMILY BITS KEYS ASKED   a filter of KEYS keys is queried for ASKED others
 //! ```
 //!
 //! Requests that cannot be answered get `{"error":"…"}`. Rates have seven digits, because the last

@@ -13,7 +13,7 @@ use super::svg::Canvas;
 
 /// The bars of several series, group by group.
 pub struct Bars<'a> {
-    /// Of the axis, with the unit.
+    /// The title of the axis, with the unit.
     pub title: &'a str,
     /// Where the bars begin and where the longest may end.
     pub x: (f64, f64),

@@ -61,7 +61,8 @@ pub fn counted() -> String {
     out
 }
 
-/// The cache in KiB, and the KiB that are read by whole ones and by parts.
+/// The cache in KiB, and the KiB that are read if filters and indexes are whole, and if they are in
+/// parts.
 pub fn rows(text: &str) -> Vec<[f64; 3]> {
     let row = |line: &str| {
         let (cache, read) = line.split_once(" KiB ")?;

@@ -4,7 +4,7 @@ use super::plot::{Axis, Look, Plot, Point, Series, Spread};
 use super::plot_file;
 use crate::figures::tree::{Dead, KEYS, dead_after};
 
-/// Beyond these, what stays after compaction is what lives.
+/// If more is deleted than this, compaction leaves only live entries.
 const PERCENT: [u64; 14] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20];
 
 pub fn draw() -> String {

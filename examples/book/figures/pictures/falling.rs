@@ -66,7 +66,7 @@ fn steps(trace: &LookupTrace) -> Vec<Step> {
     trace.levels.iter().map(|level| level.file.as_ref().map_or(Step::FilterSaidNo, step)).collect()
 }
 
-/// One way down: that of most lookups, and the blocks that they search on average.
+/// The path that most lookups take, and the blocks that they search on average.
 struct Fall {
     steps: Vec<Step>,
     blocks: f64,
@@ -161,7 +161,7 @@ pub fn draw() -> String {
     canvas.text("name", (26.0, bottom + 12.0), "start", "blocks searched");
     let mean = format!("a lookup, mean of {}", count(LOOKUPS as u64));
     canvas.text("soft small", (26.0, bottom + 28.0), "start", &mean);
-    // What makes it slow, for a reader who looks at pictures alone.
+    // Why it is slow, for a reader who looks only at the pictures.
     let why = [
         "A search ends where it finds its key. An absent key is found nowhere: every run is searched.",
         "Each block in vain is a read of 4 KiB from the device, unless it happens to be in memory.",
