@@ -195,8 +195,8 @@ impl Builder {
         self
     }
 
-    /// How data blocks are compressed. Default LZ4 where the crate has the feature `lz4`, which is
-    /// the default, and none elsewhere.
+    /// How data blocks are compressed. Default: LZ4 if the crate has the feature `lz4`, which is on
+    /// by default, and otherwise none.
     pub fn compression(mut self, compression: Compression) -> Builder {
         self.compression = compression;
         self

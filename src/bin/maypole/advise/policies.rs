@@ -1,8 +1,8 @@
 //! Other policies, computed: what filters of other kinds would take and let through on this tree.
 //!
 //! Each kind was built of the keys of real tables, level by level. A policy is one kind for each
-//! level. Its memory is that of all keys of the level, its reads those of the lookups that were
-//! measured, with other rates:
+//! level. Its memory is computed for all keys of the level. Its reads are computed from the tables
+//! that the measured lookups reached, and from the rates of the kinds:
 //!
 //! ```text
 //! blocks of an absent lookup  = Σ over levels of  tables reached · rate
