@@ -14,6 +14,7 @@
 //!
 //!   miss_buffers what misses need, for some threads alone: new blocks on their way to a ring,
 //!                evicted ones whose memory the next blocks take
+//!   doorkeeper   where metadata fills the cache: which data was used before
 //!   pool         from 64 MiB on: memory in large pages
 //! ```
 //!
@@ -31,6 +32,7 @@
 //! Only misses, evictions and the closing of tables take the mutex, misses of blocks once in a
 //! dozen times. A hit writes at most one reference bit, and only if it is not set.
 
+mod doorkeeper;
 mod eviction;
 mod kind;
 mod miss_buffers;
@@ -49,6 +51,7 @@ use crate::sync;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, Part, Process, Retired, lock, try_lock};
 
+use doorkeeper::Doorkeeper;
 use eviction::CacheState;
 pub use kind::{BlockKind, KindUsage, PinMetadata};
 use miss_buffers::{Fresh, MissBufferState, MissBuffers, portion_bytes};
@@ -85,6 +88,16 @@ const MAX_UNUSED_SHARE: usize = 2;
 /// Whole filters and indexes may take this share of the cache. If they do not fit, they cost more
 /// reads than parts do.
 const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
+
+/// How the cache keeps a data block that was loaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    No,
+    /// It is evicted first, unless it is used again.
+    OnProbation,
+    /// It counts as a block that was used again.
+    Protected,
+}
 
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
@@ -127,6 +140,7 @@ pub struct BlockCache {
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
     miss_buffers: MissBuffers,
+    doorkeeper: Doorkeeper,
     pool: Option<Arc<Pool>>,
 }
 
@@ -160,6 +174,7 @@ impl BlockCache {
             state: Mutex::new(CacheState::new()),
             waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
             miss_buffers: MissBuffers::new(capacity_bytes),
+            doorkeeper: Doorkeeper::new(capacity_bytes),
             pool: Pool::new(capacity_bytes),
         })
     }
@@ -180,6 +195,18 @@ impl BlockCache {
     pub(crate) fn metadata_fills_it(&self) -> bool {
         let (part, whole) = WHOLE_METADATA_SHARE;
         self.metadata_bytes() / part > self.capacity_bytes / whole
+    }
+
+    /// How to keep a data block that was not in memory. `number` identifies the block, and is
+    /// spread evenly over all values. Where metadata fills the cache, a block that was not used
+    /// before is not kept.
+    #[inline]
+    pub(crate) fn keeping_of_data(&self, number: impl FnOnce() -> u64) -> Keeping {
+        match self.metadata_fills_it() {
+            false => Keeping::OnProbation,
+            true if self.doorkeeper.knows(number()) => Keeping::Protected,
+            true => Keeping::No,
+        }
     }
 
     /// The process in which the cache was made.

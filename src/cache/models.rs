@@ -25,7 +25,7 @@ fn slots(cache: &Arc<BlockCache>, count: usize) -> Arc<Slots<Canary>> {
 }
 
 fn load(slots: &Slots<Canary>, i: usize) -> Lease<'static, Canary> {
-    slots.load(i, || Ok::<_, Infallible>((Canary::new(i as u64), VALUE_BYTES))).unwrap()
+    slots.load(i, false, || Ok::<_, Infallible>((Canary::new(i as u64), VALUE_BYTES))).unwrap()
 }
 
 fn get(slots: &Slots<Canary>, i: usize) {
@@ -59,7 +59,7 @@ fn loom_two_threads_that_miss_read_once() {
         let slots = slots(&cache, 1);
         let reads = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let read = |slots: &Slots<Canary>, reads: &std::sync::atomic::AtomicUsize| {
-            let lease = slots.load(0, || {
+            let lease = slots.load(0, false, || {
                 reads.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, Infallible>((Canary::new(0), VALUE_BYTES))
             });
@@ -142,7 +142,7 @@ fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() 
         let (slots, closing) = (slots(&cache, 5), slots(&cache, 1));
         for i in 0..5 {
             let value = || Ok::<_, Infallible>((Canary::new(i as u64), 7000));
-            drop(slots.load(i, value).unwrap());
+            drop(slots.load(i, false, value).unwrap());
         }
         assert!(cache.fresh_usage().entries > 0);
         let reader = thread::spawn({
@@ -164,7 +164,7 @@ fn loom_a_fresh_value_and_the_closing_of_other_slots_leave_its_charge_once() {
         let cache = BlockCache::new(16 << 20);
         let (staying, closing) = (slots(&cache, 1), slots(&cache, 1));
         let closer = thread::spawn(move || drop(closing));
-        let small = staying.load(0, || Ok::<_, Infallible>((Canary::new(0), 100))).unwrap();
+        let small = staying.load(0, false, || Ok::<_, Infallible>((Canary::new(0), 100))).unwrap();
         assert!(small.resident().was_cached());
         closer.join().unwrap();
         assert_eq!(cache.usage(), small.resident().charge_bytes());

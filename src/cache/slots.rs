@@ -142,7 +142,14 @@ fn lines_of(bytes: &[u8]) -> usize {
     if lines > MAX_LINES_AHEAD { first } else { first | lines }
 }
 
-/// The address of the slot that points to a resident.
+/// What the cache charges for a value with these heap bytes.
+fn charge_bytes<T>(heap_bytes: usize) -> usize {
+    let counts_bytes = 2 * size_of::<usize>();
+    heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES)
+}
+
+/// The address of the slot that points to a resident. It is null for a resident that was never in a
+/// slot. Nobody follows it then, because no ring owns the resident.
 struct SlotAddress<T>(*const AtomicPtr<Resident<T>>);
 
 // SAFETY: the address is followed only as the module comment says, and what it leads to is atomic.
@@ -213,6 +220,12 @@ pub(crate) struct Lease<'g, T> {
 }
 
 impl<T> Lease<'_, T> {
+    /// A lease of data that the cache does not keep. It has no slot.
+    pub fn not_kept(value: T) -> Lease<'static, T> {
+        let header = Header::new(BlockKind::Data, RingName::Probation, 0);
+        Lease::<T>::owning(Arc::new(Resident { header, slot: SlotAddress(ptr::null()), value }))
+    }
+
     fn owning(resident: Arc<Resident<T>>) -> Lease<'static, T> {
         let pointer = NonNull::from(&*resident);
         Lease { pointer, owned: Some(resident), _guard: PhantomData }
@@ -373,18 +386,26 @@ impl<T: Cached> Slots<T> {
     /// thread is filling the slot, waits for it and uses its value. A value that does not fit into
     /// the cache is returned and not kept. An error leaves the slot empty.
     ///
-    /// `read` must not load the same slot.
+    /// `read` must not load the same slot. `was_used`: the value is data that was used before, not
+    /// long ago, so it is not on probation.
     pub fn load<E>(
         &self,
         i: usize,
+        was_used: bool,
         read: impl FnOnce() -> Result<(T, usize), E>,
     ) -> Result<Lease<'static, T>, E> {
+        let ring = match self.ring {
+            RingName::Probation if was_used => RingName::Protected,
+            ring => ring,
+        };
         let claim = match self.claim(i) {
             Ok(claim) => claim,
             Err(lease) => return Ok(lease),
         };
         let (value, heap_bytes) = read()?;
-        let resident = Arc::new(self.resident(i, value, heap_bytes));
+        let header = Header::new(self.kind, ring, charge_bytes::<T>(heap_bytes));
+        let slot = SlotAddress(&raw const self.array[i].resident);
+        let resident = Arc::new(Resident { header, slot, value });
         let entry: Arc<dyn Entry> = resident.clone();
         let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
         // The claim ends before other values are dropped, because a thread may wait for this one.
@@ -440,14 +461,6 @@ impl<T: Cached> Slots<T> {
                 waiting = place.ended.wait(waiting).unwrap_or_else(PoisonError::into_inner);
             }
         }
-    }
-
-    fn resident(&self, i: usize, value: T, heap_bytes: usize) -> Resident<T> {
-        let counts_bytes = 2 * size_of::<usize>();
-        let charge_bytes =
-            heap_bytes.saturating_add(counts_bytes + size_of::<Resident<T>>() + Ring::ENTRY_BYTES);
-        let header = Header::new(self.kind, self.ring, charge_bytes);
-        Resident { header, slot: SlotAddress(&raw const self.array[i].resident), value }
     }
 
     /// Whether another thread waits for the claim of slot `i`.

@@ -2,24 +2,28 @@
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// How many reads lookups have lost by passing by a part of a filter.
+/// Credits and prices are counted in eighths of a read.
+pub(super) const READ: u32 = 8;
+
+/// How much lookups have lost by passing a part of a filter by, in eighths of a read.
 pub(super) struct Credit(AtomicU32);
 
 impl Credit {
     /// A credit for each of `parts` parts.
     pub fn of(parts: usize) -> Box<[Credit]> {
-        (0..parts).map(|_| Credit(AtomicU32::new(1))).collect()
+        (0..parts).map(|_| Credit(AtomicU32::new(READ))).collect()
     }
 
     pub fn is(&self, price: u32) -> bool {
         self.0.load(Ordering::Relaxed) >= price
     }
 
-    /// If two threads count at one time, one count may be lost. That costs at most one read.
-    pub fn earn(&self, price: u32) {
+    /// Adds `earned`, up to `most`. If two threads count at one time, one count may be lost. That
+    /// costs at most one read.
+    pub fn earn(&self, earned: u32, most: u32) {
         let credit = self.0.load(Ordering::Relaxed);
-        if credit < price {
-            self.0.store(credit + 1, Ordering::Relaxed);
+        if credit < most {
+            self.0.store(credit.saturating_add(earned).min(most), Ordering::Relaxed);
         }
     }
 

@@ -26,8 +26,8 @@
 
 use std::ops::Deref;
 
-use crate::cache::BlockKind;
-use crate::cache::slots::{Lease, Slots};
+use crate::cache::Keeping;
+use crate::cache::slots::Lease;
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SEEK_KIND, pack};
 use crate::error::{Damage, Error, Result};
@@ -42,7 +42,7 @@ use super::format::properties::IndexForm;
 use super::index::{Index, IndexParser};
 use super::lookup::key::LookupKey;
 use super::table::Table;
-use super::table_index::TableIndex;
+use super::table_index::{BlockSlots, TableIndex};
 
 /// What [`Table::whole_index`] returns.
 pub(crate) enum WholeIndex {
@@ -245,7 +245,7 @@ impl Table {
             Ticker::BlockCacheIndexBytesInsert,
         ];
         let (slots, place) = self.index_slot(part);
-        self.load(slots, place, tickers, || {
+        self.load(slots, place, Keeping::OnProbation, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             let index = match (&self.index_top, self.pieces.index()) {
                 (Some(top), _) => self.read_index_part(top, part, fetch, buffer)?,
@@ -254,7 +254,9 @@ impl Table {
                 }
                 (None, _) => self.read_index(buffer)?,
             };
-            let blocks = Slots::new(&self.cache, index.len(), BlockKind::Data, false);
+            let is_part = self.index_top.is_some() || part > 0;
+            let late = is_part && !self.pins_metadata && self.cache.metadata_fills_it();
+            let blocks = BlockSlots::new(&self.cache, index.len(), late);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             let parts = self.index_numbers(part);
             Ok((TableIndex { index, blocks, part, parts }, heap_bytes))
@@ -284,7 +286,7 @@ impl Table {
             Ticker::BlockCacheFilterBytesInsert,
         ];
         let (slots, place) = self.filter_slot(part);
-        self.load(slots, place, tickers, || {
+        self.load(slots, place, Keeping::OnProbation, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             let read = match self.pieces.filter().filter(|_| part >= self.filter.len()) {
                 Some(pieces) => self.read_filter_piece(pieces, place, fetch, buffer),

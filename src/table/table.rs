@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use crate::cache::slots::{Cached, Lease, Slots};
-use crate::cache::{BlockCache, BlockKind, Reservation};
+use crate::cache::{BlockCache, BlockKind, Keeping, Reservation};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
@@ -78,6 +78,10 @@ const BESIDE_TABLE_BYTES: usize = 1750;
 
 /// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
 pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
+
+/// Spreads addresses over all values: 2^64 divided by the golden ratio (Knuth, The Art of Computer
+/// Programming 3, section 6.4).
+const SPREADING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An open table. Shared between threads.
 pub(crate) struct Table {
@@ -427,7 +431,17 @@ impl Table {
             Ticker::BlockCacheDataAdd,
             Ticker::BlockCacheDataBytesInsert,
         ];
-        self.load(&index.blocks, i, tickers, || {
+        let keeping = self.cache.keeping_of_data(|| {
+            let table = std::ptr::from_ref(self).addr() as u64;
+            (table ^ index.index.handle(i).offset).wrapping_mul(SPREADING).rotate_left(32)
+        });
+        if keeping == Keeping::No {
+            self.count(tickers[0]);
+            let block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
+            return Ok(Lease::<Block>::not_kept(block));
+        }
+        let slots = index.blocks.to_load(&self.cache, index.index.len());
+        self.load(slots, i, keeping, tickers, || {
             let mut block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
             block.add_key_heads();
             let heap_bytes = block.heap_bytes();
@@ -485,12 +499,13 @@ impl Table {
         &self,
         slots: &Slots<T>,
         i: usize,
+        keeping: Keeping,
         tickers: [Ticker; 3],
         read: impl FnOnce() -> Result<(T, usize)>,
     ) -> Result<Lease<'static, T>> {
         let mut was_read = false;
         self.count(tickers[0]);
-        let lease = slots.load(i, || {
+        let lease = slots.load(i, keeping == Keeping::Protected, || {
             was_read = true;
             read()
         })?;

@@ -1,15 +1,19 @@
 //! [`TableIndex`]: an index, or a part of it, as the cache holds it.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
-use crate::cache::slots::{Cached, Slots};
+use crate::cache::slots::{Cached, Lease, Resident, Slots};
+use crate::cache::{BlockCache, BlockKind, Reservation};
+use crate::encoding::bytes::cold_path;
+use crate::sync::Guard;
 use crate::table::block::Block;
 use crate::table::index::Index;
 
 /// A parsed index, or one part of it, and the slots of the data blocks it leads to.
 pub(crate) struct TableIndex {
     pub index: Index,
-    pub blocks: Slots<Block>,
+    pub blocks: BlockSlots,
     /// Which part it is; 0 if it is whole. Pieces of a whole one count from 1 on.
     pub part: usize,
     /// The numbers of all parts of its kind.
@@ -17,3 +21,83 @@ pub(crate) struct TableIndex {
 }
 
 impl Cached for TableIndex {}
+
+/// The slots of the data blocks of an index.
+///
+/// Where filters and indexes compete for the cache, few data blocks are kept, and the slots of a
+/// part would take a third of its memory. So they are allocated late there, with the first block
+/// that is kept.
+pub(crate) struct BlockSlots {
+    /// Empty if the slots are allocated late.
+    early: Slots<Block>,
+    late: OnceLock<Box<LateSlots>>,
+}
+
+struct LateSlots {
+    slots: Slots<Block>,
+    _reserved: Reservation,
+}
+
+impl BlockSlots {
+    /// The slots of `blocks` blocks. `late`: they are allocated with the first block that is kept.
+    pub fn new(cache: &Arc<BlockCache>, blocks: usize, late: bool) -> BlockSlots {
+        let early = if late { 0 } else { blocks };
+        BlockSlots {
+            early: Slots::new(cache, early, BlockKind::Data, false),
+            late: OnceLock::new(),
+        }
+    }
+
+    /// Heap bytes of the slots that exist from the start.
+    pub fn heap_bytes(&self) -> usize {
+        self.early.heap_bytes()
+    }
+
+    /// The slots, in order to load one of `blocks` blocks. Allocates late ones.
+    pub fn to_load(&self, cache: &Arc<BlockCache>, blocks: usize) -> &Slots<Block> {
+        if self.early.len() == blocks {
+            return &self.early;
+        }
+        let late = self.late.get_or_init(|| {
+            let slots = Slots::new(cache, blocks, BlockKind::Data, false);
+            let heap_bytes = size_of::<LateSlots>() + slots.heap_bytes();
+            Box::new(LateSlots { slots, _reserved: cache.reserve(heap_bytes) })
+        });
+        &late.slots
+    }
+
+    /// The slots that slot `i` belongs to, if they are allocated.
+    #[inline(always)]
+    fn with(&self, i: usize) -> Option<&Slots<Block>> {
+        match i < self.early.len() {
+            true => Some(&self.early),
+            false => cold_path(|| self.late.get().map(|late| &late.slots)),
+        }
+    }
+
+    /// As [`Slots::get`].
+    #[inline]
+    pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, Block>> {
+        self.with(i)?.get(i, guard)
+    }
+
+    /// As [`Slots::borrow`].
+    #[inline]
+    pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<Block>> {
+        self.with(i)?.borrow(i, guard)
+    }
+
+    /// As [`Slots::prefetch`], but does nothing for slots that are allocated late.
+    #[inline(always)]
+    pub fn prefetch<const COUNT: usize>(&self, first: usize) {
+        self.early.prefetch::<COUNT>(first);
+    }
+
+    /// As [`Slots::prefetch_resident`].
+    #[inline]
+    pub fn prefetch_resident(&self, i: usize) {
+        if let Some(slots) = self.with(i) {
+            slots.prefetch_resident(i);
+        }
+    }
+}

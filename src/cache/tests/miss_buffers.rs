@@ -120,7 +120,7 @@ fn the_next_block_gets_the_memory_of_an_evicted_one() {
             let bytes = buffer.memory_bytes();
             Ok::<_, Infallible>((buffer, bytes))
         };
-        drop(slots.load(i, load).unwrap());
+        drop(slots.load(i, false, load).unwrap());
     }
     // The cache is full after 7,700 blocks.
     assert!(reused > 20_000, "{reused}");

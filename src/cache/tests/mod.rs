@@ -52,7 +52,7 @@ impl Disk {
     }
 
     fn load(&self, slots: &Slots<Block>, i: usize, bytes: usize) -> Arc<Resident<Block>> {
-        let lease = slots.load(i, || self.read(i, bytes)).unwrap();
+        let lease = slots.load(i, false, || self.read(i, bytes)).unwrap();
         assert_eq!(lease.id, i);
         lease.to_arc()
     }
@@ -338,7 +338,7 @@ fn pinned_values_stay_and_what_they_leave_no_room_for_is_not_kept() {
 fn a_failed_load_leaves_the_slot_empty_and_the_next_one_tries_again() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
     let slots = data(&cache, 1);
-    let failed: Result<Lease<'_, Block>, &str> = slots.load(0, || Err("damaged"));
+    let failed: Result<Lease<'_, Block>, &str> = slots.load(0, false, || Err("damaged"));
     assert_eq!(failed.err(), Some("damaged"));
     assert!(slots.get(0, &pin()).is_none());
     disk.load(&slots, 0, 10);
@@ -349,7 +349,8 @@ fn a_failed_load_leaves_the_slot_empty_and_the_next_one_tries_again() {
 fn a_panic_while_loading_does_not_block_later_loads() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
     let slots = data(&cache, 1);
-    let load = || slots.load(0, || -> Result<(Block, usize), Infallible> { panic!("planned") });
+    let load =
+        || slots.load(0, false, || -> Result<(Block, usize), Infallible> { panic!("planned") });
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(load)).is_err());
     disk.load(&slots, 0, 10);
 }
@@ -373,7 +374,7 @@ fn who_waits_for_a_load_that_fails_loads_by_itself() {
                     }
                     fail()
                 };
-                theirs.load(i, read).map(|_| ())
+                theirs.load(i, false, read).map(|_| ())
             };
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(load))
         });
@@ -396,7 +397,7 @@ fn who_waits_for_a_load_that_fails_loads_by_itself() {
 fn a_load_may_wait_for_loads_of_any_other_slots() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
     let slots = data(&cache, 100);
-    let outer = slots.load(0, || {
+    let outer = slots.load(0, false, || {
         for i in 1..100 {
             disk.load(&slots, i, 10);
         }
@@ -463,7 +464,7 @@ fn data_leaves_in_portions_and_an_index_that_leaves_does_not_keep_the_cache() {
     }
     assert!((200..500).contains(&portions), "{portions}");
     let index = (Index { data: data(&cache, 10) }, 1000);
-    drop(indexes.load(0, || Ok::<_, Infallible>(index)).unwrap());
+    drop(indexes.load(0, false, || Ok::<_, Infallible>(index)).unwrap());
     drop(cache.reserve(cache.capacity()));
     assert!(indexes.get(0, &pin()).is_none());
     let weak = Arc::downgrade(&cache);
@@ -479,8 +480,9 @@ fn data_leaves_in_portions_and_an_index_that_leaves_does_not_keep_the_cache() {
 fn an_evicted_index_takes_its_data_blocks_along() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let indexes: Slots<Index> = Slots::new(&cache, 1, BlockKind::Index, false);
-    let index =
-        indexes.load(0, || Ok::<_, Infallible>((Index { data: data(&cache, 10) }, 1000))).unwrap();
+    let index = indexes
+        .load(0, false, || Ok::<_, Infallible>((Index { data: data(&cache, 10) }, 1000)))
+        .unwrap();
     for i in 0..10 {
         disk.load(&index.data, i, 1000);
     }
@@ -551,7 +553,7 @@ fn meet_only_live_values(capacity: usize, block_bytes: usize) {
             let index = match indexes.get(table, &guard) {
                 Some(index) => index,
                 None => indexes
-                    .load(table, || {
+                    .load(table, false, || {
                         Ok::<_, Infallible>((Index { data: data(&cache, blocks) }, 500))
                     })
                     .unwrap(),
@@ -622,7 +624,7 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
     for (len, count) in [(4_000, 40_000), (11_000, 15_000), (900, 20_000), (70_000, 3_000)] {
         for i in next.by_ref().take(count) {
             wait_for_readers(&cache);
-            let lease = slots.load(i, || {
+            let lease = slots.load(i, false, || {
                 let buffer = cache.buffer(len + i % 100);
                 let bytes = buffer.memory_bytes();
                 Ok::<_, Infallible>((buffer, bytes))
@@ -647,7 +649,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
     let slots: Slots<LineBuf> = Slots::new(&cache, 200_000, BlockKind::Data, false);
     let load = |i: usize| {
         wait_for_readers(&cache);
-        let lease = slots.load(i, || {
+        let lease = slots.load(i, false, || {
             let buffer = cache.buffer(5_000 + i % 7 * 100);
             let bytes = buffer.memory_bytes() + 300;
             Ok::<_, Infallible>((buffer, bytes))
@@ -661,7 +663,7 @@ fn memory_beside_the_pool_does_not_empty_the_cache() {
             let bytes = buffer.memory_bytes();
             Ok::<_, Infallible>((buffer, bytes))
         };
-        drop(filters.load(i, load));
+        drop(filters.load(i, false, load));
     };
     // Slabs hold blocks of every age, and filters, which stay.
     let churn = |from: usize| {

@@ -6,7 +6,7 @@
 //! add        data blocks, as they fill; key hashes to the filter's builder; separators to the index's
 //! add_range  range deletions, kept until the end
 //! finish     filter | index | range deletions | properties | metaindex | footer | fsync
-//!            or, in parts: filter parts | index parts | top of the filter | top of the index | …
+//!            or, in parts: parts of filter and index in turn | top of the filter | top of the index | …
 //! ```
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
@@ -235,14 +235,13 @@ impl TableBuilder {
         }
         let data_bytes = self.offset;
         let filter = self.build_filter();
-        let filter_top = self.write_filter(filter.as_ref(), &self.index.part_separators())?;
-        let index_offset = self.offset;
-        let index_top = self.write_index()?;
-        let index_parts_bytes = self.offset - index_offset;
+        let separators = self.index.part_separators();
+        let (filter_top, index_top) =
+            self.write_parts(filter.as_ref(), separators, TableBuilder::write_index_part)?;
         let mut metaindex = BTreeMap::new();
         let user_keys = !self.index.splits_a_user_key();
         self.write_filter_top(filter, filter_top, user_keys, &mut metaindex)?;
-        let index = self.write_index_top(index_top, user_keys, index_parts_bytes)?;
+        let index = self.write_index_top(index_top, user_keys)?;
         if !self.ranges.is_empty() {
             metaindex.insert(RANGE_DEL_BLOCK.to_owned(), self.write_ranges()?);
         }

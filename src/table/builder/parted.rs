@@ -4,6 +4,7 @@
 //! data blocks      … │ … │ … │ … │ … │ … │ …           a part of the index ends with a data block
 //! index parts      └──── 0 ───┘└── 1 ──┘└─ 2 ─┘        between two user keys
 //! filter parts     └────────── 0 ──────┘└─ 1 ─┘        ends where one of the index does
+//! file             … | filter 0 | index 0 | index 1 | filter 1 | index 2 | …
 //! ```
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
@@ -83,33 +84,37 @@ impl TableBuilder {
         (filters, ends)
     }
 
-    /// Writes the filter or its parts. `separators`: those of the index parts.
-    pub(super) fn write_filter(
+    /// Writes filter and index, or their parts. Each part of the filter is in front of the parts of
+    /// the index that lead to its keys, so that a lookup reads both by one read. `separators`:
+    /// those of the index parts. Returns the entries of the tops of filter and index.
+    pub(super) fn write_parts(
         &mut self,
         filter: Option<&BuiltFilter>,
-        separators: &[(Vec<u8>, u64)],
-    ) -> Result<Top> {
-        let mut top = Top::new();
-        for (block, end) in filter.iter().flat_map(|filter| filter.blocks.iter().zip(&filter.ends))
-        {
-            let handle = self.write_stored(block.bytes(), Compression::None)?;
-            let (user_key, trailer) = separators.get(end - 1).cloned().unwrap_or_default();
-            top.push((user_key, trailer, handle));
+        separators: Vec<(Vec<u8>, u64)>,
+        mut write_index_part: impl FnMut(&mut TableBuilder, usize) -> Result<BlockHandle>,
+    ) -> Result<(Top, Top)> {
+        let (mut filter_top, mut index_top) = (Top::new(), Top::new());
+        let mut parts = filter.iter().flat_map(|filter| filter.blocks.iter().zip(&filter.ends));
+        let mut filtered = 0;
+        for (part, (user_key, trailer)) in separators.iter().enumerate() {
+            if part == filtered
+                && let Some((block, &end)) = parts.next()
+            {
+                let handle = self.write_stored(block.bytes(), Compression::None)?;
+                let (user_key, trailer) = &separators[end - 1];
+                filter_top.push((user_key.clone(), *trailer, handle));
+                filtered = end;
+            }
+            index_top.push((user_key.clone(), *trailer, write_index_part(self, part)?));
         }
-        Ok(top)
+        Ok((filter_top, index_top))
     }
 
-    /// Writes the index or its parts.
-    pub(super) fn write_index(&mut self) -> Result<Top> {
-        let mut top = Top::new();
-        let separators = self.index.part_separators();
-        for part in 0..=self.index.ended_parts() {
-            let mut block = BlockBuilder::for_index();
-            self.index.write_part_to(part, &mut block);
-            let (user_key, trailer) = separators.get(part).cloned().unwrap_or_default();
-            top.push((user_key, trailer, self.write_index_block(block)?));
-        }
-        Ok(top)
+    /// Writes part `part` of the index; 0 if it is whole.
+    pub(super) fn write_index_part(&mut self, part: usize) -> Result<BlockHandle> {
+        let mut block = BlockBuilder::for_index();
+        self.index.write_part_to(part, &mut block);
+        self.write_index_block(block)
     }
 
     /// Writes the top of the filter, if it has several parts, and adds the filter to the metaindex.
@@ -134,17 +139,14 @@ impl TableBuilder {
     }
 
     /// Writes the top of the index, if it has several parts.
-    pub(super) fn write_index_top(
-        &mut self,
-        top: Top,
-        user_keys: bool,
-        parts_bytes: u64,
-    ) -> Result<WrittenIndex> {
+    pub(super) fn write_index_top(&mut self, top: Top, user_keys: bool) -> Result<WrittenIndex> {
+        let stored_bytes = |handle: &BlockHandle| handle.bytes + BLOCK_TRAILER_BYTES as u64;
+        let parts_bytes = top.iter().map(|(.., handle)| stored_bytes(handle)).sum();
         if let [(.., handle)] = top[..] {
             return Ok(WrittenIndex { handle, bytes: parts_bytes, parts: 0, top_bytes: 0 });
         }
         let handle = self.write_top(&top, user_keys)?;
-        let top_bytes = handle.bytes + BLOCK_TRAILER_BYTES as u64;
+        let top_bytes = stored_bytes(&handle);
         Ok(WrittenIndex { handle, bytes: parts_bytes + top_bytes, parts: top.len(), top_bytes })
     }
 

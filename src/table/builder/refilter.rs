@@ -34,7 +34,6 @@ use crate::table::index::Index;
 use crate::table::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use crate::table::table::Table;
 
-use super::cuts::Top;
 use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
 
 impl Table {
@@ -71,23 +70,20 @@ impl Table {
         let parts = 0..self.index_parts();
         let separators: Vec<_> = match &self.index_top {
             None => vec![Default::default()],
-            Some(top) => parts.map(|part| top.separator(part)).collect(),
+            Some(top) => parts
+                .map(|part| top.separator(part))
+                .map(|(user_key, trailer)| (user_key.to_vec(), trailer))
+                .collect(),
         };
-        let separators: Vec<_> = separators
-            .into_iter()
-            .map(|(user_key, trailer)| (user_key.to_vec(), trailer))
-            .collect();
-        let filter_top = new.write_filter(filter.as_ref(), &separators)?;
-        let mut index_top = Top::new();
-        for (part, (user_key, trailer)) in separators.into_iter().enumerate() {
-            let copy = new.copy(&self.read_checked(self.index_part_handle(part))?)?;
-            index_top.push((user_key, trailer, copy));
-        }
+        let (filter_top, index_top) =
+            new.write_parts(filter.as_ref(), separators, |new, part| {
+                new.copy(&self.read_checked(self.index_part_handle(part))?)
+            })?;
         let user_keys = self.index_form().user_keys;
         let mut metaindex = BTreeMap::new();
         new.write_filter_top(filter, filter_top, user_keys, &mut metaindex)?;
         let is_in_parts = self.index_top.is_some();
-        let new_index = new.write_index_top(index_top, user_keys, 0)?.handle;
+        let new_index = new.write_index_top(index_top, user_keys)?.handle;
         for (name, handle) in self.metaindex() {
             if !is_filter(name) && name != PROPERTIES_BLOCK {
                 metaindex.insert(name.clone(), new.copy(&self.read_checked(*handle)?)?);

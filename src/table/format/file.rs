@@ -226,12 +226,18 @@ impl BlockFile {
     pub fn read_stored(&self, handle: BlockHandle, buffer: impl Buffer) -> Result<StoredBlock> {
         let bytes = self.stored_bytes(handle)?;
         let mut buffer = buffer(bytes);
+        self.read_timed(handle.offset, &mut buffer[..bytes])?;
+        Ok(StoredBlock { buffer, handle })
+    }
+
+    /// Fills `buffer` by one read, and counts how long that takes.
+    pub fn read_timed(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let start = Instant::now();
-        if self.read_bytes(handle.offset, &mut buffer[..bytes])? {
+        if self.read_bytes(offset, buffer)? {
             self.counters.add(Ticker::FileReadsTimed, 1);
             self.counters.add(Ticker::FileReadNanos, start.elapsed().as_nanos() as u64);
         }
-        Ok(StoredBlock { buffer, handle })
+        Ok(())
     }
 
     /// How long the buffer for a stored block is.

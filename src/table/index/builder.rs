@@ -79,13 +79,15 @@ impl IndexBuilder {
         self.part_ends.len()
     }
 
-    /// The last separator of each part, and its trailer, where the last part ends with the last
-    /// entry. Empty without entries.
+    /// The last separator of each part, and its trailer. The last part ends at the last entry. An
+    /// empty index has one part, whose separator is empty.
     pub fn part_separators(&self) -> Vec<(Vec<u8>, u64)> {
         let ends = self.part_ends.iter().copied().chain([self.entries.len()]);
-        let separators = ends.filter(|&end| end > 0).map(|end| {
-            let (user_key, trailer, _) = self.entry(end - 1);
-            (user_key.to_vec(), trailer)
+        let separators = ends.map(|end| {
+            let last = end.checked_sub(1).map(|last| self.entry(last));
+            last.map_or_else(Default::default, |(user_key, trailer, _)| {
+                (user_key.to_vec(), trailer)
+            })
         });
         separators.collect()
     }

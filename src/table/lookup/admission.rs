@@ -5,14 +5,18 @@
 //! the lookups that passed it by in vain would have paid for the read:
 //!
 //! ```text
-//!           searched in vain: + 1                        read, and it says no: as before
+//!           searched in vain: + 1 read                   read, and it says no: as before
 //!   credit ────────────────────────► price ── a lookup ──►
 //!           passes by, and is found: as before           read, and it says maybe: − price
 //! ```
 //!
-//! Each part of a filter and each piece has a credit of its own, and begins with one read's. A part
+//! Each part of a filter and each piece has a credit of its own, which begins at one read. A part
 //! keeps its credit when it is evicted. So a part that is queried for absent keys is read at once
 //! at the next query, and one that is queried for present keys is not.
+//!
+//! Where the part of the index is not in memory either, one read brings both ([`super::joint`]). The
+//! filter then costs its bytes alone, which counts as an eighth of a read. If it says "no", it has
+//! spared a read.
 //!
 //! This is the rule for renting skis: rent until the rents would have bought the pair.
 //! `docs/filters.md` proves what it costs at most. It holds where the filters and indexes of all
@@ -22,7 +26,7 @@ use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::pin;
-use crate::table::credit::Credit;
+use crate::table::credit::{Credit, READ};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
@@ -37,31 +41,37 @@ const MAX_SHARE: u64 = 8;
 /// The price of what is never read.
 const NO_PRICE: u32 = u32::MAX;
 
+/// The price of what comes with the index, by the same read.
+const JOINT_PRICE: u32 = 1;
+
 /// What a whole filter of these bytes costs.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
-    match has_pieces {
+    let reads = match has_pieces {
         // Read once, and not kept.
         true => bytes.div_ceil(ONE_READ_BYTES) as u32,
-        false if bytes > cache.capacity() as u64 / MAX_SHARE => NO_PRICE,
+        false if bytes > cache.capacity() as u64 / MAX_SHARE => return NO_PRICE,
         // It takes the room of this many pieces.
         false => bytes.div_ceil(PIECE_BYTES as u64) as u32,
-    }
+    };
+    reads.saturating_mul(READ)
 }
 
 impl Table {
     /// The number of the part or piece of the filter that a lookup reads to query it for
-    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. Hold no
-    /// guard.
+    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. `is_joint`:
+    /// the read brings the index too. Hold no guard.
     #[cold]
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
         key: &LookupKey<'_>,
         filter_key: &LookupKey<'_>,
+        is_joint: bool,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
         let part = self.filter_part_of(key);
         if !self.pins_metadata && self.cache.metadata_fills_it() {
             let (number, credit, price) = self.filter_account(part, filter_key);
+            let price = if is_joint { JOINT_PRICE } else { price };
             let (slots, place) = self.filter_slot(number);
             let guard = pin();
             let is_resident =
@@ -78,28 +88,32 @@ impl Table {
     /// The account of what would be read of a filter: its number, its credit and its price.
     fn filter_account(&self, part: usize, filter_key: &LookupKey<'_>) -> (usize, &Credit, u32) {
         if let Some((number, credit)) = self.filter_piece_account(filter_key) {
-            return (number, credit, 1);
+            return (number, credit, READ);
         }
         let price = match self.any_filter() {
             Some(StoredFilter::Full(handle, _)) => {
                 price_of_whole(handle.bytes, self.may_have_filter_pieces(), &self.cache)
             }
-            _ => 1,
+            _ => READ,
         };
         (part, &self.filter_credits[part], price)
     }
 
-    /// A part of the filter was read for a lookup, and has answered.
+    /// Adjusts the credit after a part of the filter was read for a lookup and has answered.
     pub(in crate::table) fn read_filter_answered(
         &self,
         key: &LookupKey<'_>,
         filter_key: &LookupKey<'_>,
+        is_joint: bool,
         maybe: bool,
     ) {
-        let (_, credit, price) = self.filter_account(self.filter_part_of(key), filter_key);
-        // A "no" spares a read, which pays for the read of a part whose price is one.
-        if maybe || price > 1 {
-            credit.pay(price);
+        let (_, credit, most) = self.filter_account(self.filter_part_of(key), filter_key);
+        let price = if is_joint { JOINT_PRICE } else { most };
+        match maybe {
+            true => credit.pay(price),
+            // The "no" has spared a read, which is more than the filter cost.
+            false if price <= READ => credit.earn(READ - price, most),
+            false => credit.pay(price),
         }
     }
 
@@ -115,7 +129,7 @@ impl Table {
         let (number, credit, price) = self.filter_account(part, &filter_key);
         let (slots, place) = self.filter_slot(number);
         if slots.get(place, &guard).is_none() {
-            credit.earn(price);
+            credit.earn(READ, price);
         }
     }
 }
@@ -138,14 +152,14 @@ mod tests {
                 if is_resident {
                     continue;
                 }
-                if credit.is(1) {
+                if credit.is(READ) {
                     (cost, is_resident) = (cost + 1, true);
                     if is_there {
-                        credit.pay(1);
+                        credit.pay(READ);
                     }
                 } else if !is_there {
                     cost += 1;
-                    credit.earn(1);
+                    credit.earn(READ, READ);
                 }
             }
         }

@@ -46,7 +46,7 @@ impl AbsentBlock {
     /// The block that can hold the key, in this index or part of one; `None`: none can.
     pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
-        (block < index.blocks.len()).then_some(AbsentBlock { index, block })
+        (block < index.index.len()).then_some(AbsentBlock { index, block })
     }
 
     /// The part of its table's index, and its number in that part.

@@ -136,7 +136,7 @@ impl<'g> BlockPosition<'g> {
     /// Starts to fetch what a search of the block reads first.
     #[inline]
     pub fn prefetch_block(&self) {
-        if self.block < self.index.blocks.len() {
+        if self.block < self.index.index.len() {
             self.index.blocks.prefetch_resident(self.block);
         }
     }
@@ -149,7 +149,7 @@ impl<'g> BlockPosition<'g> {
         guard: &'g Guard,
         tickers: ThreadTickers<'_>,
     ) {
-        if self.block < self.index.blocks.len()
+        if self.block < self.index.index.len()
             && let Some(block) = self.index.blocks.get(self.block, guard)
         {
             tickers.add(Ticker::BlockCacheDataHit, 1);

@@ -27,6 +27,7 @@ pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
 pub(crate) mod batch_read_parts;
 mod found;
+mod joint;
 pub(crate) mod key;
 mod many;
 pub(crate) mod observer;
@@ -57,7 +58,7 @@ use crate::table::table_index::TableIndex;
 
 impl Table {
     /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not
-    /// in memory, and [`Table::filter_says_maybe_once_read`] is to query it.
+    /// in memory, and [`Table::get_and_read`] continues.
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,
@@ -149,7 +150,7 @@ impl Table {
         observer: impl TableObserver,
     ) -> Result<Option<Found<'g>>, Stop> {
         let BlockPosition { mut index, block: mut i, known } = position;
-        if i >= index.blocks.len() {
+        if i >= index.index.len() {
             return Ok(None);
         }
         let (mut block, mut start) = match known {
@@ -180,7 +181,7 @@ impl Table {
                 }
                 SearchResult::PastEnd if index.index.may_continue(i, key.user_key) => {
                     i += 1;
-                    if i == index.blocks.len() {
+                    if i == index.index.len() {
                         let Some(next) = self.part_after(index, guard)? else { return Ok(None) };
                         (index, i) = (next, 0);
                     }

@@ -4,6 +4,8 @@
 //!   under a guard:  filter ─► index ─► block ─► entry
 //!                     │ absent  │ absent │ absent
 //!   here:             └ read ─► └ read ─► └ read ─► entry          no guard while anything is read
+//!                       └──┬──────┘
+//!                       one read, if both are absent: joint.rs
 //! ```
 //!
 //! Across a read, a search holds counts of what it needs: the index, and the block that was read.
@@ -22,6 +24,7 @@ use crate::table::table_index::TableIndex;
 use super::BlockPosition;
 use super::batch_read::AbsentBlock;
 use super::found::Found;
+use super::joint::IndexRead;
 use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::stop::{Absent, Stop};
@@ -65,12 +68,14 @@ impl Table {
             Some(Missing::Filter) => None,
             Some(Missing::Index(_) | Missing::Block(_)) => Some(true),
         };
-        let answer = maybe.or_else(|| self.filter_says_maybe_once_read(key, tickers, observer));
+        let mut index_read = None;
+        let answer = maybe
+            .or_else(|| self.filter_says_maybe_once_read(key, &mut index_read, tickers, observer));
         if answer == Some(false) {
             return Ok(None);
         }
         let key = &LookupKey { passed_filter_by: answer.is_none(), ..*key };
-        let found = self.search_and_read(missing, key, tickers, observer)?;
+        let found = self.search_and_read(missing, index_read, key, tickers, observer)?;
         if found.is_none() {
             self.searched_in_vain(key);
         }
@@ -81,6 +86,7 @@ impl Table {
     fn search_and_read(
         &self,
         missing: Option<Missing>,
+        index_read: Option<IndexRead>,
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
@@ -102,7 +108,7 @@ impl Table {
             }
             Missing::Index(part) => {
                 let part = self.index_part_in_place_of(part, key)?;
-                let index = self.index(part)?;
+                let index = self.index_once_read(part, index_read)?;
                 let block = index.index.find(key.user_key, key.trailer());
                 observer.index_searched(&index, block);
                 self.get_from_read_blocks(index, block, key, tickers, observer)
@@ -112,22 +118,30 @@ impl Table {
     }
 
     /// The answer of a filter that was not in memory. A filter that cannot be read says maybe.
-    /// `None`: the lookup passes it by.
+    /// `None`: the lookup passes it by. `index_read`: the part of the index that was read with it.
     #[cold]
-    pub fn filter_says_maybe_once_read(
+    fn filter_says_maybe_once_read(
         &self,
         key: &LookupKey<'_>,
+        index_read: &mut Option<IndexRead>,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
         let Some(filter_key) = self.filter_key_of(key) else { return Some(true) };
-        let Some(part) = self.filter_part_worth_reading(key, &filter_key, tickers) else {
+        let joint = self.joint_read(self.filter_part_of(key), key);
+        let is_joint = joint.is_some();
+        let Some(part) = self.filter_part_worth_reading(key, &filter_key, is_joint, tickers) else {
             observer.filter_passed_by();
             return None;
         };
-        let filter = self.filter_part(part);
+        let filter = match (joint, self.any_filter()) {
+            (Some(joint), Some(stored)) => {
+                self.load_filter_jointly(stored, part, joint, index_read)
+            }
+            _ => self.filter_part(part),
+        };
         let maybe = self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer);
-        self.read_filter_answered(key, &filter_key, maybe);
+        self.read_filter_answered(key, &filter_key, is_joint, maybe);
         Some(maybe)
     }
 
@@ -167,7 +181,7 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'static>>> {
-        while i < index.blocks.len() {
+        while i < index.index.len() {
             let block = self.block_to_keep(&index, i, tickers)?;
             let known = Some((block.share(), block.search_start(key.user_key)));
             let position = BlockPosition { index: &index, block: i, known };

@@ -238,7 +238,7 @@ fn the_key_heads_of_nearly_all_blocks_lie_behind_them_and_take_little() {
             let entries = keys(20_000).into_iter().zip(values);
             let entries: Entries = entries.map(|((key, _), len)| (key, vec![7; len])).collect();
             let options = TableOptions { block_bytes, ..options(compression) };
-            let table = table(&entries, options, &context(0));
+            let table = table(&entries, options, &context(64 << 20));
             let index = table.index(0).unwrap();
             let (mut behind, mut heads_bytes, mut data_bytes) = (0, 0, 0);
             for i in 0..index.index.len() {

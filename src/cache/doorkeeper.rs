@@ -1,0 +1,101 @@
+//! [`Doorkeeper`]: whether a data block was used before, not long ago.
+//!
+//! ```text
+//!   newer   [ 0110 0001 … ]   a bit for each block that was used since the generations changed
+//!   older   [ 1010 1100 … ]   those of the generation before
+//! ```
+//!
+//! Where filters and indexes fill the cache, a data block is kept only from its second use on. Most
+//! blocks are used only once there. Keeping such a block would evict a part of a filter or an
+//! index, although a use of that part spares as much as a use of the block. This is the doorkeeper
+//! of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache Admission Policy",
+//! ACM Transactions on Storage 13(4), 2017), with two generations instead of a reset.
+//!
+//! A generation ends when as many blocks were marked as the cache could hold. If two blocks share a
+//! bit, one of them is kept too early.
+
+use std::sync::OnceLock;
+
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The number of blocks that the cache could hold is estimated with this block size.
+const BLOCK_BYTES: usize = 4096;
+/// How many bits a generation has for each of its blocks. At its end, a generation takes one new
+/// block in 16 for one of its own.
+const BITS_PER_BLOCK: usize = 16;
+const MIN_BLOCKS: usize = 64;
+
+/// Remembers numbers for a while. Takes 1/1024 of the capacity, from its first use on.
+pub(super) struct Doorkeeper {
+    /// How many blocks make a generation: a power of two.
+    blocks: usize,
+    /// Both generations.
+    words: OnceLock<Box<[AtomicU64]>>,
+    /// How many blocks all generations so far have marked.
+    marks: AtomicUsize,
+}
+
+impl Doorkeeper {
+    pub fn new(capacity_bytes: usize) -> Doorkeeper {
+        let blocks = (capacity_bytes / BLOCK_BYTES).max(MIN_BLOCKS).next_power_of_two();
+        Doorkeeper { blocks, words: OnceLock::new(), marks: AtomicUsize::new(0) }
+    }
+
+    /// Whether `number` was marked in this generation or in the one before; marks it. `number` is
+    /// spread evenly over all values. Threads that mark at one time may miss each other's marks.
+    pub fn knows(&self, number: u64) -> bool {
+        let words_each = self.blocks * BITS_PER_BLOCK / 64;
+        let words =
+            self.words.get_or_init(|| (0..2 * words_each).map(|_| AtomicU64::new(0)).collect());
+        let newer = (self.marks.load(Ordering::Relaxed) / self.blocks) % 2 * words_each;
+        let older = words_each - newer;
+        let place = (number >> 6) as usize % words_each;
+        let bit = 1 << (number % 64);
+        let word = words[newer + place].load(Ordering::Relaxed);
+        if word & bit != 0 {
+            return true;
+        }
+        words[newer + place].store(word | bit, Ordering::Relaxed);
+        let known = words[older + place].load(Ordering::Relaxed) & bit != 0;
+        let marks = self.marks.fetch_add(1, Ordering::Relaxed) + 1;
+        if marks % self.blocks == 0 {
+            // The next generation begins where the older one was.
+            words[older..older + words_each]
+                .iter()
+                .for_each(|word| word.store(0, Ordering::Relaxed));
+        }
+        known
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn a_number_is_known_for_one_generation_and_forgotten_after_two() {
+        let doorkeeper = Doorkeeper::new(1 << 20);
+        let blocks = doorkeeper.blocks;
+        assert_eq!(blocks, 256);
+        let mut rng = StdRng::seed_from_u64(1);
+        let (mut early, mut late, mut unknown) = (0, 0, 0);
+        for _ in 0..200 {
+            let number: u64 = rng.random();
+            unknown += usize::from(doorkeeper.knows(number));
+            for _ in 0..blocks / 2 {
+                doorkeeper.knows(rng.random());
+            }
+            early += usize::from(doorkeeper.knows(number));
+            for _ in 0..3 * blocks {
+                doorkeeper.knows(rng.random());
+            }
+            late += usize::from(doorkeeper.knows(number));
+        }
+        assert_eq!(early, 200);
+        // Bits that others have set.
+        assert!(unknown < 40 && late < 40, "{unknown} and {late} of 200");
+    }
+}

@@ -1,0 +1,117 @@
+//! One read for two: the part of a filter that a lookup queries, and the part of the index that it
+//! searches after a "maybe".
+//!
+//! ```text
+//! file     … | filter 7 | index 9 | index 10 | filter 8 | …
+//!              └──────────────────┘            read where neither of the two is in memory
+//! ```
+//!
+//! A second read costs far more than the bytes between the two, in the system's cache and on a
+//! device. So the filter comes nearly free where the index must be read anyway: an absent key costs
+//! one read, and a present one no more than without a filter. After a "no" the index part is
+//! dropped unchecked.
+
+use std::ops::Range;
+
+use crate::cache::slots::Lease;
+use crate::error::Result;
+use crate::memory::LineBuf;
+use crate::sync::pin;
+use crate::table::filter::block::{StoredFilter, TableFilter};
+use crate::table::format::file::StoredBlock;
+use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
+use crate::table::table::Table;
+use crate::table::table_index::TableIndex;
+
+use super::key::LookupKey;
+
+/// The longest joint read. A longer one costs about as much as two.
+const MAX_BYTES: u64 = 16 << 10;
+
+/// What a joint read is to read.
+pub(super) struct JointRead {
+    index_part: usize,
+    index: BlockHandle,
+    filter: BlockHandle,
+    /// The bytes of the file from the first of the two to the end of the second, with trailers.
+    span: Range<u64>,
+}
+
+/// A part of the index that was read together with a part of the filter. Its checksum is not
+/// checked yet.
+pub(super) struct IndexRead {
+    part: usize,
+    handle: BlockHandle,
+    bytes: LineBuf,
+    /// Where the part is in `bytes`.
+    place: Range<usize>,
+}
+
+impl JointRead {
+    /// Where a block, with its trailer, is in the bytes that were read.
+    fn place_of(&self, handle: BlockHandle) -> Range<usize> {
+        let start = (handle.offset - self.span.start) as usize;
+        start..start + handle.bytes as usize + BLOCK_TRAILER_BYTES
+    }
+}
+
+impl Table {
+    /// The joint read of part `part` of the filter and the part of the index that leads to the key.
+    /// `None`: the index part is in memory, or they lie too far apart.
+    pub(super) fn joint_read(&self, part: usize, key: &LookupKey<'_>) -> Option<JointRead> {
+        let (index_top, filter_top) = (self.index_top.as_ref()?, self.filter_top.as_ref()?);
+        let index_part = index_top.find(key.user_key, key.trailer());
+        if index_part == index_top.len() || self.index.get(index_part, &pin()).is_some() {
+            return None;
+        }
+        let (index, filter) = (index_top.handle(index_part), filter_top.handle(part));
+        let limit = self.block_file().limit();
+        if !index.fits(limit) || !filter.fits(limit) {
+            return None;
+        }
+        let end = |handle: BlockHandle| handle.offset + handle.bytes + BLOCK_TRAILER_BYTES as u64;
+        let span = index.offset.min(filter.offset)..end(index).max(end(filter));
+        let is_short = span.end - span.start <= MAX_BYTES;
+        is_short.then_some(JointRead { index_part, index, filter, span })
+    }
+
+    /// Loads part `part` of the filter by a joint read. `index_read` gets the part of the index,
+    /// unless another thread has loaded the filter meanwhile.
+    pub(super) fn load_filter_jointly(
+        &self,
+        stored: StoredFilter,
+        part: usize,
+        joint: JointRead,
+        index_read: &mut Option<IndexRead>,
+    ) -> Result<Lease<'static, TableFilter>> {
+        self.load_filter_from(stored, part, |_| {
+            let mut bytes = LineBuf::zeroed((joint.span.end - joint.span.start) as usize);
+            self.block_file().read_timed(joint.span.start, &mut bytes)?;
+            let filter = &bytes[joint.place_of(joint.filter)];
+            let filter = StoredBlock::copy_from(filter, joint.filter, |len| self.cache.buffer(len));
+            *index_read = Some(IndexRead {
+                part: joint.index_part,
+                handle: joint.index,
+                place: joint.place_of(joint.index),
+                bytes,
+            });
+            Ok(filter)
+        })
+    }
+
+    /// Part `part` of the index: from `read` if that is this part, or loaded. Hold no guard.
+    pub(super) fn index_once_read(
+        &self,
+        part: usize,
+        read: Option<IndexRead>,
+    ) -> Result<Lease<'static, TableIndex>> {
+        match read {
+            Some(IndexRead { part: read, handle, bytes, place }) if read == part => self
+                .load_index_from(part, |_| {
+                    let buffer = |len| self.cache.buffer(len);
+                    Ok(StoredBlock::copy_from(&bytes[place], handle, buffer))
+                }),
+            _ => self.index(part),
+        }
+    }
+}
