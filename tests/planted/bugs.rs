@@ -484,8 +484,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a block enters the cache in the place of another",
         file: "src/table/table.rs",
-        old: "self.load(&index.blocks, i, tickers, || {",
-        new: "self.load(&index.blocks, i / 2, tickers, || {",
+        old: "self.load(slots, i, keeping, tickers, || {",
+        new: "self.load(slots, i / 2, keeping, tickers, || {",
         program: "db",
         test: "reads::looking_up_together_answers_in_the_order_asked_as_one_by_one",
     },

@@ -11,11 +11,11 @@
 //! one read, and a present one no more than without a filter. After a "no" the index part is
 //! dropped unchecked.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::cache::slots::Lease;
 use crate::error::Result;
-use crate::memory::LineBuf;
 use crate::sync::pin;
 use crate::table::filter::block::{StoredFilter, TableFilter};
 use crate::table::format::file::StoredBlock;
@@ -42,9 +42,34 @@ pub(super) struct JointRead {
 pub(super) struct IndexRead {
     part: usize,
     handle: BlockHandle,
-    bytes: LineBuf,
-    /// Where the part is in `bytes`.
+    span: Span,
+    /// Where the part is in the span.
     place: Range<usize>,
+}
+
+thread_local! {
+    /// The memory of the thread's last span. Most joint reads need it for a moment only, and a
+    /// general allocator would take longer than the copy of what is kept.
+    static LAST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The bytes of a joint read, in memory that the thread's next one takes.
+struct Span(Vec<u8>);
+
+impl Span {
+    /// `len` bytes with any content.
+    fn new(len: usize) -> Span {
+        let mut bytes = LAST.take();
+        bytes.resize(len, 0);
+        Span(bytes)
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        // It fails while the thread ends.
+        let _ = LAST.try_with(|last| last.set(std::mem::take(&mut self.0)));
+    }
 }
 
 impl JointRead {
@@ -85,15 +110,15 @@ impl Table {
         index_read: &mut Option<IndexRead>,
     ) -> Result<Lease<'static, TableFilter>> {
         self.load_filter_from(stored, part, |_| {
-            let mut bytes = LineBuf::zeroed((joint.span.end - joint.span.start) as usize);
-            self.block_file().read_timed(joint.span.start, &mut bytes)?;
-            let filter = &bytes[joint.place_of(joint.filter)];
+            let mut span = Span::new((joint.span.end - joint.span.start) as usize);
+            self.block_file().read_timed(joint.span.start, &mut span.0)?;
+            let filter = &span.0[joint.place_of(joint.filter)];
             let filter = StoredBlock::copy_from(filter, joint.filter, |len| self.cache.buffer(len));
             *index_read = Some(IndexRead {
                 part: joint.index_part,
                 handle: joint.index,
                 place: joint.place_of(joint.index),
-                bytes,
+                span,
             });
             Ok(filter)
         })
@@ -106,10 +131,10 @@ impl Table {
         read: Option<IndexRead>,
     ) -> Result<Lease<'static, TableIndex>> {
         match read {
-            Some(IndexRead { part: read, handle, bytes, place }) if read == part => self
+            Some(IndexRead { part: read, handle, span, place }) if read == part => self
                 .load_index_from(part, |_| {
                     let buffer = |len| self.cache.buffer(len);
-                    Ok(StoredBlock::copy_from(&bytes[place], handle, buffer))
+                    Ok(StoredBlock::copy_from(&span.0[place], handle, buffer))
                 }),
             _ => self.index(part),
         }
