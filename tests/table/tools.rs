@@ -104,7 +104,7 @@ fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
 /// Stores `bytes` with the filter block's checksum made right.
 fn store(path: &Path, mut bytes: Vec<u8>, filter: std::ops::Range<usize>) {
     // XXH3 over the payload, the compression type 0 folded in.
-    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[filter.clone()]) as u32;
+    let sum = twox_hash::XxHash3_64::oneshot(&bytes[filter.clone()]) as u32;
     bytes[filter.end + 1..filter.end + 5].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(path, bytes).unwrap();
 }

@@ -14,9 +14,7 @@
 //!
 //! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of it.
 
-use xxhash_rust::xxh3::xxh3_64;
-use xxhash_rust::xxh32::xxh32;
-use xxhash_rust::xxh64::xxh64;
+use twox_hash::{XxHash3_64, XxHash32, XxHash64};
 
 /// Which checksum a table's blocks carry.
 ///
@@ -81,8 +79,8 @@ impl ChecksumKind {
             ChecksumKind::Crc32c => {
                 crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
             }
-            ChecksumKind::XxHash32 => xxh32(bytes, 0),
-            ChecksumKind::XxHash64 => xxh64(bytes, 0) as u32,
+            ChecksumKind::XxHash32 => XxHash32::oneshot(0, bytes),
+            ChecksumKind::XxHash64 => XxHash64::oneshot(0, bytes) as u32,
             ChecksumKind::Xxh3 => match bytes.split_last() {
                 None => 0,
                 Some((&last, rest)) => Self::xxh3_of_parts(rest, last),
@@ -92,7 +90,7 @@ impl ChecksumKind {
 
     /// The XXH3 checksum of a payload and its type byte that are not adjacent in memory.
     pub(crate) fn xxh3_of_parts(payload: &[u8], last: u8) -> u32 {
-        xxh3_64(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
+        XxHash3_64::oneshot(payload) as u32 ^ u32::from(last).wrapping_mul(0x6b90_83d9)
     }
 }
 

@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use twox_hash::XxHash3_128;
 
 /// RocksDB's internal unique id: equal for the same table only.
 pub(crate) type TableIdentity = [u64; 2];
@@ -76,7 +76,7 @@ pub(crate) fn table_identity(db: &str, session: &str, file_number: u64) -> Optio
     let (high, low) = (from_digits(high)?, from_digits(low)?);
     let seed = high >> 2;
     let first = (low & ((1 << LOW_BITS) - 1)) | high << LOW_BITS;
-    let hash = xxh3_128_with_seed(db.as_bytes(), seed);
+    let hash = XxHash3_128::oneshot_with_seed(seed, db.as_bytes());
     Some([first, (hash >> 64) as u64 ^ file_number])
 }
 
