@@ -50,6 +50,8 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
 const MIN_UNUSED_BYTES: usize = 8 << 10;
+/// The buffers of all miss buffers together take up to 1/16 of the capacity.
+const UNUSED_SHARE: usize = 16;
 
 /// Evicted values are retired and collected together once they take this many bytes: a portion.
 /// Large enough that collecting costs little, small enough that readers hardly notice the missing
@@ -101,10 +103,11 @@ impl MissBuffers {
     pub fn new(capacity_bytes: usize) -> MissBuffers {
         let share_bytes = capacity_bytes / MAX_SHARE;
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
-        let most_unused_bytes =
-            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(share_bytes);
         let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
         let count = 1 << count.ilog2();
+        let most_unused_bytes = (UNUSED_PER_ROOM * room_bytes)
+            .max(MIN_UNUSED_BYTES)
+            .min(capacity_bytes / UNUSED_SHARE / count);
         let miss_buffer = |_| {
             let state = Mutex::new(MissBufferState::default());
             Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })
@@ -155,6 +158,11 @@ impl MissBuffers {
             };
             spare.extend(entries.extract_if(.., takes));
         });
+    }
+
+    /// Keeps the memory of a value for the next one, as far as there is room.
+    pub fn keep(&self, buffer: LineBuf) {
+        self.with_buffer(|miss_buffer| miss_buffer.keep(buffer, self.most_unused_bytes));
     }
 
     /// A buffer of `len` bytes with any content, if there is one.
@@ -263,19 +271,14 @@ mod tests {
 
     const CAPACITY: usize = 32 << 20;
 
-    fn keep(miss_buffers: &MissBuffers, buffer: LineBuf) {
-        miss_buffers
-            .with_buffer(|miss_buffer| miss_buffer.keep(buffer, miss_buffers.most_unused_bytes));
-    }
-
     #[test]
     fn the_memory_of_a_value_is_the_next_one_of_its_size() {
         let miss_buffers = MissBuffers::new(CAPACITY);
         assert!(miss_buffers.take_buffer(100).is_none());
         let (small, large) = (LineBuf::zeroed(100), LineBuf::zeroed(4_000));
         let address = large.as_ptr();
-        keep(&miss_buffers, large);
-        keep(&miss_buffers, small);
+        miss_buffers.keep(large);
+        miss_buffers.keep(small);
         let all_bytes = LineBuf::needed_bytes(100) + LineBuf::needed_bytes(4_000);
         assert_eq!(miss_buffers.unused_bytes(), all_bytes);
         let again = miss_buffers.take_buffer(4_010).unwrap();
@@ -288,14 +291,14 @@ mod tests {
     fn unused_buffers_stay_within_their_limit_and_the_oldest_goes_first() {
         let miss_buffers = MissBuffers::new(CAPACITY);
         let oldest = LineBuf::zeroed(1);
-        keep(&miss_buffers, oldest);
+        miss_buffers.keep(oldest);
         for _ in 0..2 * miss_buffers.most_unused_bytes / 4_000 {
-            keep(&miss_buffers, LineBuf::zeroed(4_000));
+            miss_buffers.keep(LineBuf::zeroed(4_000));
             assert!(miss_buffers.unused_bytes() <= miss_buffers.most_unused_bytes);
         }
         assert!(miss_buffers.unused_bytes() > miss_buffers.most_unused_bytes - 5_000);
         assert!(miss_buffers.take_buffer(1).is_none());
-        keep(&miss_buffers, LineBuf::zeroed(miss_buffers.most_unused_bytes));
+        miss_buffers.keep(LineBuf::zeroed(miss_buffers.most_unused_bytes));
         assert!(miss_buffers.take_buffer(4_000).is_some(), "a large one displaces no others");
     }
 
@@ -304,8 +307,8 @@ mod tests {
     #[test]
     fn buffers_without_bytes_are_kept_like_others() {
         let miss_buffers = MissBuffers::new(CAPACITY);
-        keep(&miss_buffers, LineBuf::zeroed(0));
-        keep(&miss_buffers, LineBuf::zeroed(0));
+        miss_buffers.keep(LineBuf::zeroed(0));
+        miss_buffers.keep(LineBuf::zeroed(0));
         assert!(miss_buffers.take_buffer(0).is_some());
         assert!(miss_buffers.take_buffer(0).is_some());
     }

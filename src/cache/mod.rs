@@ -482,6 +482,10 @@ impl Drop for Evicted {
     fn drop(&mut self) {
         self.cache.miss_buffers.take_spare(&mut self.entries);
         self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        // The others are dropped under no lock: an index leads back to the cache.
+        for buffer in self.entries.drain(..).filter_map(|entry| entry.into_buffer()) {
+            self.cache.miss_buffers.keep(buffer);
+        }
         // What is left in `entries` is dropped under no lock: an index leads back to the cache.
     }
 }

@@ -336,6 +336,11 @@ impl FilterReader {
         &self.block
     }
 
+    /// The memory of the stored bytes, for the next value.
+    pub(crate) fn into_memory(self) -> LineBuf {
+        self.block
+    }
+
     /// Bytes of memory that the filter holds: what a cache charges.
     pub fn memory_bytes(&self) -> usize {
         size_of::<FilterReader>() + self.block.memory_bytes()

@@ -136,7 +136,11 @@ impl Cached for Block {
     }
 }
 
-impl Cached for TableFilter {}
+impl Cached for TableFilter {
+    fn into_buffer(self) -> Option<LineBuf> {
+        Some(self.into_reader().into_memory())
+    }
+}
 
 /// About how many bytes filter and index take if they are whole and in memory.
 fn metadata_bytes(properties: &TableProperties, file_bytes: u64) -> usize {

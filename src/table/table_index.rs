@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::cache::slots::{Cached, Lease, Resident, Slots};
 use crate::cache::{BlockCache, BlockKind, Reservation};
 use crate::encoding::bytes::cold_path;
+use crate::memory::LineBuf;
 use crate::sync::Guard;
 use crate::table::block::Block;
 use crate::table::index::Index;
@@ -20,7 +21,11 @@ pub(crate) struct TableIndex {
     pub parts: Range<usize>,
 }
 
-impl Cached for TableIndex {}
+impl Cached for TableIndex {
+    fn into_buffer(self) -> Option<LineBuf> {
+        self.index.into_memory()
+    }
+}
 
 /// The slots of the data blocks of an index.
 ///

@@ -377,6 +377,14 @@ impl StoredEntries {
 }
 
 impl Index {
+    /// The memory of the stored entries, for the next value. `None`: they were parsed.
+    pub fn into_memory(self) -> Option<LineBuf> {
+        match self.entries {
+            Entries::Parsed { .. } => None,
+            Entries::Stored(stored) => Some(stored.block.into_memory()),
+        }
+    }
+
     /// The index that this block holds. The block is kept as it is if all its entries are restart
     /// points. `limit` and `buffer` are those of [`IndexParser`].
     pub fn of_block(

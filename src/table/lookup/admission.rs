@@ -58,17 +58,15 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 
 impl Table {
     /// The number of the part or piece of the filter that a lookup reads to query it for
-    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. `is_joint`:
-    /// the read brings the index too. Hold no guard.
-    #[cold]
+    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. `part`: the
+    /// part with the key. `is_joint`: the read brings the index too. Hold no guard.
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
-        key: &LookupKey<'_>,
+        part: usize,
         filter_key: &LookupKey<'_>,
         is_joint: bool,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        let part = self.filter_part_of(key);
         if !self.pins_metadata && self.cache.metadata_fills_it() {
             let (number, credit, price) = self.filter_account(part, filter_key);
             let price = if is_joint { JOINT_PRICE } else { price };
@@ -99,15 +97,15 @@ impl Table {
         (part, &self.filter_credits[part], price)
     }
 
-    /// Adjusts the credit after a part of the filter was read for a lookup and has answered.
+    /// Adjusts the credit after part `part` of the filter was read for a lookup and has answered.
     pub(in crate::table) fn read_filter_answered(
         &self,
-        key: &LookupKey<'_>,
+        part: usize,
         filter_key: &LookupKey<'_>,
         is_joint: bool,
         maybe: bool,
     ) {
-        let (_, credit, most) = self.filter_account(self.filter_part_of(key), filter_key);
+        let (_, credit, most) = self.filter_account(part, filter_key);
         let price = if is_joint { JOINT_PRICE } else { most };
         match maybe {
             true => credit.pay(price),

@@ -79,7 +79,8 @@ impl Table {
         key: &LookupKey<'_>,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        self.filter_part_worth_reading(key, &self.filter_key_of(key)?, false, tickers)
+        let filter_key = self.filter_key_of(key)?;
+        self.filter_part_worth_reading(self.filter_part_of(key), &filter_key, false, tickers)
     }
 
     /// The answer of a part that [`Table::filter_part_to_ask`] has named. `None`: it could not be
@@ -92,7 +93,7 @@ impl Table {
     ) -> bool {
         let maybe = self.read_filter_says_maybe(filter, key, tickers, ());
         if let Some(filter_key) = self.filter_key_of(key) {
-            self.read_filter_answered(key, &filter_key, false, maybe);
+            self.read_filter_answered(self.filter_part_of(key), &filter_key, false, maybe);
         }
         maybe
     }

@@ -128,9 +128,12 @@ impl Table {
         observer: impl TableObserver,
     ) -> Option<bool> {
         let Some(filter_key) = self.filter_key_of(key) else { return Some(true) };
-        let joint = self.joint_read(self.filter_part_of(key), key);
+        let part_with_key = self.filter_part_of(key);
+        let joint = self.joint_read(part_with_key, key);
         let is_joint = joint.is_some();
-        let Some(part) = self.filter_part_worth_reading(key, &filter_key, is_joint, tickers) else {
+        let Some(part) =
+            self.filter_part_worth_reading(part_with_key, &filter_key, is_joint, tickers)
+        else {
             observer.filter_passed_by();
             return None;
         };
@@ -141,7 +144,7 @@ impl Table {
             _ => self.filter_part(part),
         };
         let maybe = self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer);
-        self.read_filter_answered(key, &filter_key, is_joint, maybe);
+        self.read_filter_answered(part_with_key, &filter_key, is_joint, maybe);
         Some(maybe)
     }
 
