@@ -175,6 +175,12 @@ impl Block {
         self.restart_count
     }
 
+    /// The offsets of all restart points, as they are stored.
+    pub(crate) fn restarts(&self) -> impl Iterator<Item = u32> {
+        let array = &self.bytes[self.entries_end..][..4 * self.restart_count];
+        array.as_chunks().0.iter().map(|&offset| u32::from_le_bytes(offset))
+    }
+
     /// The offset of restart point `i`, checked to lie on or before the end of the entries.
     pub(crate) fn restart(&self, i: usize) -> Result<usize, Damage> {
         let at = self.entries_end + 4 * i;

@@ -37,7 +37,6 @@ pub(super) mod builder;
 pub(super) mod pieces;
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
 use crate::encoding::bytes::{Prefix, common_prefix_len, count_below, head_within, strip_prefix};
 use crate::encoding::coding::Decoder;
@@ -288,8 +287,8 @@ struct StoredEntry<'a> {
     key_start: usize,
     trailer: u64,
     handle: BlockHandle,
-    /// Where its bytes start and end.
-    bytes: Range<usize>,
+    /// Where its bytes end.
+    end: usize,
 }
 
 /// A varint of up to 56 bits at `at`, which moves behind it. `None`: there is none, or a longer
@@ -323,7 +322,7 @@ fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredE
     at += non_shared;
     let offset = short_number(entries, &mut at)?;
     let handle = BlockHandle { offset, bytes: short_number(entries, &mut at)? };
-    let entry = StoredEntry { user_key, key_start, trailer, handle, bytes: start..at };
+    let entry = StoredEntry { user_key, key_start, trailer, handle, end: at };
     (shared == 0).then_some(entry)
 }
 
@@ -348,31 +347,35 @@ impl StoredEntries {
         let count = self.block.restart_count();
         let (first, last) = (self.decode(0)?.user_key, self.decode(count - 1)?.user_key);
         let prefix = &first[..common_prefix_len(first, last)];
+        let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
-        let (mut end, mut behind) = (0, 0);
-        let mut before: Option<StoredEntry<'_>> = None;
-        for i in 0..count {
-            let entry = self.decode(i)?;
+        let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
+        // The entries follow each other, so they are walked without the restart points.
+        for restart in self.block.restarts() {
+            let entry = decode_whole(entries, self.form, end)?;
+            let handle = entry.handle;
             strip_prefix(entry.user_key, prefix)?;
             let key_end = entry.key_start + entry.user_key.len();
             let head = head_within(self.block.bytes(), entry.key_start + prefix.len()..key_end);
             // Mostly the heads decide.
-            let ascends = heads.last().is_none_or(|&last| last < head)
+            let ascends = before_head < head
                 || before.is_none_or(|before| {
-                    let order = before.user_key.cmp(entry.user_key);
-                    order.then(entry.trailer.cmp(&before.trailer)).is_le()
+                    let before = decode_whole(entries, self.form, before);
+                    before.is_some_and(|before| {
+                        let order = before.user_key.cmp(entry.user_key);
+                        order.then(entry.trailer.cmp(&before.trailer)).is_le()
+                    })
                 });
-            let handle = entry.handle;
-            let follows = entry.bytes.start == end && handle.offset >= behind;
-            if !follows || !ascends || !handle.fits(limit) {
+            if restart as usize != end || handle.offset < behind || !ascends || !handle.fits(limit)
+            {
                 return None;
             }
             heads.push(head);
-            (end, behind) = (entry.bytes.end, handle.end()?);
-            before = Some(entry);
+            (before, before_head) = (Some(end), head);
+            (end, behind) = (entry.end, handle.end()?);
         }
         let common_prefix = Prefix::new(prefix);
-        (end == self.block.entries().len()).then_some((common_prefix, heads))
+        (end == entries.len()).then_some((common_prefix, heads))
     }
 }
 

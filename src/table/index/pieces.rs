@@ -41,10 +41,10 @@ pub(in crate::table) fn top_of_pieces(
         let trailer_bytes = if form.user_keys { 0 } else { TRAILER_BYTES };
         let separator_end = last.key_start + last.user_key.len() + trailer_bytes;
         let separator = &stored.block.entries()[last.key_start..separator_end];
-        let bytes = (last.bytes.end - start) as u64;
+        let bytes = (last.end - start) as u64;
         let piece = BlockHandle { offset: handle.offset + start as u64, bytes };
-        sums.push(crc32c(&stored.block.entries()[start..last.bytes.end]));
-        start = last.bytes.end;
+        sums.push(crc32c(&stored.block.entries()[start..last.end]));
+        start = last.end;
         top.push(separator, piece).ok()
     };
     let mut piece_start = 0;
@@ -52,9 +52,9 @@ pub(in crate::table) fn top_of_pieces(
         let (last, next) = (stored.entry(next - 1), stored.entry(next));
         // Equal separators stay together: the first of them finds both.
         let differs = (last.user_key, last.trailer) != (next.user_key, next.trailer);
-        if differs && next.bytes.end - piece_start > piece_bytes {
+        if differs && next.end - piece_start > piece_bytes {
             end_piece(&last)?;
-            piece_start = last.bytes.end;
+            piece_start = last.end;
         }
     }
     end_piece(&stored.entry(stored.block.restart_count() - 1))?;
@@ -76,7 +76,7 @@ impl Index {
                 return Err(Damage::new(at, "an index entry with a whole key", "none"));
             };
             starts.push(at as u32);
-            at = entry.bytes.end;
+            at = entry.end;
         }
         let block_bytes = bytes + RESTART_BYTES * (starts.len() + 1);
         if piece.len() < block_bytes {
