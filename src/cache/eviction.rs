@@ -5,6 +5,7 @@
 //!   data                unused metadata, a few entries, while data has less than its share;
 //!                       then data
 //!   metadata            data, then metadata
+//!   data, where metadata fills the cache    as for metadata
 //!   a reservation       data, then metadata
 //!
 //!               used since?  yes ┌───────────┐
@@ -19,6 +20,10 @@
 //! that returns soon after its eviction has also been used again, only too late. This is S3-FIFO
 //! (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with one bit of use,
 //! rings in place of queues, and stamps in empty slots in place of the list of evicted keys.
+//!
+//! Where metadata fills the cache, only data that was used before comes here (`doorkeeper`), and it
+//! is protected at once. If it is used again before the hand of its ring meets it, it joins the ring
+//! of the metadata: from then on each entry leaves in its turn, of whatever kind it is.
 //!
 //! Nothing is dropped here: evicted values are collected in `leaving`, and the cache retires them
 //! when it holds no lock.
@@ -56,6 +61,8 @@ pub(super) struct CacheState {
     /// Evicted data, gathered until there is enough to retire together.
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
+    /// Whether filters and indexes would fill the cache, so that they compete with data.
+    pub metadata_fills: bool,
     /// Whether metadata is leaving too. It must be retired at once: an index leads back to the
     /// cache, so the cache must not keep it.
     pub metadata_leaves: bool,
@@ -73,6 +80,7 @@ impl CacheState {
             stamp: 1,
             leaving: Vec::new(),
             leaving_bytes: 0,
+            metadata_fills: false,
             metadata_leaves: false,
         }
     }
@@ -84,7 +92,7 @@ impl CacheState {
         if !may_evict || self.pinned_bytes > target_bytes {
             return self.usage_bytes <= target_bytes;
         }
-        let is_data = header.kind == BlockKind::Data;
+        let is_data = header.kind == BlockKind::Data && !self.metadata_fills;
         let data_bytes = self.by_kind[BlockKind::Data as usize].bytes;
         if is_data && data_bytes < room_bytes / DATA_SHARE {
             let mut steps = METADATA_STEPS_FOR_DATA;
@@ -131,7 +139,17 @@ impl CacheState {
             entry.header().set_ring(RingName::Protected);
             self.rings[RingName::Protected as usize].push(entry);
         }
-        self.rings[RingName::Protected as usize].sweep()
+        if !self.metadata_fills {
+            return self.rings[RingName::Protected as usize].sweep();
+        }
+        loop {
+            let entry = self.rings[RingName::Protected as usize].next()?;
+            if !entry.header().take_used() {
+                return Some(entry);
+            }
+            entry.header().set_ring(RingName::Metadata);
+            self.rings[RingName::Metadata as usize].push(entry);
+        }
     }
 
     /// Whether the next data block to evict is on probation.
