@@ -105,7 +105,8 @@ tickers! {
     FileReads = "file.reads",
     /// Bytes read from table files. (Ours.)
     FileReadBytes = "file.read.bytes",
-    /// Reads of single blocks that a thread waited for, and whose time was taken. (Ours.)
+    /// Reads of single blocks that a thread waited for, and whose time was taken: the first one of
+    /// each thread, and every eighth after it. (Ours.)
     FileReadsTimed = "file.reads.timed",
     /// Nanoseconds that those reads took. (Ours.)
     FileReadNanos = "file.read.nanos",

@@ -27,8 +27,9 @@ impl Credit {
         }
     }
 
-    pub fn pay(&self, price: u32) {
-        let credit = self.0.load(Ordering::Relaxed);
+    /// Takes `price` from the credit, of which no more than `most` counts.
+    pub fn pay(&self, price: u32, most: u32) {
+        let credit = self.0.load(Ordering::Relaxed).min(most);
         self.0.store(credit.saturating_sub(price), Ordering::Relaxed);
     }
 }

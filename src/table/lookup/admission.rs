@@ -16,7 +16,8 @@
 //!
 //! Where the part of the index is not in memory either, one read brings both ([`super::joint`]). The
 //! filter then costs its bytes alone, which counts as an eighth of a read. If it says "no", it has
-//! spared a read.
+//! spared a read. Beyond one read a credit grows by an eighth with each "no" in a row. At two reads
+//! the load has absent keys only, and the filter is read without the index.
 //!
 //! This is the rule for renting skis: rent until the rents would have bought the pair.
 //! `docs/filters.md` proves what it costs at most. It holds where the filters and indexes of all
@@ -43,6 +44,10 @@ const NO_PRICE: u32 = u32::MAX;
 
 /// The price of what comes with the index, by the same read.
 const JOINT_PRICE: u32 = 1;
+
+/// The credit of a part that has lately been queried for absent keys only. It is read without the
+/// index.
+const ONLY_ABSENT: u32 = 2 * READ;
 
 /// What a whole filter of these bytes costs.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
@@ -83,6 +88,11 @@ impl Table {
         Some(self.filter_part_to_read(part, filter_key).unwrap_or(part))
     }
 
+    /// Whether part `part` of the filter has lately answered "no" to each query.
+    pub(super) fn says_only_no(&self, part: usize) -> bool {
+        self.filter_credits[part].is(ONLY_ABSENT)
+    }
+
     /// The account of what would be read of a filter: its number, its credit and its price.
     fn filter_account(&self, part: usize, filter_key: &LookupKey<'_>) -> (usize, &Credit, u32) {
         if let Some((number, credit)) = self.filter_piece_account(filter_key) {
@@ -108,10 +118,11 @@ impl Table {
         let (_, credit, most) = self.filter_account(part, filter_key);
         let price = if is_joint { JOINT_PRICE } else { most };
         match maybe {
-            true => credit.pay(price),
-            // The "no" has spared a read, which is more than the filter cost.
-            false if price <= READ => credit.earn(READ - price, most),
-            false => credit.pay(price),
+            _ if most > READ => credit.pay(price, most),
+            true => credit.pay(price, READ),
+            false if credit.is(READ) => credit.earn(1, ONLY_ABSENT),
+            // The "no" has spared a read, which is at least what the filter cost.
+            false => credit.earn(READ - price, READ),
         }
     }
 
@@ -153,7 +164,7 @@ mod tests {
                 if credit.is(READ) {
                     (cost, is_resident) = (cost + 1, true);
                     if is_there {
-                        credit.pay(READ);
+                        credit.pay(READ, READ);
                     }
                 } else if !is_there {
                     cost += 1;
