@@ -140,6 +140,16 @@ impl Error {
         self
     }
 
+    /// Whether a file is damaged or missing: a repair can mend that, and a reader may meet it for a
+    /// moment while a writer replaces files.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Error::Corruption { .. } => true,
+            Error::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
     /// Whether space was missing: on the device, in a quota, or under the limit of a file's size.
     /// Nothing is in doubt then. The same call may succeed once there is space again.
     ///

@@ -75,31 +75,25 @@ mod version;
 #[cfg(not(target_family = "wasm"))]
 mod wal;
 
-#[cfg(not(target_family = "wasm"))]
-pub use cache::{BlockCache, BlockKind, KindUsage, PinMetadata};
-#[cfg(not(target_family = "wasm"))]
-pub use db::explain;
-#[cfg(not(target_family = "wasm"))]
-pub use db::{
-    BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator, DestroyReport,
-    Durability, ExportReport, FileStats, ImportReport, KeyBounds, LevelStats, Loss, PublishedStats,
-    RepairReport, RocksDb, Snapshot, Stats, VerifyReport, WarmUpReport, WriteBatch, WriteStall,
-    WriteStallCause,
-};
 pub use encoding::hash::hash64;
-#[cfg(not(target_family = "wasm"))]
-pub use encoding::key::SequenceNumber;
 pub use encoding::text;
 pub use error::{Error, Result};
 #[cfg(not(target_family = "wasm"))]
-pub use filter_policy::FilterPolicy;
-#[cfg(not(target_family = "wasm"))]
-pub use slice::Slice;
-#[cfg(not(target_family = "wasm"))]
-pub use stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95};
-// Options of `Builder`. The other types of tables are in `table` only.
-#[cfg(not(target_family = "wasm"))]
-pub use table::{Compression, FilterKeys, PrefixExtractor};
+pub use {
+    cache::{BlockCache, BlockKind, KindUsage, PinMetadata},
+    db::{
+        BatchOperation, Builder, ColumnFamily, DamagedTable, Db, DbCursor, DbIterator,
+        DestroyReport, Durability, ExportReport, FileStats, ImportReport, KeyBounds, LevelStats,
+        Loss, PublishedStats, RepairReport, RocksDb, Snapshot, Stats, VerifyReport, WarmUpReport,
+        WriteBatch, WriteStall, WriteStallCause, explain,
+    },
+    encoding::key::SequenceNumber,
+    filter_policy::FilterPolicy,
+    slice::Slice,
+    stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95},
+    // Options of `Builder`. The other types of tables are in `table` only.
+    table::{Compression, FilterKeys, PrefixExtractor},
+};
 
 /// Compiles the README's example with the documentation's.
 #[cfg(doctest)]

@@ -95,7 +95,7 @@ fn entry(
 }
 
 /// Prints the part of `key` that is not shared.
-fn print_key(
+pub(super) fn print_key(
     dump: &mut Dump<'_, '_>,
     contents: Contents,
     key: &[u8],

@@ -7,11 +7,12 @@
 use std::fmt;
 
 use crate::encoding::coding::{fixed32, fixed64};
-use crate::encoding::key::{self, TRAILER_BYTES, kind_name};
+use crate::encoding::key::kind_name;
 use crate::version::edit;
 use crate::wal::{FILE_HEADER_BYTES, LogKind, RECORD_HEADER_BYTES, record_header_crc32};
 
-use super::dump::{Dump, Stop, quoted};
+use super::block::{self, Contents};
+use super::dump::{Dump, Stop};
 
 pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
     let Some(header) = dump.bytes().first_chunk::<FILE_HEADER_BYTES>() else {
@@ -120,28 +121,23 @@ fn version_edit(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
                 table(dump)?;
                 extra_fields(dump)?;
             }
-            edit::DURABLE_WAL => {
-                let value = dump.length_of("numbers")?;
-                let end = dump.position() + value.len();
-                dump.section(end, |dump| {
-                    dump.varint("number of the WAL")?;
-                    dump.varint("bytes").map(drop)
-                })?;
-            }
-            edit::SKIPPED => {
-                let value = dump.length_of("numbers")?;
-                let end = dump.position() + value.len();
-                dump.section(end, |dump| {
-                    dump.varint("first sequence number")?;
-                    dump.varint("last sequence number").map(drop)
-                })?;
-            }
+            edit::DURABLE_WAL => two_numbers(dump, "number of the WAL", "bytes")?,
+            edit::SKIPPED => two_numbers(dump, "first sequence number", "last sequence number")?,
             edit::DB_IDENTITY => dump.length_prefixed("identity")?,
             tag if tag >= edit::FIRST_WITH_LENGTH => dump.length_prefixed("value")?,
             tag => return Err(Stop::Unclear(format!("the tag {tag}"))),
         }
     }
     Ok(())
+}
+
+fn two_numbers(dump: &mut Dump<'_, '_>, one: &str, other: &str) -> Result<(), Stop> {
+    let value = dump.length_of("numbers")?;
+    let end = dump.position() + value.len();
+    Ok(dump.section(end, |dump| {
+        dump.varint(one)?;
+        dump.varint(other).map(drop)
+    })?)
 }
 
 /// The fields that a table has in every version.
@@ -164,14 +160,7 @@ fn table(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
 
 fn internal_key(dump: &mut Dump<'_, '_>, what: &str) -> Result<(), Stop> {
     let key = dump.length_of(what)?;
-    if key.len() < TRAILER_BYTES {
-        return Err(Stop::Unclear("an internal key of fewer than 8 bytes".into()));
-    }
-    let user_key = key::user_key(key);
-    dump.field(user_key.len(), format_args!("user key {}", quoted(user_key)))?;
-    let (sequence, kind) = (key::sequence(key), key::kind_byte(key));
-    let name = kind_name(kind);
-    Ok(dump.field(8, format_args!("sequence number {sequence}, kind {kind}: {name}"))?)
+    block::print_key(dump, Contents::Data, key, 0)
 }
 
 fn extra_fields(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {

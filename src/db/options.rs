@@ -143,9 +143,8 @@ impl Builder {
     /// ```
     #[doc(alias = "prefix_extractor")]
     #[doc(alias = "whole_key_filtering")]
-    pub fn filter_keys(mut self, keys: FilterKeys) -> Builder {
-        self.filter_keys = keys;
-        self
+    pub fn filter_keys(self, keys: FilterKeys) -> Builder {
+        Builder { filter_keys: keys, ..self }
     }
 
     /// The most bytes of the block cache. Default 64 MiB.
@@ -153,23 +152,20 @@ impl Builder {
     /// Data blocks, indexes **and filters** are charged to it. Give it room for all filters (bits
     /// per key × keys / 8), for all indexes (about 1 % of the data), and for hot data. An open
     /// table is charged about 3 KiB: where these alone exceed the capacity, nothing else is kept.
-    pub fn block_cache_bytes(mut self, bytes: usize) -> Builder {
-        self.cache = CacheChoice::Own(bytes);
-        self
+    pub fn block_cache_bytes(self, bytes: usize) -> Builder {
+        Builder { cache: CacheChoice::Own(bytes), ..self }
     }
 
     /// A block cache to share with other databases, instead of one of its own.
-    pub fn block_cache(mut self, cache: Arc<BlockCache>) -> Builder {
-        self.cache = CacheChoice::Shared(cache);
-        self
+    pub fn block_cache(self, cache: Arc<BlockCache>) -> Builder {
+        Builder { cache: CacheChoice::Shared(cache), ..self }
     }
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
     /// [`PinMetadata::None`]: where the cache is full they are evicted, after all data blocks.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
-    pub fn pin_metadata(mut self, pin: PinMetadata) -> Builder {
-        self.pin_metadata = pin;
-        self
+    pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
+        Builder { pin_metadata: pin, ..self }
     }
 
     /// Whether new tables have whole filters and indexes, or such in parts of about 4 KiB. Default
@@ -190,24 +186,21 @@ impl Builder {
     #[doc(alias = "partition_filters")]
     #[doc(alias = "kTwoLevelIndexSearch")]
     #[doc(alias = "metadata_block_size")]
-    pub fn metadata(mut self, form: MetadataForm) -> Builder {
-        self.metadata = form;
-        self
+    pub fn metadata(self, form: MetadataForm) -> Builder {
+        Builder { metadata: form, ..self }
     }
 
     /// How data blocks are compressed. Default: LZ4 if the crate has the feature `lz4`, which is on
     /// by default, and otherwise none.
-    pub fn compression(mut self, compression: Compression) -> Builder {
-        self.compression = compression;
-        self
+    pub fn compression(self, compression: Compression) -> Builder {
+        Builder { compression, ..self }
     }
 
     /// The size at which a data block is full, in bytes before compression. Default 4096. Larger
     /// blocks compress better and need a smaller index, but a lookup that reaches the disk reads
     /// more.
-    pub fn block_bytes(mut self, bytes: usize) -> Builder {
-        self.block_bytes = bytes;
-        self
+    pub fn block_bytes(self, bytes: usize) -> Builder {
+        Builder { block_bytes: bytes, ..self }
     }
 
     /// The size at which a memtable is flushed. Default 16 MiB. Up to three exist at a time, and a
@@ -244,9 +237,8 @@ impl Builder {
     /// run at the same time. A large one is split by key range over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
-    pub fn compaction_threads(mut self, threads: usize) -> Builder {
-        self.compaction_threads = threads;
-        self
+    pub fn compaction_threads(self, threads: usize) -> Builder {
+        Builder { compaction_threads: threads, ..self }
     }
 
     /// A deletion reaches the last level within about this time, so that what it deletes has left
@@ -262,9 +254,8 @@ impl Builder {
     /// most of the bytes, but then few bytes are written.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
-    pub fn max_deletion_age(mut self, age: Duration) -> Builder {
-        self.max_deletion_age = age;
-        self
+    pub fn max_deletion_age(self, age: Duration) -> Builder {
+        Builder { max_deletion_age: age, ..self }
     }
 
     /// How many of its tables the database keeps open, 1 to 1048576. The others are opened when
@@ -279,9 +270,8 @@ impl Builder {
     /// Iterators and cursors that outlive the database keep their tables open as well, up to a
     /// quarter of what the process may have. Tables beyond that are opened when they are read, and
     /// an error names a table that is gone by then.
-    pub fn max_open_files(mut self, files: usize) -> Builder {
-        self.max_open_files = Some(files);
-        self
+    pub fn max_open_files(self, files: usize) -> Builder {
+        Builder { max_open_files: Some(files), ..self }
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
@@ -302,36 +292,31 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "stats_dump_period_sec")]
-    pub fn publish_stats(mut self, interval: Duration) -> Builder {
-        self.publish_interval = Some(interval);
-        self
+    pub fn publish_stats(self, interval: Duration) -> Builder {
+        Builder { publish_interval: Some(interval), ..self }
     }
 
     /// Whether a missing database is created. Default true.
-    pub fn create_if_missing(mut self, create: bool) -> Builder {
-        self.create_if_missing = create;
-        self
+    pub fn create_if_missing(self, create: bool) -> Builder {
+        Builder { create_if_missing: create, ..self }
     }
 
     /// The least number of bytes by which a MANIFEST grows before it is rewritten. Only tests have
     /// a reason to change it.
     #[doc(hidden)]
-    pub fn manifest_roll_bytes(mut self, bytes: u64) -> Builder {
-        self.manifest_roll_bytes = bytes;
-        self
+    pub fn manifest_roll_bytes(self, bytes: u64) -> Builder {
+        Builder { manifest_roll_bytes: bytes, ..self }
     }
 
     /// The file system. Default: that of the operating system. Tests use one in memory.
-    pub fn fs(mut self, fs: Arc<dyn Fs>) -> Builder {
-        self.fs = fs;
-        self
+    pub fn fs(self, fs: Arc<dyn Fs>) -> Builder {
+        Builder { fs, ..self }
     }
 
     /// Whether [`Builder::repair`] also keeps the writes of a log that follow damage. They may
     /// depend on the writes that are lost. Default false.
-    pub fn salvage_logs(mut self, salvage: bool) -> Builder {
-        self.salvage_logs = salvage;
-        self
+    pub fn salvage_logs(self, salvage: bool) -> Builder {
+        Builder { salvage_logs: salvage, ..self }
     }
 
     /// Fixes the directory to the one that has the path now, whatever is renamed later.

@@ -26,18 +26,18 @@ pub fn escape(bytes: &[u8]) -> String {
 
 /// A number of bytes with three or four significant digits: `1.19 MiB`.
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
+    match in_units(bytes) {
+        None => format!("{bytes} B"),
+        Some((value, unit)) if value < 10.0 => format!("{value:.2} {unit}"),
+        Some((value, unit)) => format!("{value:.1} {unit}"),
     }
-    match unit {
-        0 => format!("{bytes} B"),
-        _ if value < 10.0 => format!("{value:.2} {}", UNITS[unit]),
-        _ => format!("{value:.1} {}", UNITS[unit]),
-    }
+}
+
+/// The largest unit that a number of bytes reaches, and how many of it. `None`: bytes.
+pub(crate) fn in_units(bytes: u64) -> Option<(f64, &'static str)> {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let (unit, shift) = units.into_iter().find(|(_, shift)| bytes >> shift > 0)?;
+    Some((bytes as f64 / (1u64 << shift) as f64, unit))
 }
 
 /// A count with its thousands set apart: `1,886`.

@@ -52,11 +52,6 @@ impl Fs for DirectFs {
         linux::open(&Opening::by_name(system::open_directly), path)
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        RealFs.open(path)
-    }
-
     #[cfg(target_os = "linux")]
     fn open_pooled(
         &self,
@@ -66,67 +61,31 @@ impl Fs for DirectFs {
         linux::open_pooled(Opening::by_name(system::open_directly), path, pool)
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn open_pooled(
-        &self,
-        path: &Path,
-        pool: &Arc<DescriptorPool>,
-    ) -> Result<Arc<dyn RandomAccessFile>> {
-        RealFs.open_pooled(path, pool)
-    }
-
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        RealFs.absolute(path)
-    }
-
-    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        RealFs.create(path)
-    }
-
-    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        RealFs.create_log(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        RealFs.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        RealFs.remove(path)
-    }
-
-    fn hard_link(&self, existing: &Path, new: &Path) -> Result<()> {
-        RealFs.hard_link(existing, new)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        RealFs.exists(path)
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        RealFs.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        RealFs.create_dir_all(dir)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        RealFs.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        RealFs.lock(path)
-    }
-
     #[cfg(target_os = "linux")]
     fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
         AnchoredFs::open(dir, system::open_directly, true)
     }
 
-    #[cfg(not(target_os = "linux"))]
-    fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
-        RealFs.anchored(dir)
+    pass_on! { RealFs =>
+        #[cfg(not(target_os = "linux"))]
+        fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+        #[cfg(not(target_os = "linux"))]
+        fn open_pooled(
+            &self, path: &Path, pool: &Arc<DescriptorPool>
+        ) -> Result<Arc<dyn RandomAccessFile>>;
+        #[cfg(not(target_os = "linux"))]
+        fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>>;
+        fn absolute(&self, path: &Path) -> Result<PathBuf>;
+        fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+        fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+        fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+        fn remove(&self, path: &Path) -> Result<()>;
+        fn hard_link(&self, existing: &Path, new: &Path) -> Result<()>;
+        fn exists(&self, path: &Path) -> Result<bool>;
+        fn list(&self, dir: &Path) -> Result<Vec<String>>;
+        fn create_dir_all(&self, dir: &Path) -> Result<()>;
+        fn sync_dir(&self, dir: &Path) -> Result<()>;
+        fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
     }
 }
 
@@ -200,20 +159,11 @@ pub(super) mod linux {
             Some(self.inner.descriptor()?.in_blocks_of(BLOCK_BYTES))
         }
 
-        fn len(&self) -> u64 {
-            self.inner.len()
-        }
-
-        fn path(&self) -> &Path {
-            self.inner.path()
-        }
-
-        fn keep_open(&self) -> Result<bool> {
-            self.inner.keep_open()
-        }
-
-        fn drop_page_cache(&self) -> Result<()> {
-            self.inner.drop_page_cache()
+        pass_on! { self.inner =>
+            fn len(&self) -> u64;
+            fn path(&self) -> &Path;
+            fn keep_open(&self) -> Result<bool>;
+            fn drop_page_cache(&self) -> Result<()>;
         }
     }
 

@@ -30,6 +30,16 @@
 //! returns when all of its reads have ended).
 
 #[cfg(unix)]
+/// Methods that pass their arguments on to the same method of `$to`.
+macro_rules! pass_on {
+    ($to:expr => $($(#[$about:meta])*
+        fn $name:ident(&$me:ident $(, $arg:ident: $Type:ty)*) -> $Out:ty;)+) => {
+        $($(#[$about])* fn $name(&$me $(, $arg: $Type)*) -> $Out {
+            $to.$name($($arg),*)
+        })+
+    };
+}
+
 mod anchored;
 #[cfg(target_os = "linux")]
 mod block_buffer;

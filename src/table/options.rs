@@ -97,7 +97,7 @@ pub(crate) enum Dialect {
 /// assert_eq!((summary.entries, summary.data_blocks), (1, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct TableSummary {
     /// Bytes of the file.

@@ -252,7 +252,7 @@ pub const BUGS: &[Bug] = &[
         name: "a log is deleted before the MANIFEST says that its writes are in a table",
         file: "src/db/background/flushes.rs",
         old: "let files = flush.run(&memtable)?;",
-        new: "let files = flush.run(&memtable)?;\n        self.remove_wals_before(next_wal)?;",
+        new: "let files = flush.run(&memtable)?;\n        remove_wals_before(&self.store, next_wal)?;",
         program: "db",
         test: "faults::power_may_be_lost_before_any_change",
     },

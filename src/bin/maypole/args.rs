@@ -256,10 +256,18 @@ fn keeps_from_writing(error: &Error) -> bool {
 pub const USUAL_READ_MICROS: f64 = 80.0;
 
 /// Reads microseconds.
-pub fn micros(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(micros) if (0.0..=1e9).contains(&micros) => Ok(micros),
-        _ => Err("expected microseconds between 0 and 1000000000, such as 100".into()),
+pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
+    number_in(0.0..=1e9, "microseconds between 0 and 1000000000, such as 100")
+}
+
+/// A number; `expected` says which.
+pub fn number_in(
+    range: RangeInclusive<f64>,
+    expected: &'static str,
+) -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("expected {expected}"))
     }
 }
 

@@ -45,7 +45,7 @@ mod structures;
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use commands::entries::{count, delete, get, load, put, scan};
 use commands::tables::{ingest, inspect, write_table};
@@ -76,8 +76,23 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
+macro_rules! commands {
+    ($($(#[$about:meta])* $Name:ident($Type:ty),)+) => {
+        #[derive(Subcommand)]
+        enum Command {
+            $($(#[$about])* $Name($Type),)+
+        }
+
+        impl Command {
+            fn run(self, out: &mut dyn Write) -> Result {
+                match self {
+                    $(Command::$Name(command) => command.run(out),)+
+                }
+            }
+        }
+    };
+}
+commands! {
     // Boxed: it has far more options than the others.
     Compare(Box<compare::Compare>),
     Advise(advise::Advise),
@@ -105,38 +120,6 @@ enum Command {
     Man(shell::Man),
     #[command(hide = true)]
     FilterSpeed(compare::FilterSpeed),
-}
-
-impl Command {
-    fn run(self, out: &mut dyn Write) -> Result {
-        match self {
-            Command::Compare(command) => command.run(out),
-            Command::Advise(command) => command.run(out),
-            Command::Size(command) => command.run(out),
-            Command::Bench(command) => command.run(out),
-            Command::Structures(command) => command.run(out),
-            Command::Put(command) => command.run(),
-            Command::Get(command) => command.run(out),
-            Command::Explain(command) => command.run(out),
-            Command::Delete(command) => command.run(),
-            Command::Scan(command) => command.run(out),
-            Command::Count(command) => command.run(out),
-            Command::Load(command) => command.run(out),
-            Command::WriteTable(command) => command.run(out),
-            Command::Ingest(command) => command.run(out),
-            Command::Compact(command) => command.run(out),
-            Command::Checkpoint(command) => command.run(out),
-            Command::Import(command) => command.run(out),
-            Command::Export(command) => command.run(out),
-            Command::Stats(command) => command.run(out),
-            Command::Inspect(command) => command.run(out),
-            Command::Verify(command) => command.run(out),
-            Command::Repair(command) => command.run(out),
-            Command::Completions(command) => command.run(Cli::command(), out),
-            Command::Man(command) => command.run(Cli::command(), out),
-            Command::FilterSpeed(command) => command.run(out),
-        }
-    }
 }
 
 fn main() -> ExitCode {

@@ -44,6 +44,28 @@ pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
     format!("{{{}}}", fields.join(", "))
 }
 
+/// A [`json_object`] by the names of its values: fields of the expression before `=>`, or else
+/// variables, unless `name = JSON` gives another value.
+macro_rules! object {
+    ($($name:ident $(= $value:expr)?),+ $(,)?) => {
+        $crate::output::json_object(&[$((
+            stringify!($name),
+            &$crate::output::object!(@variable $name $(, $value)?),
+        )),+])
+    };
+    ($($from:expr => $($name:ident $(= $value:expr)?),+);+ $(;)?) => {
+        $crate::output::json_object(&[$($((
+            stringify!($name),
+            &$crate::output::object!(@field $from, $name $(, $value)?),
+        )),+),+])
+    };
+    (@variable $name:ident) => { serde_json::json!($name) };
+    (@variable $name:ident, $value:expr) => { $value };
+    (@field $from:expr, $name:ident) => { serde_json::json!($from.$name) };
+    (@field $from:expr, $name:ident, $value:expr) => { $value };
+}
+pub(crate) use object;
+
 /// A JSON array inside an object.
 pub fn json_list(objects: impl Iterator<Item = String>) -> String {
     format!("[{}]", objects.collect::<Vec<_>>().join(", "))

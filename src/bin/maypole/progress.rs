@@ -50,6 +50,14 @@ pub fn spinner(what: impl Into<String>) -> ProgressBar {
     started(ProgressBar::new_spinner().with_style(style.expect(HOW)), what)
 }
 
+/// Works under a [`spinner`].
+pub fn during<T>(what: impl Into<String>, work: impl FnOnce() -> T) -> T {
+    let spinner = spinner(what);
+    let done = work();
+    spinner.finish_and_clear();
+    done
+}
+
 fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
     if sheet::is_dumb() {
         // Such a terminal cannot move back to redraw.

@@ -83,11 +83,15 @@ fn address_space() -> u64 {
     {
         use rustix::process::{Resource, getrlimit};
         let Some(limit) = getrlimit(Resource::As).current else { return u64::MAX };
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        limit.saturating_sub(kib_of(&status, "VmSize:").unwrap_or(0))
+        limit.saturating_sub(of_process("VmSize:").unwrap_or(0))
     }
     #[cfg(not(target_os = "linux"))]
     u64::MAX
+}
+
+/// A figure of memory of this process, in bytes. Only Linux tells.
+pub fn of_process(name: &str) -> Option<u64> {
+    kib_of(&std::fs::read_to_string("/proc/self/status").ok()?, name)
 }
 
 /// The bytes of a line such as `MemAvailable:   22222 kB`.

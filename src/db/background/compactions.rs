@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::compaction::run::Job;
 use crate::compaction::{self, dead, run, split};
 use crate::compaction::{Conditions, Plan, PlanKind, TreeShape};
+use crate::db::inner::reading::Reading;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::inner::{Inner, Settings};
 use crate::db::stats::report::DamagedTable;
@@ -32,7 +33,7 @@ impl Inner {
                     state.work.retry_now();
                 }
                 // The next compaction leaves the damaged file out.
-                Err(error) if self.is_set_aside(&state, &error) => {}
+                Err(error) if state.has_set_aside(&error) => {}
                 Err(error) if self.may_retry(&error) => {
                     state.work.compactions.failed(attempt, error);
                 }
@@ -89,7 +90,7 @@ impl Inner {
     /// filter policy requires.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let metas = state.version.metas();
-        let conditions = self.conditions(state);
+        let conditions = state.conditions(&self.reading, &self.settings);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
         let due = compaction::pick(&metas, &self.settings.shape, &conditions, unavailable);
@@ -101,21 +102,6 @@ impl Inner {
             let Settings { policy, shape, .. } = &self.settings;
             compaction::plan_overspent(policy, &state.version, shape, unavailable)
         })
-    }
-
-    /// What decides, apart from the tree, whether dead data is merged.
-    pub(crate) fn conditions(&self, state: &TreeState) -> Conditions {
-        let frozen = state.frozen.iter().map(|frozen| &frozen.memtable);
-        let unflushed =
-            frozen.chain([&state.memtable]).map(|memtable| memtable.smallest_sequence());
-        Conditions {
-            snapshots: self.reading.snapshots().sequences(),
-            settled: state.settlers > 0 || state.is_idle,
-            hit_rate: state.deletion_hits.rate(),
-            now: seconds_since_1970(),
-            max_deletion_age: self.settings.max_deletion_age.as_secs(),
-            flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
-        }
     }
 
     /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables
@@ -139,13 +125,6 @@ impl Inner {
         }
         self.tree.notify();
         compacted
-    }
-
-    /// Whether the error is the damage of a file that was set aside.
-    pub(super) fn is_set_aside(&self, state: &TreeState, error: &Error) -> bool {
-        let Error::Corruption { file, .. } = error else { return false };
-        let is_this = |damaged: &DamagedTable| matches!(&damaged.error, Error::Corruption { file: other, .. } if other == file);
-        state.work.damaged.iter().any(is_this)
     }
 
     fn run_compaction(&self, plan: &Plan, version: &Version, threads: usize) -> Result<Vec<u64>> {
@@ -228,6 +207,28 @@ pub(crate) struct Compaction {
 }
 
 impl TreeState {
+    /// What decides, apart from the tree, whether dead data is merged.
+    pub(crate) fn conditions(&self, reading: &Reading, settings: &Settings) -> Conditions {
+        let frozen = self.frozen.iter().map(|frozen| &frozen.memtable);
+        let unflushed = frozen.chain([&self.memtable]).map(|memtable| memtable.smallest_sequence());
+        Conditions {
+            snapshots: reading.snapshots().sequences(),
+            settled: self.settlers > 0 || self.is_idle,
+            hit_rate: self.deletion_hits.rate(),
+            now: seconds_since_1970(),
+            max_deletion_age: settings.max_deletion_age.as_secs(),
+            flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
+        }
+    }
+
+    /// Whether the error is the damage of a file that was set aside.
+    pub(super) fn has_set_aside(&self, error: &Error) -> bool {
+        let Error::Corruption { file, .. } = error else { return false };
+        let mut damaged = self.work.damaged.iter();
+        damaged
+            .any(|it| matches!(&it.error, Error::Corruption { file: other, .. } if other == file))
+    }
+
     /// Marks the plan's files as busy, and takes idle threads, more for a larger input.
     pub(super) fn start(
         &mut self,

@@ -8,7 +8,7 @@ use crate::db::inner::Inner;
 use crate::error::Result;
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
-use crate::version::{VersionEdit, names};
+use crate::version::{TableStore, VersionEdit, names};
 
 impl Inner {
     /// Flushes everything that was written before, and waits for it.
@@ -101,18 +101,18 @@ impl Inner {
             state.frozen.pop_front();
         })?;
         self.writing.drop_sealed_wals(next_wal);
-        self.remove_wals_before(next_wal)
+        remove_wals_before(&self.store, next_wal)
     }
+}
 
-    /// Deletes the WALs whose writes are all in tables.
-    pub(crate) fn remove_wals_before(&self, oldest_wal: u64) -> Result<()> {
-        for name in self.store.fs.list(&self.store.dir)? {
-            if let Some(names::FileKind::Wal(number)) = names::parse(&name)
-                && number < oldest_wal
-            {
-                self.store.fs.remove(&self.store.dir.join(name))?;
-            }
+/// Deletes the WALs whose writes are all in tables.
+fn remove_wals_before(store: &TableStore, oldest_wal: u64) -> Result<()> {
+    for name in store.fs.list(&store.dir)? {
+        if let Some(names::FileKind::Wal(number)) = names::parse(&name)
+            && number < oldest_wal
+        {
+            store.fs.remove(&store.dir.join(name))?;
         }
-        Ok(())
     }
+    Ok(())
 }

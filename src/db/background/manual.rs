@@ -109,7 +109,7 @@ impl Inner {
             match self.compact(step) {
                 Ok(written) => manual.written.extend(written),
                 // The next round leaves the damaged file out.
-                Err(error) if self.is_set_aside(&self.tree.lock(), &error) => {}
+                Err(error) if self.tree.lock().has_set_aside(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -177,23 +177,18 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
+        let step_bytes = self.settings.shape.table_bytes.saturating_mul(STEP_TABLES);
         // Only neighbors, because the outputs may reach from the first input to the last.
-        files.split(is_done).flat_map(|files| steps(files, below, self.step_bytes())).find_map(
-            |files| {
-                compaction::plan_neighbours(
-                    &metas,
-                    level,
-                    output_level,
-                    files,
-                    &self.settings.shape,
-                    unavailable,
-                )
-            },
-        )
-    }
-
-    fn step_bytes(&self) -> u64 {
-        self.settings.shape.table_bytes.saturating_mul(STEP_TABLES)
+        files.split(is_done).flat_map(|files| steps(files, below, step_bytes)).find_map(|files| {
+            compaction::plan_neighbours(
+                &metas,
+                level,
+                output_level,
+                files,
+                &self.settings.shape,
+                unavailable,
+            )
+        })
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::timer;
 use crate::compaction::dead;
 use crate::db::inner::Inner;
+use crate::db::inner::tree::Tree;
 
 /// The tree counts as idle after one to two of these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -27,18 +28,13 @@ impl Inner {
     /// Makes the timer look at the changed tree, if it may hold dead entries. To be called without
     /// locks.
     pub(super) fn await_rest(&self) {
-        if self.background.awaits_rest() || !self.may_hold_dead() {
+        if self.background.awaits_rest() || !may_hold_dead(&self.tree) {
             return;
         }
         let Some(inner) = self.this() else { return };
         if !self.background.set_awaits_rest(true) {
             timer::add(&inner, LOOK_EVERY, Inner::look_for_rest);
         }
-    }
-
-    fn may_hold_dead(&self) -> bool {
-        let version = self.tree.lock().version.clone();
-        version.files().any(|(_, file)| dead::may_hold_dead(&file.meta))
     }
 
     /// A turn of the timer.
@@ -53,7 +49,7 @@ impl Inner {
         if !is_idle || state.compactions > 0 || state.flushing {
             return Some(LOOK_EVERY);
         }
-        let conditions = self.conditions(&state);
+        let conditions = state.conditions(&self.reading, &self.settings);
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
@@ -74,4 +70,9 @@ impl Inner {
         drop(state);
         self.await_rest();
     }
+}
+
+fn may_hold_dead(tree: &Tree) -> bool {
+    let version = tree.lock().version.clone();
+    version.files().any(|(_, file)| dead::may_hold_dead(&file.meta))
 }

@@ -31,7 +31,7 @@ use crate::table::lookup::trace::TableTrace;
 /// println!("{trace}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LookupTrace {
     /// What was looked up.
@@ -63,7 +63,7 @@ pub struct LookupTrace {
 /// assert_eq!(db.explain("key")?.outcome, LookupOutcome::Absent);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LookupOutcome {
     /// The newest entry of the key is a value.
@@ -73,6 +73,7 @@ pub enum LookupOutcome {
     /// A range deletion covers the key, and nothing newer is known of it.
     RangeDeletion,
     /// Nothing is known of the key.
+    #[default]
     Absent,
 }
 

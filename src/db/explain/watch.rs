@@ -31,7 +31,7 @@ pub(in crate::db) fn explain(
 ) -> Result<LookupTrace> {
     let watch = Watch {
         in_table: Recorder::new(reading.counters()),
-        trace: RefCell::new(LookupTrace::new(key)),
+        trace: RefCell::new(LookupTrace { key: key.to_vec(), ..LookupTrace::default() }),
         range_check_nanos: Cell::new(0),
     };
     let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
@@ -153,19 +153,6 @@ impl<'w> TreeObserver for &'w Watch<'_> {
 }
 
 impl LookupTrace {
-    fn new(key: &[u8]) -> LookupTrace {
-        LookupTrace {
-            key: key.to_vec(),
-            hash: 0,
-            sequence: 0,
-            memtables: Vec::new(),
-            levels: Vec::new(),
-            levels_spared: 0,
-            outcome: LookupOutcome::Absent,
-            value: None,
-        }
-    }
-
     /// Why a lookup that ended where this trace ends found no value. The last source decides: the
     /// lookup went no further.
     fn why_without_value(&self) -> LookupOutcome {

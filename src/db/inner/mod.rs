@@ -58,7 +58,7 @@ use crate::version::TableStore;
 /// share.
 pub(crate) struct Inner {
     /// Itself, for the jobs it starts.
-    this: OnceLock<Weak<Inner>>,
+    pub(in crate::db) this: OnceLock<Weak<Inner>>,
     pub(in crate::db) status: Status,
     pub(in crate::db) settings: Settings,
     pub(in crate::db) store: TableStore,
@@ -79,19 +79,6 @@ pub(crate) struct Settings {
 }
 
 impl Inner {
-    pub fn new(
-        status: Status,
-        settings: Settings,
-        store: TableStore,
-        reading: Reading,
-        writing: Writing,
-        tree: Tree,
-        background: Background,
-    ) -> Inner {
-        let this = OnceLock::new();
-        Inner { this, status, settings, store, reading, writing, tree, background }
-    }
-
     /// Lets the database start jobs.
     pub fn knows_itself(self: &Arc<Inner>) {
         let _ = self.this.set(Arc::downgrade(self));

@@ -51,11 +51,7 @@ pub(crate) fn whole_tree(
         removed: Vec::new(),
         added: version.files().map(|(level, file)| (level, file.meta.clone())).collect(),
         db_identity: Some(store.creator.db.clone()),
-        durable_wals: progress
-            .durable_wals
-            .iter()
-            .map(|(&number, &bytes)| (number, bytes))
-            .collect(),
+        durable_wals: progress.durable_wals.clone().into_iter().collect(),
         skipped: progress.skipped.ranges().collect(),
     }
 }

@@ -31,7 +31,7 @@ use crate::known_files;
 use crate::rocksdb::is_rocksdbs_own;
 use crate::table::TableSummary;
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Manifest, TableFile, Version, VersionEdit, names};
+use crate::version::{FileMeta, Manifest, TableFile, TableStore, Version, VersionEdit, names};
 
 impl Inner {
     pub(in crate::db) fn checkpoint(&self, dir: &Path) -> Result<()> {
@@ -51,23 +51,11 @@ impl Inner {
         let fs = &self.store.fs;
         let absolute = lasting(&**fs, dir)?;
         self.copy_tree(&absolute, |version, level, file, target| {
-            let summary = self.refilter(file, spec_at(policy, version, level, file), target)?;
+            let summary =
+                refilter(&self.store, file, spec_at(policy, version, level, file), target)?;
             let TableSummary { file_bytes, tail_bytes, .. } = summary;
             Ok(FileMeta { file_bytes, tail_bytes, ..file.meta.clone() })
         })
-    }
-
-    /// Writes a table to `target` with another filter.
-    pub(in crate::db) fn refilter(
-        &self,
-        file: &TableFile,
-        filter: FilterSpec,
-        target: &Path,
-    ) -> Result<TableSummary> {
-        let target = self.store.fs.create(target)?;
-        let summary = file.table.refilter(target, filter, self.store.options.filter_keys)?;
-        self.store.count_filter(&summary);
-        Ok(summary)
     }
 
     /// A new database in `dir`, an absolute path, with the tree of this one. `copy` makes a table's
@@ -121,6 +109,19 @@ impl Inner {
         };
         Ok(tree)
     }
+}
+
+/// Writes a table to `target` with another filter.
+pub(in crate::db) fn refilter(
+    store: &TableStore,
+    file: &TableFile,
+    filter: FilterSpec,
+    target: &Path,
+) -> Result<TableSummary> {
+    let target = store.fs.create(target)?;
+    let summary = file.table.refilter(target, filter, store.options.filter_keys)?;
+    store.count_filter(&summary);
+    Ok(summary)
 }
 
 /// The filter that `policy` gives to a table of `version` at its level.

@@ -27,6 +27,7 @@ use crate::version::{
 use crate::wal::{LogKind, LogReader};
 
 /// What is in a directory.
+#[derive(Default)]
 pub(crate) struct Directory {
     /// `None`: there is no `CURRENT`.
     pub recovered: Option<Recovered>,
@@ -38,11 +39,7 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
-        let mut directory = Directory {
-            recovered: read_current(fs, dir)?,
-            files: Vec::new(),
-            is_unfinished_copy: false,
-        };
+        let mut directory = Directory { recovered: read_current(fs, dir)?, ..Directory::default() };
         let most = directory.most_file_number();
         for name in fs.list(dir)? {
             directory.is_unfinished_copy |= name == names::UNFINISHED_COPY;

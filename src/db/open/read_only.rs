@@ -62,7 +62,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
             // A gap is lawful where a power loss took the end of a log. But if a writer is active,
             // a log may have been deleted since the directory was listed.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
-            Err(error) if may_pass(&error) => (error.to_string(), Err(error)),
+            Err(error) if error.is_damage() => (error.to_string(), Err(error)),
             Err(error) => return Err(error),
         };
         let mut files = options.fs.list(&options.path)?;
@@ -83,10 +83,10 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
 /// the next attempt opens only the new ones. Otherwise a writer that deletes tables faster than a
 /// reader opens all of them could keep the reader out for ever.
 #[derive(Default)]
-struct Kept {
+pub(in crate::db) struct Kept {
     /// The cache and the counters of the open tables.
-    context: Option<TableContext>,
-    tables: OpenTables,
+    pub context: Option<TableContext>,
+    pub tables: OpenTables,
 }
 
 struct Attempt {
@@ -126,13 +126,4 @@ pub(in crate::db) fn allow_open_files(tables: u64) -> Result<()> {
          {needed} descriptors, but the process may open {} (ulimit -n); raise the limit",
         limit.soft
     )))
-}
-
-/// Whether a writer in the same directory can be the cause of the error.
-pub(in crate::db) fn may_pass(error: &Error) -> bool {
-    match error {
-        Error::Corruption { .. } => true,
-        Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
-    }
 }

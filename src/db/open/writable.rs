@@ -18,8 +18,8 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::directory::{Directory, OpenTables, no_database, table_store};
@@ -143,15 +143,16 @@ fn assemble(
         owed_wait: Duration::ZERO,
         marks: Keeper::default(),
     };
-    Inner::new(
-        Status::new(is_read_only),
+    Inner {
+        this: OnceLock::new(),
+        status: Status::new(is_read_only),
         settings,
         store,
         reading,
-        Writing::new(writer, pending),
-        Tree::new(state, manifest, progress),
-        Background::new(publishing, lock),
-    )
+        writing: Writing::new(writer, pending),
+        tree: Tree::new(state, manifest, progress),
+        background: Background::new(publishing, lock),
+    }
 }
 
 fn settings_of(options: &Builder) -> Settings {

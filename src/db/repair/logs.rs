@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::report::Loss;
-use super::work::{Repair, is_damage};
+use super::work::Repair;
 use crate::db::flush::Flush;
 use crate::db::write::batch::parse_record;
 use crate::encoding::key::SequenceNumber;
@@ -89,7 +89,7 @@ impl Repair<'_> {
         let file_bytes = fs.open(&path)?.len();
         let must_hold = durable.and_then(|durable| durable.get(&number).copied());
         let mut log = match LogReader::open(&*fs, &path, LogKind::Wal, number) {
-            Err(error) if is_damage(&error) => {
+            Err(error) if error.is_damage() => {
                 self.report.problems.push(error.to_string());
                 if !self.options.salvage_logs {
                     self.lose_log(number, 0, file_bytes, "all writes of a log");
@@ -136,7 +136,7 @@ impl Repair<'_> {
         let record = match log.next() {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(Step::End),
-            Err(error) if is_damage(&error) => return Ok(Step::Hole(error)),
+            Err(error) if error.is_damage() => return Ok(Step::Hole(error)),
             Err(error) => return Err(error),
         };
         let parsed = parse_record(record.payload).and_then(|(first, count, operations)| {

@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::work::is_damage;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::fs::Fs;
@@ -89,7 +88,7 @@ pub(super) fn read(
             problems.push(format!("{}: no such file", names::current_path(dir).display()));
             None
         }
-        Err(error) if is_damage(&error) => {
+        Err(error) if error.is_damage() => {
             problems.push(error.to_string());
             None
         }
@@ -110,7 +109,7 @@ pub(super) fn read(
                 }
                 return Ok(Tree::Whole(recovered));
             }
-            Err(error) if is_damage(&error) => problems.push(error.to_string()),
+            Err(error) if error.is_damage() => problems.push(error.to_string()),
             Err(error) => return Err(error),
         }
     }
@@ -131,7 +130,7 @@ impl Parts {
     /// Adds all edits of a MANIFEST that can be read.
     fn add(&mut self, fs: &dyn Fs, path: &Path, number: u64) -> Result<()> {
         let mut log = match LogReader::open(fs, path, LogKind::Manifest, number) {
-            Err(error) if is_damage(&error) => {
+            Err(error) if error.is_damage() => {
                 LogReader::open_damaged(fs, path, LogKind::Manifest, number)?
             }
             opened => opened?,
@@ -148,7 +147,7 @@ impl Parts {
                     continue;
                 }
                 Ok(None) => {}
-                Err(error) if is_damage(&error) => {}
+                Err(error) if error.is_damage() => {}
                 Err(error) => return Err(error),
             }
             if log.skip_damage()?.is_none() {

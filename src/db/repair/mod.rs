@@ -155,8 +155,8 @@ impl<'a> Repair<'a> {
                 db_identity,
                 ..Recovered::default()
             }),
-            is_unfinished_copy: false,
             files,
+            ..Directory::default()
         };
         let whole = table_store(options, &directory, false);
         let store = TableStore {

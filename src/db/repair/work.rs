@@ -48,20 +48,11 @@ pub(super) enum FileLocation {
     NamedAs(PathBuf),
 }
 
-/// Whether the error is about a damaged or missing file, which a repair can mend.
-pub(super) fn is_damage(error: &Error) -> bool {
-    match error {
-        Error::Corruption { .. } => true,
-        Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
-        _ => false,
-    }
-}
-
-/// As [`is_damage`], for a table. Its footer has no checksum, so an unsupported feature may be
+/// As [`Error::is_damage`], for a table. Its footer has no checksum, so an unsupported feature may be
 /// damage. The header of a log has one, so an unsupported feature there was written by a newer
 /// version.
 pub(super) fn is_table_damage(error: &Error) -> bool {
-    is_damage(error) || matches!(error, Error::Unsupported { .. })
+    error.is_damage() || matches!(error, Error::Unsupported { .. })
 }
 
 impl Repair<'_> {

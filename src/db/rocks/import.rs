@@ -147,8 +147,7 @@ fn check_memtable(memtable: &Arc<Memtable>) -> Result<()> {
 fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
     let fs = &source.store.fs;
     let options = Builder::new(dir).fs(Arc::clone(fs));
-    let none = NoFiles { recovered: None, files: Vec::new(), is_unfinished_copy: false };
-    let mut store = table_store(&options, &none, false);
+    let mut store = table_store(&options, &NoFiles::default(), false);
     *store.next_file.get_mut() = source.store.next_file.load(Ordering::Relaxed);
     let nothing = Version::default();
     let filter_for = |level: usize, entries: u64| {

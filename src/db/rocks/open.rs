@@ -21,10 +21,8 @@ use super::database::{ColumnFamily, RocksDb};
 use super::groups::is_mixed;
 use crate::cache::BlockCache;
 use crate::db::db::Db;
-use crate::db::open::directory::{
-    Directory as NoFiles, OpenTables, check_disjoint, no_database, table_store,
-};
-use crate::db::open::read_only::{allow_open_files, may_pass};
+use crate::db::open::directory::{Directory as NoFiles, check_disjoint, no_database, table_store};
+use crate::db::open::read_only::{Kept, allow_open_files};
 use crate::db::open::recover::{Origin, Replayed};
 use crate::db::open::writable::only_read;
 use crate::db::options::{Builder, CacheChoice};
@@ -32,7 +30,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
 use crate::memtable::{Memtable, MemtableWriter};
 use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
-use crate::table::{BYTEWISE_COMPARATOR, TableContext};
+use crate::table::BYTEWISE_COMPARATOR;
 use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
 
 /// The most readings. After that the error says that the writer is too busy.
@@ -60,7 +58,7 @@ pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
         match attempt(&options, &mut kept, &mut seen) {
             Ok(Some(rocks)) => return Ok(rocks),
             Ok(None) => last = None,
-            Err(error) if may_pass(&error) => {
+            Err(error) if error.is_damage() => {
                 let failure = Some((error.to_string(), seen));
                 met = if last == failure { met + 1 } else { 1 };
                 if met >= BELIEVED_AFTER {
@@ -77,14 +75,6 @@ pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
          checkpoint of it",
         options.path.display()
     )))
-}
-
-/// What one reading of a family keeps for the next. Its tables stay open, even when their names are
-/// removed.
-#[derive(Default)]
-struct Kept {
-    context: Option<TableContext>,
-    tables: OpenTables,
 }
 
 /// Number and length of a MANIFEST.
@@ -162,8 +152,7 @@ impl Tree {
         family: &Family,
         kept: &mut Kept,
     ) -> Result<Tree> {
-        let none = NoFiles { recovered: None, files: Vec::new(), is_unfinished_copy: false };
-        let mut store = table_store(options, &none, true);
+        let mut store = table_store(options, &NoFiles::default(), true);
         // A number above those of all tables, whatever the MANIFEST says, because an import numbers
         // its new tables from here on.
         let last = family.tables.last_key_value().map_or(0, |(&number, _)| number);

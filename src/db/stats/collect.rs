@@ -30,9 +30,10 @@ impl Inner {
         }
         let (pressure, damaged, waiting, conditions) = {
             let state = self.tree.lock();
+            let conditions = state.conditions(&self.reading, &self.settings);
             let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
             let waiting = flushes.last_error().or(compactions.last_error()).cloned();
-            (state.pressure, state.work.damaged.clone(), waiting, self.conditions(&state))
+            (state.pressure, state.work.damaged.clone(), waiting, conditions)
         };
         let read_state = self.reading.current();
         let dead = dead::dead_of_all(&read_state.version.metas(), &conditions);

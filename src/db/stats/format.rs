@@ -26,10 +26,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::published::PublishedStats;
-use super::report::LevelStats;
+use super::report::{LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
 use crate::error::{Error, Result};
-use crate::stats::{Ticker, Tickers};
+use crate::stats::Ticker;
 use crate::version::LEVELS;
 
 const FIRST_LINE: &str = "maypole stats ";
@@ -153,25 +153,8 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<PublishedStats> {
 }
 
 fn empty() -> PublishedStats {
-    PublishedStats {
-        is_open: false,
-        process_id: 0,
-        opened: UNIX_EPOCH,
-        written: UNIX_EPOCH,
-        interval: Duration::ZERO,
-        tickers: Tickers::default(),
-        levels: Vec::new(),
-        predicted_fpr: None,
-        cache: KINDS.map(|(kind, _)| (kind, KindUsage::default())).into(),
-        cache_capacity_bytes: 0,
-        metadata_bytes: 0,
-        memtable_bytes: 0,
-        held_by_readers_bytes: 0,
-        memtable_entries: 0,
-        compaction_debt_bytes: 0,
-        oldest_snapshot: None,
-        held_by_snapshots_bytes: 0,
-    }
+    let cache = KINDS.map(|(kind, _)| (kind, KindUsage::default())).into();
+    PublishedStats { cache, ..PublishedStats::of_nobody(Stats::default()) }
 }
 
 /// The start of an unexpected text, on one line.
@@ -205,90 +188,94 @@ fn checked_lines(bytes: &[u8]) -> Option<impl Iterator<Item = (usize, &str)>> {
 
 fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), Wrong> {
     let mut words = line.split(' ');
-    match words.next().unwrap_or_default() {
-        state @ ("open" | "closed") => {
-            const WRONG: Wrong = Wrong("a process, two times and an interval");
-            stats.is_open = state == "open";
-            stats.process_id = number(&mut words).ok_or(WRONG)?;
-            stats.opened = time(&mut words).ok_or(WRONG)?;
-            stats.written = time(&mut words).ok_or(WRONG)?;
-            stats.interval = Duration::from_millis(number(&mut words).ok_or(WRONG)?);
+    let name = words.next().unwrap_or_default();
+    let expected = match name {
+        "open" | "closed" => "a process, two times and an interval",
+        "cache" => "a capacity, and bytes and entries of each kind of block",
+        "metadata" | "held" | "debt" => "a number of bytes",
+        "memtables" => "bytes and entries",
+        "snapshots" => "bytes, and milliseconds",
+        "predicted" => "a rate between 0 and 1, or -",
+        "level" => "a level below the one before, and its counts",
+        "dead" => "a level that was listed, bytes and entries",
+        _ => "the name of a ticker and its count",
+    };
+    read_words(stats, name, &mut words).ok_or(Wrong(expected))
+}
+
+/// `None` if the words are not those that belong to the name.
+fn read_words<'a>(
+    stats: &mut PublishedStats,
+    name: &str,
+    words: &mut impl Iterator<Item = &'a str>,
+) -> Option<()> {
+    match name {
+        "open" | "closed" => {
+            stats.is_open = name == "open";
+            stats.process_id = number(words)?;
+            stats.opened = time(words)?;
+            stats.written = time(words)?;
+            stats.interval = Duration::from_millis(number(words)?);
         }
         "cache" => {
-            const WRONG: Wrong = Wrong("a capacity, and bytes and entries of each kind of block");
-            stats.cache_capacity_bytes = number(&mut words).ok_or(WRONG)?;
+            stats.cache_capacity_bytes = number(words)?;
             stats.cache.clear();
             for (kind, name) in KINDS {
-                named(&mut words, name).ok_or(WRONG)?;
-                let mut next = || number(&mut words).ok_or(WRONG);
-                stats.cache.push((kind, KindUsage { bytes: next()?, entries: next()? }));
+                named(words, name)?;
+                let usage = KindUsage { bytes: number(words)?, entries: number(words)? };
+                stats.cache.push((kind, usage));
             }
         }
-        "metadata" => {
-            stats.metadata_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;
-        }
+        "metadata" => stats.metadata_bytes = number(words)?,
         "memtables" => {
-            const WRONG: Wrong = Wrong("bytes and entries");
-            stats.memtable_bytes = number(&mut words).ok_or(WRONG)?;
-            stats.memtable_entries = number(&mut words).ok_or(WRONG)?;
+            stats.memtable_bytes = number(words)?;
+            stats.memtable_entries = number(words)?;
         }
-        "held" => {
-            stats.held_by_readers_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;
-        }
-        "debt" => {
-            stats.compaction_debt_bytes = number(&mut words).ok_or(Wrong("a number of bytes"))?;
-        }
+        "held" => stats.held_by_readers_bytes = number(words)?,
+        "debt" => stats.compaction_debt_bytes = number(words)?,
         "snapshots" => {
-            const WRONG: Wrong = Wrong("bytes, and milliseconds");
-            stats.held_by_snapshots_bytes = number(&mut words).ok_or(WRONG)?;
-            let millis = number(&mut words).ok_or(WRONG)?;
-            stats.oldest_snapshot = Some(Duration::from_millis(millis));
+            stats.held_by_snapshots_bytes = number(words)?;
+            stats.oldest_snapshot = Some(Duration::from_millis(number(words)?));
         }
-        "predicted" => {
-            stats.predicted_fpr =
-                rate(words.next()).ok_or(Wrong("a rate between 0 and 1, or -"))?;
-        }
-        "level" => stats.levels.push(level(&mut words, &stats.levels)?),
+        "predicted" => stats.predicted_fpr = rate(words.next())?,
+        "level" => stats.levels.push(level(words, &stats.levels)?),
         "dead" => {
-            const WRONG: Wrong = Wrong("a level that was listed, bytes and entries");
-            let n: usize = number(&mut words).ok_or(WRONG)?;
-            let level = stats.levels.iter_mut().find(|level| level.level == n).ok_or(WRONG)?;
-            level.dead_bytes = number(&mut words).ok_or(WRONG)?;
-            level.dead_entries = number(&mut words).ok_or(WRONG)?;
+            let n: usize = number(words)?;
+            let level = stats.levels.iter_mut().find(|level| level.level == n)?;
+            level.dead_bytes = number(words)?;
+            level.dead_entries = number(words)?;
         }
         "ticker" => {
-            const WRONG: Wrong = Wrong("the name of a ticker and its count");
-            let name = words.next().ok_or(WRONG)?;
-            let count = number(&mut words).ok_or(WRONG)?;
+            let name = words.next()?;
+            let count = number(words)?;
             if let Some(ticker) = Ticker::ALL.into_iter().find(|ticker| ticker.name() == name) {
                 stats.tickers.set(ticker, count);
             }
         }
         _ => {}
     }
-    Ok(())
+    Some(())
 }
 
 /// A level below those before it, so that there are at most [`LEVELS`].
 fn level<'a>(
     words: &mut impl Iterator<Item = &'a str>,
     before: &[LevelStats],
-) -> std::result::Result<LevelStats, Wrong> {
-    const WRONG: Wrong = Wrong("a level below the one before, and its counts");
-    let mut level = LevelStats { level: number(words).ok_or(WRONG)?, ..LevelStats::default() };
+) -> Option<LevelStats> {
+    let mut level = LevelStats { level: number(words)?, ..LevelStats::default() };
     if level.level >= LEVELS || before.last().is_some_and(|last| last.level >= level.level) {
-        return Err(WRONG);
+        return None;
     }
     macro_rules! parse {
         ($name:literal, $value:expr) => {
-            named(words, $name).ok_or(WRONG)?;
-            $value = number(words).ok_or(WRONG)?;
+            named(words, $name)?;
+            $value = number(words)?;
         };
     }
     level_fields!(level, parse);
-    named(words, "predicted").ok_or(WRONG)?;
-    level.predicted_fpr = rate(words.next()).ok_or(WRONG)?;
-    Ok(level)
+    named(words, "predicted")?;
+    level.predicted_fpr = rate(words.next())?;
+    Some(level)
 }
 
 fn named<'a>(words: &mut impl Iterator<Item = &'a str>, name: &str) -> Option<()> {

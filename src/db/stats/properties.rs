@@ -8,7 +8,7 @@ use std::fmt::Write;
 use crate::cache::BlockKind;
 use crate::db::inner::Inner;
 use crate::db::write::write_stall::{WriteStall, write_stall_for};
-use crate::version::LEVELS;
+use crate::version::{LEVELS, Version};
 
 impl Inner {
     pub(in crate::db) fn property(&self, name: &str) -> Option<String> {
@@ -21,7 +21,7 @@ impl Inner {
         }
         let number = match name {
             "stats" => return Some(self.stats().to_string()),
-            "levelstats" => return Some(self.level_stats_text()),
+            "levelstats" => return Some(level_stats_text(&read_state().version)),
             "estimate-num-keys" => self.approximate_len(),
             "total-sst-files-size" | "live-sst-files-size" => {
                 read_state().version.files().map(|(_, file)| file.meta.file_bytes).sum()
@@ -52,15 +52,14 @@ impl Inner {
         };
         Some(number.to_string())
     }
+}
 
-    /// Files and bytes of each level, also of empty ones.
-    fn level_stats_text(&self) -> String {
-        let read_state = self.reading.current();
-        let mut text = String::from("level files bytes\n");
-        for (level, files) in read_state.version.levels.iter().enumerate() {
-            let bytes: u64 = files.iter().map(|file| file.meta.file_bytes).sum();
-            let _ = writeln!(text, "{level:>5} {:>5} {bytes}", files.len());
-        }
-        text
+/// Files and bytes of each level, also of empty ones.
+fn level_stats_text(version: &Version) -> String {
+    let mut text = String::from("level files bytes\n");
+    for (level, files) in version.levels.iter().enumerate() {
+        let bytes: u64 = files.iter().map(|file| file.meta.file_bytes).sum();
+        let _ = writeln!(text, "{level:>5} {:>5} {bytes}", files.len());
     }
+    text
 }

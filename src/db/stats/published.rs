@@ -99,6 +99,18 @@ impl PublishedStats {
             opened: publishing.opened,
             written: now(),
             interval: publishing.interval,
+            ..PublishedStats::of_nobody(stats)
+        }
+    }
+
+    /// Without the owner, which the first line of the file states.
+    pub(super) fn of_nobody(stats: Stats) -> PublishedStats {
+        PublishedStats {
+            is_open: false,
+            process_id: 0,
+            opened: UNIX_EPOCH,
+            written: UNIX_EPOCH,
+            interval: Duration::ZERO,
             predicted_fpr: stats.predicted_fpr(),
             tickers: stats.tickers,
             levels: stats.levels,

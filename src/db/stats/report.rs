@@ -217,45 +217,20 @@ pub(super) fn predicted_fpr<'a>(
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Tree")?;
-        writeln!(
-            f,
-            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9} {:>9} {:>9} {:>12} {:>13} {:>14} {:>9}",
-            "level",
-            "files",
-            "size",
-            "entries",
-            "filters",
-            "bits/key",
-            "predicted",
-            "observed",
-            "useful",
-            "full positive",
-            "false positive",
-            "no filter"
-        )?;
+        writeln!(f, "Tree\n{LEVEL_COLUMNS}")?;
         for level in &self.levels {
-            let line = LevelLine {
-                name: level.level.to_string(),
-                files: level.files,
-                file_bytes: level.file_bytes,
-                entries: level.entries,
-                filter_bytes: level.filter_bytes,
-                counts: level.counts,
-                predicted_fpr: level.predicted_fpr,
-            };
-            line.fmt(f)?;
+            level_line(f, &level.level.to_string(), level)?;
         }
-        let total = LevelLine {
-            name: "all".into(),
+        let total = LevelStats {
             files: self.files.len(),
             file_bytes: self.levels.iter().map(|level| level.file_bytes).sum(),
             entries: self.levels.iter().map(|level| level.entries).sum(),
             filter_bytes: self.filter_bytes(),
             counts: self.counts(),
             predicted_fpr: self.predicted_fpr(),
+            ..LevelStats::default()
         };
-        total.fmt(f)?;
+        level_line(f, "all", &total)?;
 
         writeln!(f, "\nWrites")?;
         writeln!(f, "  to compact    {:>10}", bytes(self.compaction_debt_bytes))?;
@@ -321,41 +296,29 @@ impl fmt::Display for Stats {
     }
 }
 
-/// A line of the table of levels. The command `stats` names the columns alike.
-struct LevelLine {
-    name: String,
-    files: usize,
-    file_bytes: u64,
-    entries: u64,
-    filter_bytes: u64,
-    counts: FileCounts,
-    predicted_fpr: Option<f64>,
-}
+const LEVEL_COLUMNS: &str = "level  files       size      entries    filters  bits/key predicted  observed       useful full positive false positive no filter";
 
-impl LevelLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = match self.entries {
-            0 => 0.0,
-            entries => self.filter_bytes as f64 * 8.0 / entries as f64,
-        };
-        let filter = self.counts.filter;
-        writeln!(
-            f,
-            "{:>5} {:>6} {:>10} {:>12} {:>10} {:>9.2} {:>9} {:>9} {:>12} {:>13} {:>14} {:>9}",
-            self.name,
-            self.files,
-            bytes(self.file_bytes),
-            self.entries,
-            bytes(self.filter_bytes),
-            bits,
-            percent(self.predicted_fpr),
-            percent(filter.observed_fpr()),
-            filter.useful,
-            filter.full_positive,
-            filter.false_positive(),
-            self.counts.unfiltered,
-        )
-    }
+/// A line of the table of levels. The command `stats` names the columns alike.
+fn level_line(f: &mut fmt::Formatter<'_>, name: &str, level: &LevelStats) -> fmt::Result {
+    let bits = match level.entries {
+        0 => 0.0,
+        entries => level.filter_bytes as f64 * 8.0 / entries as f64,
+    };
+    let filter = level.counts.filter;
+    writeln!(
+        f,
+        "{name:>5} {:>6} {:>10} {:>12} {:>10} {bits:>9.2} {:>9} {:>9} {:>12} {:>13} {:>14} {:>9}",
+        level.files,
+        bytes(level.file_bytes),
+        level.entries,
+        bytes(level.filter_bytes),
+        percent(level.predicted_fpr),
+        percent(filter.observed_fpr()),
+        filter.useful,
+        filter.full_positive,
+        filter.false_positive(),
+        level.counts.unfiltered,
+    )
 }
 
 fn percent(rate: Option<f64>) -> String {

@@ -45,12 +45,9 @@ impl WritableFile for FaultWritableFile {
         if self.sync_failed { self.inner.flush() } else { self.inner.sync() }
     }
 
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn path(&self) -> &Path {
-        self.inner.path()
+    pass_on! { self.inner =>
+        fn len(&self) -> u64;
+        fn path(&self) -> &Path;
     }
 }
 
@@ -66,25 +63,16 @@ impl RandomAccessFile for FaultRandomAccessFile {
         self.inner.read_exact_at(offset, buffer)
     }
 
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn path(&self) -> &Path {
-        self.inner.path()
+    pass_on! { self.inner =>
+        fn len(&self) -> u64;
+        fn path(&self) -> &Path;
+        fn keep_open(&self) -> Result<bool>;
+        fn drop_page_cache(&self) -> Result<()>;
     }
 
     /// `false`, so that several reads at once run in order and the n-th call is the same in every
     /// run, and so that none goes through the descriptor, which would bypass the rules.
     fn waits_for_device(&self) -> bool {
         false
-    }
-
-    fn keep_open(&self) -> Result<bool> {
-        self.inner.keep_open()
-    }
-
-    fn drop_page_cache(&self) -> Result<()> {
-        self.inner.drop_page_cache()
     }
 }

@@ -22,7 +22,7 @@ mod properties;
 mod refilter;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::format::identity::Creator;
 use crate::encoding::coding::put_fixed32;
@@ -42,7 +42,7 @@ use super::format::compression::{Compression, Compressor};
 use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, Footer};
 use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
-use super::garbage::{Counting, Garbage};
+use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
 use super::open::{tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
@@ -100,25 +100,7 @@ impl TableBuilder {
             cuts: (options.metadata == MetadataForm::Parts).then(|| Cuts::new(PART_BYTES)),
             ranges: RangeBlockBuilder::new(),
             counting: Counting::default(),
-            summary: TableSummary {
-                file_bytes: 0,
-                tail_bytes: 0,
-                entries: 0,
-                deletions: 0,
-                range_deletions: 0,
-                garbage: Garbage::default(),
-                data_blocks: 0,
-                raw_key_bytes: 0,
-                raw_value_bytes: 0,
-                smallest: Vec::new(),
-                largest: Vec::new(),
-                smallest_sequence: MAX_SEQUENCE,
-                largest_sequence: 0,
-                filter: None,
-                filter_fell_back: false,
-                filter_build_time: Duration::ZERO,
-                failed_filter_builds: 0,
-            },
+            summary: TableSummary { smallest_sequence: MAX_SEQUENCE, ..TableSummary::default() },
             file,
             options,
             dialect,

@@ -11,7 +11,6 @@ use super::rules::{Advice, Situation};
 use super::scan::{Asked, Scanned};
 use super::source::{Engine, Family};
 use super::tables::{Form, Table};
-use super::wanted::Wanted;
 use crate::show::record::record;
 
 /// Bits of memory for each key while RocksDB builds a Bloom filter: a hash of 64 bits, and the
@@ -89,10 +88,8 @@ record! {
 
 pub struct Findings {
     pub name: String,
-    pub wanted: Wanted,
-    pub tables: u64,
+    pub situation: Situation,
     pub levels: u64,
-    pub file_bytes: u64,
     pub entries: u64,
     /// The number of tables that were read, in whole or in part, and about how many bytes were
     /// read.
@@ -102,16 +99,9 @@ pub struct Findings {
     pub files: Vec<FileRow>,
     /// Findings in words, each with the numbers of its files.
     pub findings: Vec<(String, Vec<u64>)>,
-    pub filter_bytes: u64,
-    pub index_bytes: u64,
-    pub largest_filter: u64,
-    pub largest_index: u64,
     /// The peak of memory while the largest filter is built.
     pub peak_build_bytes: u64,
-    pub cache_bytes: Option<u64>,
     pub measured: Measured,
-    /// The share of absent keys among recorded lookups.
-    pub share_absent: Option<f64>,
     pub counters: Option<Counters>,
     pub policies: Vec<PolicyRow>,
     pub advice: Vec<Advice>,
@@ -142,7 +132,6 @@ impl Findings {
         let files = seen.files();
         let situation = seen.situation();
         let policies = seen.policies(&situation);
-        let sum = |of: &dyn Fn(&Table) -> u64| tables.iter().map(of).sum();
         let mut findings: Vec<(String, Vec<u64>)> = Vec::new();
         for file in &files {
             let Some(text) = &file.finding else { continue };
@@ -158,25 +147,17 @@ impl Findings {
         };
         Findings {
             name: family.name.clone(),
-            wanted: family.wanted.clone(),
-            tables: tables.len() as u64,
             levels: levels.len() as u64,
-            file_bytes: sum(&|table| table.file_bytes),
-            entries: sum(&|table| table.entries),
+            entries: tables.iter().map(|table| table.entries).sum(),
             tables_read: scanned.iter().flatten().count() as u64,
             bytes_read: scanned.iter().flatten().map(|scanned| scanned.bytes).sum(),
             filters: seen.filters(),
             findings,
-            filter_bytes: situation.filter_bytes,
-            index_bytes: situation.index_bytes,
-            largest_filter: situation.largest_filter,
-            largest_index: situation.largest_index,
             peak_build_bytes: largest.map_or(0, |i| tables[i].keys * peak_bits(i) / 8),
-            cache_bytes: seen.cache_bytes,
-            share_absent: situation.share_absent,
             counters: seen.counters,
             policies,
             advice: super::rules::advise(&situation),
+            situation,
             notes: seen.notes(),
             files,
             measured: seen.measured,
@@ -272,24 +253,8 @@ impl Seen<'_> {
                     && row.partitioned == partitioned
             });
             let position = position.unwrap_or_else(|| {
-                let row = FilterRow {
-                    level: table.level as u64,
-                    filter,
-                    tables: 0,
-                    entries: 0,
-                    bits_per_key: None,
-                    probes: None,
-                    most_probes: None,
-                    holds,
-                    partitioned,
-                    filter_bytes: 0,
-                    index_bytes: 0,
-                    read: 0,
-                    queries: 0,
-                    measured_fpr: None,
-                    fpr_low: None,
-                    fpr_high: None,
-                };
+                let level = table.level as u64;
+                let row = FilterRow { level, filter, holds, partitioned, ..FilterRow::default() };
                 rows.push((row, 0, Asked::default()));
                 rows.len() - 1
             });
@@ -393,15 +358,12 @@ impl Seen<'_> {
         let Measured { absent, present, .. } = &self.measured;
         let current = PolicyRow {
             policy: "as it is".into(),
-            rocksdb: None,
-            maypole: None,
             partitioned: now.are_partitioned,
             filter_bytes: now.filter_bytes,
             bits_per_key: now.filter_bytes as f64 * 8.0 / keys.max(1.0),
-            build_seconds: None,
             blocks_per_absent_get: absent.blocks,
             blocks_per_present_get: (present.count > 0).then_some(present.blocks),
-            saved_micros_per_absent_get: 0.0,
+            ..PolicyRow::default()
         };
         let row = |row: &Row| PolicyRow {
             policy: row.name.clone(),

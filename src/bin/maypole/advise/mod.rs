@@ -89,7 +89,7 @@ pub struct Advise {
     cache: Option<usize>,
     /// What a read of a data block costs, in microseconds: 80 on flash, 2 from the cache of the
     /// operating system
-    #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = micros, verbatim_doc_comment)]
+    #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = args::number_in(0.0..=1e9, "microseconds such as 80 or 2.5"), verbatim_doc_comment)]
     read_cost: f64,
     /// Look up the keys of this file, one a line, in place of drawn ones: figures then are means
     /// over lookups as they were recorded. \\xNN stands for a byte. Of more than 100,000 a part is
@@ -105,11 +105,6 @@ pub struct Advise {
     /// Print a JSON object: engine, read_cost_micros, families, refused
     #[arg(long)]
     json: bool,
-}
-
-fn micros(text: &str) -> std::result::Result<f64, String> {
-    let micros = text.parse::<f64>().ok().filter(|micros| (0.0..=1e9).contains(micros));
-    micros.ok_or_else(|| "expected microseconds such as 80 or 2.5".into())
 }
 
 /// The number of entries to read, and of keys to build filters of, to estimate how long everything

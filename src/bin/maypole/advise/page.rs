@@ -71,9 +71,9 @@ fn page(found: &[Findings], engine: Engine, asked: &Advise) -> String {
 fn section(found: &Findings, n: usize, engine: Engine) -> String {
     let mut html = format!(
         "<p class=\"soft\">{} in {}, {}, {}</p>\n",
-        counted(found.tables, "table"),
+        counted(found.situation.tables as u64, "table"),
         counted(found.levels, "level"),
-        size(found.file_bytes),
+        size(found.situation.file_bytes),
         counted(found.entries, "entry")
     );
     html.push_str("<ol class=\"verdict\">\n");

@@ -109,7 +109,7 @@ pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Ve
 }
 
 /// The memory and the reads of a policy.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     pub name: String,
     /// The policy in Maypole's words.
@@ -280,16 +280,12 @@ fn row(
     Some(Row {
         name,
         maypole,
-        rocksdb: None,
-        last_level_without: false,
-        partitioned: false,
-        family: None,
-        rocksdb_bits: None,
         filter_bytes: bytes,
         bits_per_key: bytes * 8.0 / f64::max(keys, 1.0),
         build_seconds: nanos / 1e9,
         absent_blocks: absent,
         present_blocks: (measured.present.count > 0).then_some(present),
+        ..Row::default()
     })
 }
 

@@ -1,6 +1,5 @@
 //! What is printed: tables and sentences, or JSON.
 
-use std::fmt::Display;
 use std::io::Write;
 
 use serde_json::json;
@@ -12,9 +11,9 @@ use super::policies::BY_LEVEL;
 use super::rules::Advice;
 use super::source::{Engine, Source};
 use crate::failure::Result;
-use crate::output::{json_list, json_object, printable};
+use crate::output::{json_list, object, printable};
 use crate::show::record;
-use crate::show::sheet::{Cell, Screen, Sheet, short_count};
+use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
 
 /// The most files of a finding that are named.
@@ -29,28 +28,29 @@ pub fn text(
 ) -> Result {
     let mut say = |text: &str| writeln!(out, "{}", screen.drawn(&screen.wrap(text)));
     let name = printable(&found.name);
+    let (tables, file_bytes) = (found.situation.tables as u64, found.situation.file_bytes);
     say(&screen.bold(&format!(
         "{}: {} in {}, {}, {}",
         if engine == Engine::RocksDb { format!("Column family {name}") } else { "Database".into() },
-        counted(found.tables, "table"),
+        counted(tables, "table"),
         counted(found.levels, "level"),
-        size(found.file_bytes),
+        size(file_bytes),
         counted(found.entries, "entry"),
     )))?;
     if engine == Engine::RocksDb {
         say(&wanted(found))?;
     }
-    if found.tables == 0 {
+    if tables == 0 {
         writeln!(out)?;
         return advice(&found.advice, screen, out);
     }
-    if found.tables_read < found.tables || found.bytes_read < found.file_bytes {
+    if found.tables_read < tables || found.bytes_read < file_bytes {
         say(&format!(
             "A sample: {} of {} read, {} of {}.",
             count(found.tables_read),
-            counted(found.tables, "table"),
+            counted(tables, "table"),
             size(found.bytes_read),
-            size(found.file_bytes)
+            size(file_bytes)
         ))?;
     }
     writeln!(out, "\n{}", screen.bold("Filters as they are stored"))?;
@@ -111,7 +111,7 @@ pub fn sentences(found: &Findings, engine: Engine) -> Vec<String> {
 
 /// What OPTIONS ask for, in a sentence.
 fn wanted(found: &Findings) -> String {
-    let wanted = &found.wanted;
+    let wanted = &found.situation.wanted;
     let Some(policy) = &wanted.policy_text else {
         return "No OPTIONS, or none that name a filter policy: nothing to compare with.".into();
     };
@@ -140,113 +140,78 @@ fn wanted(found: &Findings) -> String {
 fn filters(rows: &[FilterRow]) -> Sheet {
     // Whole keys are usual, so a column for them would say nothing.
     let tells_keys = rows.iter().any(|row| row.holds.as_ref().is_some_and(|holds| holds != "keys"));
-    let row = |row: &FilterRow| {
-        let interval = match (row.fpr_low, row.fpr_high) {
-            (Some(low), Some(high)) => {
-                format!("{}-{}", percent(low).trim_end_matches(" %"), percent(high))
-            }
-            _ => "-".into(),
-        };
-        let probes = match (row.probes, row.most_probes) {
-            (Some(fewest), Some(most)) if fewest < most => Some(format!("{fewest}-{most}")),
-            (fewest, _) => fewest.map(|fewest| fewest.to_string()),
-        };
-        let mut cells = vec![
-            Cell::from(row.level.to_string()),
-            if row.partitioned { format!("{}, parts", row.filter) } else { row.filter.clone() }
-                .into(),
-            count(row.tables).into(),
-            or_dash(row.bits_per_key.map(|bits| format!("{bits:.2}"))),
-            or_dash(probes),
-            size(row.filter_bytes).into(),
-            or_dash(row.measured_fpr.map(percent)),
-            interval.into(),
-        ];
-        if tells_keys {
-            cells.insert(2, or_dash(row.holds.as_ref()));
-        }
-        cells
+    let filter = |row: &FilterRow| match row.partitioned {
+        true => format!("{}, parts", row.filter),
+        false => row.filter.clone(),
     };
-    let mut columns = vec![
-        "level",
-        "filter",
-        "tables",
-        "bits/key",
-        "probes",
-        "memory",
-        "measured\nrate",
-        "95 %\ninterval",
+    let probes = |row: &FilterRow| match (row.probes, row.most_probes) {
+        (Some(fewest), Some(most)) if fewest < most => Some(format!("{fewest}-{most}")),
+        (fewest, _) => fewest.map(|fewest| fewest.to_string()),
+    };
+    let interval = |row: &FilterRow| {
+        let (low, high) = (percent(row.fpr_low?), percent(row.fpr_high?));
+        Some(format!("{}-{high}", low.trim_end_matches(" %")))
+    };
+    let columns: &[Column<FilterRow>] = &[
+        ("level", &|row| row.level.to_string().into()),
+        ("filter", &|row| filter(row).into()),
+        ("holds", &|row| or_dash(row.holds.as_ref())),
+        ("tables", &|row| count(row.tables).into()),
+        ("bits/key", &|row| or_dash(row.bits_per_key.map(|bits| format!("{bits:.2}")))),
+        ("probes", &|row| or_dash(probes(row))),
+        ("memory", &|row| size(row.filter_bytes).into()),
+        ("measured\nrate", &|row| or_dash(row.measured_fpr.map(percent))),
+        ("95 %\ninterval", &|row| or_dash(interval(row))),
     ];
-    if tells_keys {
-        columns.insert(2, "holds");
-    }
-    Sheet { columns, rows: rows.iter().map(row).collect() }
+    Sheet::of(rows, columns).with_if(tells_keys, "holds")
 }
 
 fn files(rows: &[FileRow]) -> Sheet {
-    let row = |row: &FileRow| {
-        vec![
-            Cell::from(format!("{:06}", row.file)),
-            row.level.to_string().into(),
-            Cell::new(count(row.entries), short_count(row.entries)),
-            size(row.file_bytes).into(),
-            row.filter.clone().into(),
-            or_dash(row.bits_per_key.map(|bits| format!("{bits:.2}"))),
-            size(row.filter_bytes).into(),
-            or_dash(row.measured_fpr.map(percent)),
-            if row.finding.is_some() { "!" } else { "" }.to_string().into(),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            "file", "level", "entries", "size", "filter", "bits/key", "memory", "rate", "",
-        ],
-        rows: rows.iter().map(row).collect(),
-    }
+    let mark = |row: &FileRow| if row.finding.is_some() { "!" } else { "" };
+    let columns: &[Column<FileRow>] = &[
+        ("file", &|row| format!("{:06}", row.file).into()),
+        ("level", &|row| row.level.to_string().into()),
+        ("entries", &|row| Cell::new(count(row.entries), short_count(row.entries))),
+        ("size", &|row| size(row.file_bytes).into()),
+        ("filter", &|row| row.filter.clone().into()),
+        ("bits/key", &|row| or_dash(row.bits_per_key.map(|bits| format!("{bits:.2}")))),
+        ("memory", &|row| size(row.filter_bytes).into()),
+        ("rate", &|row| or_dash(row.measured_fpr.map(percent))),
+        ("", &|row| mark(row).to_string().into()),
+    ];
+    Sheet::of(rows, columns)
 }
 
 fn policies(rows: &[PolicyRow]) -> Sheet {
-    let row = |row: &PolicyRow| {
-        vec![
-            Cell::from(row.policy.clone()),
-            format!("{:.2}", row.bits_per_key).into(),
-            size(row.filter_bytes).into(),
-            or_dash(row.build_seconds.map(|seconds| format!("{seconds:.2} s"))),
-            format!("{:.4}", row.blocks_per_absent_get).into(),
-            or_dash(row.blocks_per_present_get.map(|blocks| format!("{blocks:.4}"))),
-            format!("{:+.1}", row.saved_micros_per_absent_get).into(),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            "policy",
-            "bits/key",
-            "memory",
-            "build",
-            "blocks\nabsent",
-            "\npresent",
-            "saved",
-        ],
-        rows: rows.iter().map(row).collect(),
-    }
+    let present = |row: &PolicyRow| row.blocks_per_present_get.map(|blocks| format!("{blocks:.4}"));
+    let columns: &[Column<PolicyRow>] = &[
+        ("policy", &|row| row.policy.clone().into()),
+        ("bits/key", &|row| format!("{:.2}", row.bits_per_key).into()),
+        ("memory", &|row| size(row.filter_bytes).into()),
+        ("build", &|row| or_dash(row.build_seconds.map(|seconds| format!("{seconds:.2} s")))),
+        ("blocks\nabsent", &|row| format!("{:.4}", row.blocks_per_absent_get).into()),
+        ("\npresent", &|row| or_dash(present(row))),
+        ("saved", &|row| format!("{:+.1}", row.saved_micros_per_absent_get).into()),
+    ];
+    Sheet::of(rows, columns)
 }
 
 fn memory(found: &Findings, engine: Engine) -> String {
     let mut text = format!(
         "Memory: filters {}, indexes {}; the largest filter block {}, index block {}. Building the \
          largest filter takes about {}.",
-        size(found.filter_bytes),
-        size(found.index_bytes),
-        or_parts(found.largest_filter),
-        or_parts(found.largest_index),
+        size(found.situation.filter_bytes),
+        size(found.situation.index_bytes),
+        or_parts(found.situation.largest_filter),
+        or_parts(found.situation.largest_index),
         size(found.peak_build_bytes)
     );
     if engine == Engine::RocksDb {
-        text += &match found.cache_bytes {
+        text += &match found.situation.cache_bytes {
             Some(bytes) => format!(" The block cache has {}", size(bytes)),
             None => " The block cache is of unknown size (--cache)".into(),
         };
-        text += match found.wanted.charged {
+        text += match found.situation.wanted.charged {
             Some(true) => "; filters and indexes are charged to it.",
             Some(false) => "; open tables hold filters and indexes outside of it.",
             None => ".",
@@ -272,7 +237,7 @@ fn lookups(found: &Findings) -> Vec<String> {
     };
     let mut lines =
         vec![line("absent", &found.measured.absent), line("present", &found.measured.present)];
-    if let Some(share) = found.share_absent {
+    if let Some(share) = found.situation.share_absent {
         lines.push(format!("Of the recorded lookups, {} are of absent keys.", percent(share)));
     }
     if let Some(counters) = found.counters
@@ -309,86 +274,52 @@ fn advice(all: &[Advice], screen: &Screen, out: &mut dyn Write) -> Result {
 pub fn json(found: &[Findings], source: &Source, asked: &Advise, out: &mut dyn Write) -> Result {
     let engine = if source.engine == Engine::RocksDb { "rocksdb" } else { "maypole" };
     let families = json_list(found.iter().map(|found| family(found, asked)));
-    let refused = source
-        .refused
-        .iter()
-        .map(|(name, why)| json_object(&[("column_family", &json!(name)), ("why", &json!(why))]));
-    let object = json_object(&[
-        ("engine", &json!(engine)),
-        ("read_cost_micros", &json!(asked.read_cost)),
-        ("families", &families),
-        ("refused", &json_list(refused)),
-    ]);
+    let refused =
+        source.refused.iter().map(|(name, why)| object! { column_family = json!(name), why });
+    let object = object! {
+        engine, read_cost_micros = json!(asked.read_cost), families = families,
+        refused = json_list(refused)
+    };
     writeln!(out, "{object}")?;
     Ok(())
 }
 
 fn family(found: &Findings, asked: &Advise) -> String {
     let lookups = |of: &Lookups| {
-        json_object(&[
-            ("lookups", &of.count),
-            ("blocks", &json!(of.blocks)),
-            ("blocks_without_filters", &json!(of.blocks_without_filters)),
-            ("tables_in_vain_by_level", &json!(of.tables_in_vain)),
-        ])
+        object! { of =>
+            lookups = of.count, blocks, blocks_without_filters,
+            tables_in_vain_by_level = json!(of.tables_in_vain)
+        }
     };
-    let advice = |advice: &Advice| {
-        json_object(&[
-            ("action", &json!(advice.action)),
-            ("unless", &json!(advice.unless)),
-            ("options", &json!(advice.options)),
-            ("when", &json!(advice.when)),
-            ("worth", &json!(advice.worth)),
-        ])
-    };
-    let findings = found
-        .findings
-        .iter()
-        .map(|(text, files)| json_object(&[("finding", &json!(text)), ("files", &json!(files))]));
+    let advice = |advice: &Advice| object! { advice => action, unless, options, when, worth };
+    let findings =
+        found.findings.iter().map(|(text, files)| object! { finding = json!(text), files });
     let counters = found.counters.map_or("null".to_string(), |counters| {
-        json_object(&[
-            ("useful", &counters.useful),
-            ("full_positive", &counters.full_positive),
-            ("full_true_positive", &counters.full_true_positive),
-        ])
+        object! { counters => useful, full_positive, full_true_positive }
     });
-    let wanted = &found.wanted;
-    let fields: Vec<(&str, String)> = vec![
-        ("column_family", json!(found.name).to_string()),
-        ("filter_policy", json!(wanted.policy_text).to_string()),
-        ("tables", found.tables.to_string()),
-        ("levels", found.levels.to_string()),
-        ("file_bytes", found.file_bytes.to_string()),
-        ("entries", found.entries.to_string()),
-        ("tables_read", found.tables_read.to_string()),
-        ("bytes_read", found.bytes_read.to_string()),
-        ("filters", json_list(found.filters.iter().map(record::to_json))),
-        ("findings", json_list(findings)),
-        ("filter_bytes", found.filter_bytes.to_string()),
-        ("index_bytes", found.index_bytes.to_string()),
-        ("largest_filter_bytes", found.largest_filter.to_string()),
-        ("largest_index_bytes", found.largest_index.to_string()),
-        ("peak_build_bytes", found.peak_build_bytes.to_string()),
-        ("cache_bytes", json!(found.cache_bytes).to_string()),
-        ("charged_to_cache", json!(wanted.charged).to_string()),
-        ("absent", lookups(&found.measured.absent)),
-        ("present", lookups(&found.measured.present)),
-        ("share_absent", json!(found.share_absent).to_string()),
-        ("not_read", found.measured.not_read.to_string()),
-        ("rocksdb_counters", counters),
-        ("policies", json_list(found.policies.iter().map(record::to_json))),
-        ("advice", json_list(found.advice.iter().map(advice))),
-        ("notes", json!(found.notes).to_string()),
-    ];
-    let mut fields: Vec<(&str, &dyn Display)> =
-        fields.iter().map(|(name, value)| (*name, value as &dyn Display)).collect();
-    let files = json_list(found.files.iter().map(record::to_json));
-    if asked.files {
-        fields.push(("files", &files));
+    let s = &found.situation;
+    let object = object! {
+        s => column_family = json!(found.name), filter_policy = json!(s.wanted.policy_text), tables;
+        found => levels;
+        s => file_bytes;
+        found =>
+            entries, tables_read, bytes_read,
+            filters = json_list(found.filters.iter().map(record::to_json)),
+            findings = json_list(findings);
+        s =>
+            filter_bytes, index_bytes, largest_filter_bytes = s.largest_filter,
+            largest_index_bytes = s.largest_index, peak_build_bytes = found.peak_build_bytes,
+            cache_bytes, charged_to_cache = json!(s.wanted.charged),
+            absent = lookups(&found.measured.absent), present = lookups(&found.measured.present),
+            share_absent;
+        found =>
+            not_read = found.measured.not_read, rocksdb_counters = counters,
+            policies = json_list(found.policies.iter().map(record::to_json)),
+            advice = json_list(found.advice.iter().map(advice)), notes
+    };
+    if !asked.files {
+        return object;
     }
-    json_object(&fields)
-}
-
-fn or_dash(value: Option<impl Display>) -> Cell {
-    value.map_or("-".to_string(), |value| value.to_string()).into()
+    let files = json_list(found.files.iter().map(record::to_json));
+    format!("{}, \"files\": {files}}}", &object[..object.len() - 1])
 }

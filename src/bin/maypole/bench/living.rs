@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use maypole::{Snapshot, WriteBatch};
 
-use super::workload::{Bench, OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Worker, durability, wrong};
+use super::workload::{
+    Bench, OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Worker, durability, put, wrong,
+};
 use crate::failure::{Failure, Result};
 
 /// The length of the queue, in entries, without `--window`.
@@ -50,9 +52,7 @@ impl Worker<'_> {
         for number in part {
             let (key, value) = (keys.of(number), entries.value(&mut self.random));
             let popped = self.log.time(|| {
-                let mut batch = WriteBatch::new();
-                batch.put(key, value);
-                db.write_opt(batch, durability(sync))?;
+                put(db, key, value, sync)?;
                 match number < standing {
                     true => Ok(None),
                     false => db.pop_first(),
@@ -126,9 +126,7 @@ impl Worker<'_> {
         for turn in part {
             for i in turn * OVERWRITES_PER_SCAN..(turn + 1) * OVERWRITES_PER_SCAN {
                 let (number, value) = (i % hot, entries.value(&mut self.random));
-                let mut batch = WriteBatch::new();
-                batch.put(keys.of(number), value);
-                db.write_opt(batch, durability(sync))?;
+                put(db, keys.of(number), value, sync)?;
                 entries.mark_written(number);
                 values[number as usize] = value.to_vec();
                 self.wrote(1, entries.entry_bytes());
@@ -178,9 +176,7 @@ impl Worker<'_> {
             for n in 0..PUTS_PER_CHECKPOINT {
                 // The same keys for every length of the loop.
                 let number = entries.drawn((i * PUTS_PER_CHECKPOINT + n) % entries.count, !0);
-                let mut batch = WriteBatch::new();
-                batch.put(keys.of(number), entries.value(&mut self.random));
-                db.write_opt(batch, durability(sync))?;
+                put(db, keys.of(number), entries.value(&mut self.random), sync)?;
                 entries.mark_written(number);
                 self.wrote(1, entries.entry_bytes());
             }

@@ -329,7 +329,7 @@ impl Bench {
             true => Some(self.settle(outcome.written, db, dir, entries, &before, start)?),
         };
         let threads = workload.threads(self.threads);
-        Ok(Row { workload, threads, outcome, writes, peak_memory: peak_memory() })
+        Ok(Row { workload, threads, outcome, writes, peak_memory: space::of_process("VmHWM:") })
     }
 
     /// Waits until the background has nothing left to do, and counts what the writes cost.
@@ -342,10 +342,9 @@ impl Bench {
         before: &Stats,
         start: Instant,
     ) -> Result<Writes> {
-        let spinner = progress::spinner("compaction settles");
-        db.flush()?;
-        db.wait_for_compaction()?;
-        spinner.finish_and_clear();
+        progress::during("compaction settles", || {
+            db.flush().and_then(|()| db.wait_for_compaction())
+        })?;
         let stats = db.stats();
         Ok(Writes {
             written,
@@ -374,11 +373,4 @@ fn directory_bytes(dir: &Path) -> Result<u64> {
         bytes += entry.map_err(failed)?.metadata().map_or(0, |file| file.len());
     }
     Ok(bytes)
-}
-
-/// The most bytes that were resident at a time, if the system reports them.
-fn peak_memory() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }

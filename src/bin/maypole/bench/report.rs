@@ -1,6 +1,5 @@
 //! The results of the workloads: one row each, or JSON.
 
-use std::fmt::Display;
 use std::io::Write;
 
 use maypole::{Ticker, Tickers};
@@ -8,8 +7,8 @@ use serde_json::json;
 
 use super::workload::{Outcome, Workload, Written};
 use crate::failure::Result;
-use crate::output::{self, json_object};
-use crate::show::sheet::{Cell, Screen, Sheet};
+use crate::output::{self, object};
+use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, percent, size};
 
 /// One workload.
@@ -79,21 +78,17 @@ impl Writes {
 
     fn json(&self) -> String {
         let counted = |ticker| self.counted.get(ticker);
-        json_object(&[
-            ("operations", &self.written.operations),
-            ("user_bytes", &self.written.bytes),
-            ("wal_bytes", &counted(Ticker::WalFileBytes)),
-            ("flush_bytes", &counted(Ticker::FlushWriteBytes)),
-            ("compaction_bytes", &counted(Ticker::CompactWriteBytes)),
-            ("write_amplification", &json!(self.write_amplification())),
-            ("live_bytes", &self.live_bytes),
-            ("disk_bytes", &self.disk_bytes),
-            ("space_amplification", &json!(self.space_amplification())),
-            ("tables", &self.tables),
-            ("seconds_until_settled", &json!(self.seconds_until_settled)),
-            ("stalls", &counted(Ticker::StallCount)),
-            ("stall_seconds", &json!(self.stall_seconds())),
-        ])
+        object! {
+            self.written => operations, user_bytes = self.written.bytes;
+            self =>
+                wal_bytes = counted(Ticker::WalFileBytes),
+                flush_bytes = counted(Ticker::FlushWriteBytes),
+                compaction_bytes = counted(Ticker::CompactWriteBytes),
+                write_amplification = json!(self.write_amplification()), live_bytes, disk_bytes,
+                space_amplification = json!(self.space_amplification()), tables,
+                seconds_until_settled, stalls = counted(Ticker::StallCount),
+                stall_seconds = json!(self.stall_seconds())
+        }
     }
 }
 
@@ -105,100 +100,57 @@ pub fn json(rows: &[Row], out: &mut dyn Write) -> Result {
 
 fn json_row(row: &Row) -> String {
     let log = &row.outcome.log;
-    let latency = json_object(&[
-        ("timed", &log.latency.len()),
-        ("mean", &json!(log.latency.mean())),
-        ("p50", &row.quantile_ns(0.5)),
-        ("p95", &row.quantile_ns(0.95)),
-        ("p99", &row.quantile_ns(0.99)),
-        ("p999", &row.quantile_ns(0.999)),
-        ("max", &log.latency.max()),
-    ]);
-    let writes: Box<dyn Display> = match &row.writes {
-        Some(writes) => Box::new(writes.json()),
-        None => Box::new("null"),
+    let latency_ns = object! {
+        timed = log.latency.len(), mean = json!(log.latency.mean()), p50 = row.quantile_ns(0.5),
+        p95 = row.quantile_ns(0.95), p99 = row.quantile_ns(0.99), p999 = row.quantile_ns(0.999),
+        max = log.latency.max()
     };
-    json_object(&[
-        ("workload", &json!(row.workload.name())),
-        ("threads", &row.threads),
-        ("operations", &log.operations),
-        ("seconds", &json!(row.outcome.seconds)),
-        ("ops_per_second", &json!(row.ops_per_second())),
-        ("ns_per_operation", &json!(row.ns_per_operation())),
-        ("mb_per_second", &json!(row.mb_per_second())),
-        ("latency_ns", &latency),
-        ("found", &json!(row.found())),
-        ("writes", &writes),
-        ("peak_memory_bytes", &json!(row.peak_memory)),
-    ])
-}
-
-fn sheet(columns: Vec<&'static str>, rows: Vec<Vec<String>>) -> Sheet {
-    let rows = rows.into_iter().map(|row| row.into_iter().map(Cell::from).collect());
-    Sheet { columns, rows: rows.collect() }
+    object! {
+        workload = json!(row.workload.name()), threads = row.threads, operations = log.operations,
+        seconds = json!(row.outcome.seconds), ops_per_second = json!(row.ops_per_second()),
+        ns_per_operation = json!(row.ns_per_operation()),
+        mb_per_second = json!(row.mb_per_second()), latency_ns = latency_ns,
+        found = json!(row.found()),
+        writes = row.writes.as_ref().map_or("null".to_string(), Writes::json),
+        peak_memory_bytes = json!(row.peak_memory)
+    }
 }
 
 /// Two tables: what operations took, and what the writes cost in all.
 pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
-    let header = [
-        "workload",
-        "operations",
-        "ops/s",
-        "ns/op",
-        "MB/s",
-        "found",
-        "µs p50",
-        "p95",
-        "p99",
-        "p99.9",
-        "max",
+    let found = |row: &Row| Some(row.found()? as f64 / row.outcome.log.operations as f64);
+    let columns: &[Column<Row>] = &[
+        ("workload", &|row| row.workload.name().into()),
+        ("operations", &|row| count(row.outcome.log.operations).into()),
+        ("ops/s", &|row| count(row.ops_per_second().round() as u64).into()),
+        ("ns/op", &|row| count(row.ns_per_operation().round() as u64).into()),
+        ("MB/s", &|row| format!("{:.1}", row.mb_per_second()).into()),
+        ("found", &|row| or_dash(found(row).map(percent))),
+        ("µs p50", &|row| micros(row.quantile_ns(0.5)).into()),
+        ("p95", &|row| micros(row.quantile_ns(0.95)).into()),
+        ("p99", &|row| micros(row.quantile_ns(0.99)).into()),
+        ("p99.9", &|row| micros(row.quantile_ns(0.999)).into()),
+        ("max", &|row| micros(row.quantile_ns(1.0)).into()),
     ];
-    let speeds = rows.iter().map(|row| {
-        let log = &row.outcome.log;
-        let found = row.found().map(|found| percent(found as f64 / log.operations as f64));
-        let mut cells = vec![
-            row.workload.name(),
-            count(log.operations),
-            count(row.ops_per_second().round() as u64),
-            count(row.ns_per_operation().round() as u64),
-            format!("{:.1}", row.mb_per_second()),
-            found.unwrap_or("-".into()),
-        ];
-        cells.extend([0.5, 0.95, 0.99, 0.999, 1.0].map(|q| micros(row.quantile_ns(q))));
-        cells
-    });
     let screen = Screen::stdout();
-    writeln!(out, "{}", sheet(header.to_vec(), speeds.collect()).to_text(&screen))?;
+    writeln!(out, "{}", Sheet::of(rows, columns).to_text(&screen))?;
 
-    let header = [
-        "until compaction\nhas settled",
-        "writes",
-        "seconds",
-        "write\namplification",
-        "disk",
-        "space\namplification",
-        "tables",
-        "stalls",
-        "seconds\nstalled",
+    let written: Vec<(String, &Writes)> =
+        rows.iter().filter_map(|row| Some((row.workload.name(), row.writes.as_ref()?))).collect();
+    let space = |writes: &Writes| Some(format!("{:.2}", writes.space_amplification()?));
+    let columns: &[Column<(String, &Writes)>] = &[
+        ("until compaction\nhas settled", &|(name, _)| name.clone().into()),
+        ("writes", &|(_, writes)| count(writes.written.operations).into()),
+        ("seconds", &|(_, writes)| format!("{:.2}", writes.seconds_until_settled).into()),
+        ("write\namplification", &|(_, it)| format!("{:.2}", it.write_amplification()).into()),
+        ("disk", &|(_, writes)| size(writes.disk_bytes).into()),
+        ("space\namplification", &|(_, writes)| or_dash(space(writes))),
+        ("tables", &|(_, writes)| count(writes.tables as u64).into()),
+        ("stalls", &|(_, writes)| count(writes.counted.get(Ticker::StallCount)).into()),
+        ("seconds\nstalled", &|(_, writes)| format!("{:.2}", writes.stall_seconds()).into()),
     ];
-    let writes = rows.iter().filter_map(|row| {
-        let writes = row.writes.as_ref()?;
-        Some(vec![
-            row.workload.name(),
-            count(writes.written.operations),
-            format!("{:.2}", writes.seconds_until_settled),
-            format!("{:.2}", writes.write_amplification()),
-            size(writes.disk_bytes),
-            writes.space_amplification().map_or("-".into(), |ratio| format!("{ratio:.2}")),
-            count(writes.tables as u64),
-            count(writes.counted.get(Ticker::StallCount)),
-            format!("{:.2}", writes.stall_seconds()),
-        ])
-    });
-    let writes: Vec<Vec<String>> = writes.collect();
-    if !writes.is_empty() {
-        let writes = sheet(header.to_vec(), writes);
-        writeln!(out, "\n{}", writes.to_text(&screen))?;
+    if !written.is_empty() {
+        writeln!(out, "\n{}", Sheet::of(&written, columns).to_text(&screen))?;
     }
 
     let (threads, peak) = rows.last().map_or((1, None), |row| (row.threads, row.peak_memory));

@@ -74,34 +74,22 @@ impl Workload {
 
     /// Whether it starts from an empty database.
     pub fn is_fill(self) -> bool {
-        matches!(
-            self,
-            Workload::Fillseq
-                | Workload::Fillrandom
-                | Workload::Fillsync
-                | Workload::Queue
-                | Workload::Overwritehot
-                | Workload::Retention
-        )
+        use Workload::*;
+        matches!(self, Fillseq | Fillrandom | Fillsync | Queue | Overwritehot | Retention)
     }
 
     /// Whether it measures writes.
     pub fn is_write(self) -> bool {
-        self.is_fill()
-            || matches!(
-                self,
-                Workload::Overwrite | Workload::Deleterandom | Workload::Checkpointloop
-            )
+        use Workload::*;
+        self.is_fill() || matches!(self, Overwrite | Deleterandom | Checkpointloop)
     }
 
     /// The number of threads that work, of those requested. A workload that depends on the order of
     /// its operations has one thread.
     pub fn threads(self, asked_for: u64) -> u64 {
+        use Workload::*;
         match self {
-            Workload::Checkpointloop
-            | Workload::Queue
-            | Workload::Overwritehot
-            | Workload::Retention => 1,
+            Checkpointloop | Queue | Overwritehot | Retention => 1,
             _ => asked_for,
         }
     }
@@ -284,16 +272,11 @@ impl Worker<'_> {
         number: impl Fn(&mut SmallRng, u64) -> u64,
     ) -> Result {
         let Bench { db, entries, .. } = *self.bench;
-        let durability = durability(sync);
         let mut keys = entries.keys();
         for i in part {
             let number = number(&mut self.random, i);
             let (key, value) = (keys.of(number), entries.value(&mut self.random));
-            self.log.time(|| {
-                let mut batch = WriteBatch::new();
-                batch.put(key, value);
-                db.write_opt(batch, durability)
-            })?;
+            self.log.time(|| put(db, key, value, sync))?;
             entries.mark_written(number);
             self.wrote(1, entries.entry_bytes());
             self.done(1);
@@ -426,6 +409,12 @@ impl Worker<'_> {
 
 pub fn durability(sync: bool) -> Durability {
     if sync { Durability::Sync } else { Durability::Buffered }
+}
+
+pub fn put(db: &Db, key: &[u8], value: &[u8], sync: bool) -> maypole::Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(key, value);
+    db.write_opt(batch, durability(sync))
 }
 
 /// A bench whose lookups are wrong is worth nothing.

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::args;
 use crate::failure::Result;
-use crate::output::json_object;
+use crate::output::object;
 use crate::show::text::{counted, size};
 
 /// Make a copy of a database in a new directory.
@@ -34,9 +34,8 @@ impl Checkpoint {
         db.close()?;
         let tables = stats.files.len();
         let bytes: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
-        let fields: [(&str, &dyn std::fmt::Display); 2] = [("tables", &tables), ("bytes", &bytes)];
         match self.json {
-            true => writeln!(out, "{}", json_object(&fields))?,
+            true => writeln!(out, "{}", object! { tables, bytes })?,
             false => writeln!(out, "{}, {}", counted(tables as u64, "table"), size(bytes))?,
         }
         Ok(())

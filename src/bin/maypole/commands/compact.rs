@@ -8,7 +8,7 @@ use maypole::{Db, FilterPolicy, Stats};
 
 use crate::args::KeyRange;
 use crate::failure::Result;
-use crate::output::json_object;
+use crate::output::object;
 use crate::progress;
 use crate::show::text::{counted, size};
 
@@ -51,12 +51,7 @@ impl Holds {
     }
 
     fn to_json(&self) -> String {
-        json_object(&[
-            ("tables", &self.tables),
-            ("entries", &self.entries),
-            ("bytes", &self.bytes),
-            ("filter_bytes", &self.filter_bytes),
-        ])
+        object! { self => tables, entries, bytes, filter_bytes }
     }
 }
 
@@ -66,16 +61,15 @@ impl Compact {
         let db = builder.open()?;
         db.flush()?;
         let before = Holds::of(&db.stats());
-        let spinner = progress::spinner("compacting");
-        db.compact_range(self.range.bounds())?;
-        db.wait_for_compaction()?;
-        spinner.finish_and_clear();
+        progress::during("compacting", || {
+            db.compact_range(self.range.bounds())?;
+            db.wait_for_compaction()
+        })?;
         let after = Holds::of(&db.stats());
         db.close()?;
         if self.json {
-            let fields: [(&str, &dyn std::fmt::Display); 2] =
-                [("before", &before.to_json()), ("after", &after.to_json())];
-            writeln!(out, "{}", json_object(&fields))?;
+            let object = object! { before = before.to_json(), after = after.to_json() };
+            writeln!(out, "{object}")?;
             return Ok(());
         }
         for (when, holds) in [("before", before), ("after ", after)] {

@@ -46,9 +46,9 @@ impl Export {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let existed = self.rocksdb.exists();
         let db = args::open_existing(&self.db)?;
-        let spinner = progress::spinner("making the tables of the RocksDB database");
-        let exported = db.export_rocksdb(&self.rocksdb, self.filter.as_ref());
-        spinner.finish_and_clear();
+        let exported = progress::during("making the tables of the RocksDB database", || {
+            db.export_rocksdb(&self.rocksdb, self.filter.as_ref())
+        });
         if exported.is_err() && !existed {
             // If this fails, an empty directory is left.
             let _ = std::fs::remove_dir(&self.rocksdb);

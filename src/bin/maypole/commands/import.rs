@@ -126,10 +126,7 @@ fn is_file_name(name: &str) -> bool {
 
 /// Reads every table whole.
 fn verify(db: &Db, name: &str) -> Result {
-    let spinner = progress::spinner("reading every table");
-    let report = db.verify();
-    spinner.finish_and_clear();
-    let report = report?;
+    let report = progress::during("reading every table", || db.verify())?;
     match report.not_understood.first() {
         None => Ok(()),
         Some(first) => Err(Failure::new(format_args!(

@@ -8,6 +8,7 @@ use maypole::{Db, RepairReport};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
+use crate::output::object;
 use crate::{output, progress};
 
 /// Rebuild a database that cannot be opened, from the files that are left of it.
@@ -44,10 +45,8 @@ pub struct Repair {
 
 impl Repair {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let spinner = progress::spinner("reading every table and log");
-        let report = Db::builder(&self.db).salvage_logs(self.salvage_logs).repair();
-        spinner.finish_and_clear();
-        let report = report?;
+        let builder = Db::builder(&self.db).salvage_logs(self.salvage_logs);
+        let report = progress::during("reading every table and log", || builder.repair())?;
         match self.json {
             true => writeln!(out, "{}", to_json(&report))?,
             false => {
@@ -71,14 +70,8 @@ impl Repair {
 fn to_json(report: &RepairReport) -> String {
     let losses: Vec<String> = report.losses.iter().map(ToString::to_string).collect();
     let moved: Vec<String> = report.moved.iter().map(|path| path.display().to_string()).collect();
-    output::json_object(&[
-        ("changed", &report.changed),
-        ("tables", &report.tables),
-        ("entries", &report.entries),
-        ("deleted_keys_may_return", &report.deleted_keys_may_return),
-        ("problems", &json!(report.problems)),
-        ("not_understood", &json!(report.not_understood)),
-        ("losses", &json!(losses)),
-        ("moved", &json!(moved)),
-    ])
+    object! { report =>
+        changed, tables, entries, deleted_keys_may_return, problems, not_understood,
+        losses = json!(losses), moved = json!(moved)
+    }
 }

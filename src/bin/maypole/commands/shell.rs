@@ -5,9 +5,10 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, Command};
+use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
+use crate::Cli;
 use crate::failure::{Failure, Result};
 
 /// Print a script that completes commands and options in a shell.
@@ -23,10 +24,10 @@ pub struct Completions {
 }
 
 impl Completions {
-    pub fn run(self, mut command: Command, out: &mut dyn Write) -> Result {
+    pub fn run(self, out: &mut dyn Write) -> Result {
         // Into memory, because the generator panics when it cannot write.
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut command, "maypole", &mut script);
+        clap_complete::generate(self.shell, &mut Cli::command(), "maypole", &mut script);
         out.write_all(&script)?;
         Ok(())
     }
@@ -45,7 +46,8 @@ pub struct Man {
 }
 
 impl Man {
-    pub fn run(self, command: Command, out: &mut dyn Write) -> Result {
+    pub fn run(self, out: &mut dyn Write) -> Result {
+        let command = Cli::command();
         let Some(dir) = self.out else {
             clap_mangen::Man::new(command).render(out)?;
             return Ok(());

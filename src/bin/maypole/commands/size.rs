@@ -11,7 +11,7 @@ use crate::compare::lab;
 use crate::failure::{Failure, Result};
 use crate::output::{json_array, tell};
 use crate::show::record::{self, record};
-use crate::show::sheet::{Cell, Screen, Sheet};
+use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{counted, percent, size};
 
 /// Compute how large filters must be for a number of keys, and what they will do.
@@ -34,10 +34,10 @@ pub struct Size {
     )]
     keys: u64,
     /// The false-positive rate to reach, such as 0.01
-    #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = args::number_in(1e-8..=0.5, "a rate between 0.00000001 and 0.5, such as 0.01"))]
     rate: f64,
     /// Compute the rate of this number of bits a key instead
-    #[arg(long, value_name = "BITS", value_parser = bits, conflicts_with = "rate")]
+    #[arg(long, value_name = "BITS", value_parser = args::number_in(1.0..=30.0, "bits a key between 1 and 30, such as 10"), conflicts_with = "rate")]
     bits: Option<f64>,
     /// Bytes of a key and its value together, for the share of the data
     #[arg(
@@ -60,21 +60,6 @@ pub struct Size {
     /// Print a JSON array, one object a kind of filter
     #[arg(long)]
     json: bool,
-}
-
-/// Reads a false-positive rate that every family reaches.
-fn rate(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(rate) if (1e-8..=0.5).contains(&rate) => Ok(rate),
-        _ => Err("expected a rate between 0.00000001 and 0.5, such as 0.01".into()),
-    }
-}
-
-fn bits(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(bits) if (1.0..=30.0).contains(&bits) => Ok(bits),
-        _ => Err("expected bits a key between 1 and 30, such as 10".into()),
-    }
 }
 
 record! {
@@ -320,21 +305,17 @@ impl Size {
 
     /// The filters and indexes that lookups need in the block cache.
     fn memory(&self, rows: &[SizeRow]) -> Sheet {
-        let row = |row: &SizeRow| {
-            let both = row.bytes + row.index_bytes;
-            let mut cells: Vec<Cell> = vec![
-                row.filter.clone().into(),
-                size(row.bytes).into(),
-                size(row.index_bytes).into(),
-                size(both).into(),
-                size(row.top_bytes).into(),
-            ];
-            cells.extend(self.cache.map(|cache| percent(both as f64 / cache as f64).into()));
-            cells
-        };
-        let mut columns = vec!["filter", "filters", "indexes", "both", "in parts:\ntop levels"];
-        columns.extend(self.cache.map(|_| "both, of\nthe cache"));
-        Sheet { columns, rows: rows.iter().map(row).collect() }
+        let both = |row: &SizeRow| row.bytes + row.index_bytes;
+        let of_cache = |bytes: u64| percent(bytes as f64 / self.cache.unwrap_or(0) as f64);
+        let columns: &[Column<SizeRow>] = &[
+            ("filter", &|row| row.filter.clone().into()),
+            ("filters", &|row| size(row.bytes).into()),
+            ("indexes", &|row| size(row.index_bytes).into()),
+            ("both", &|row| size(both(row)).into()),
+            ("in parts:\ntop levels", &|row| size(row.top_bytes).into()),
+            ("both, of\nthe cache", &|row| of_cache(both(row)).into()),
+        ];
+        Sheet::of(rows, columns).with_if(self.cache.is_some(), "both, of\nthe cache")
     }
 
     /// The families whose filters and indexes the cache does not hold whole.
@@ -433,58 +414,30 @@ fn divide(levels: &[f64], budget_bits: f64, cost: impl Fn(f64) -> f64) -> (Vec<f
 }
 
 fn filters(rows: &[SizeRow]) -> Sheet {
-    let row = |row: &SizeRow| {
-        let more = [
-            row.fpr_at_1_5_times_the_keys,
-            row.fpr_at_2_times_the_keys,
-            row.fpr_at_5_times_the_keys,
-        ];
-        let mut cells: Vec<Cell> = vec![
-            row.filter.clone().into(),
-            size(row.bytes).into(),
-            format!("{:.2}", row.bits_per_key).into(),
-            format!("{:.2}", row.times_bound).into(),
-            row.probes.map_or("-".to_string(), |probes| probes.to_string()).into(),
-            percent(row.fpr).into(),
-        ];
-        cells.extend(more.map(|fpr| Cell::from(percent(fpr))));
-        cells
-    };
-    Sheet {
-        columns: vec![
-            "filter",
-            "bytes",
-            "bits/key",
-            "times\nbound",
-            "probes",
-            "predicted\nrate",
-            "more keys\n1.5 x",
-            "\n2 x",
-            "\n5 x",
-        ],
-        rows: rows.iter().map(row).collect(),
-    }
+    let columns: &[Column<SizeRow>] = &[
+        ("filter", &|row| row.filter.clone().into()),
+        ("bytes", &|row| size(row.bytes).into()),
+        ("bits/key", &|row| format!("{:.2}", row.bits_per_key).into()),
+        ("times\nbound", &|row| format!("{:.2}", row.times_bound).into()),
+        ("probes", &|row| or_dash(row.probes)),
+        ("predicted\nrate", &|row| percent(row.fpr).into()),
+        ("more keys\n1.5 x", &|row| percent(row.fpr_at_1_5_times_the_keys).into()),
+        ("\n2 x", &|row| percent(row.fpr_at_2_times_the_keys).into()),
+        ("\n5 x", &|row| percent(row.fpr_at_5_times_the_keys).into()),
+    ];
+    Sheet::of(rows, columns)
 }
 
 fn trees(rows: &[TreeRow]) -> Sheet {
-    let row = |row: &TreeRow| {
-        let bits: Vec<String> = row.bits.iter().map(|bits| format!("{bits:.1}")).collect();
-        vec![
-            row.policy.clone().into(),
-            size(row.bytes as u64).into(),
-            bits.join(" / ").into(),
-            Cell::from(format!("{:.4}", row.reads)),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            "policy",
-            "bytes",
-            "bits/key,\nsmall to large level",
-            "reads per\nabsent lookup",
-        ],
-        rows: rows.iter().map(row).collect(),
-    }
+    let bits = |bits: &f64| format!("{bits:.1}");
+    let all_bits = |row: &TreeRow| row.bits.iter().map(bits).collect::<Vec<_>>().join(" / ");
+    let columns: &[Column<TreeRow>] = &[
+        ("policy", &|row| row.policy.clone().into()),
+        ("bytes", &|row| size(row.bytes as u64).into()),
+        ("bits/key,\nsmall to large level", &|row| all_bits(row).into()),
+        ("reads per\nabsent lookup", &|row| format!("{:.4}", row.reads).into()),
+    ];
+    Sheet::of(rows, columns)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::args::{self, ReadDb};
 use crate::failure::Result;
 use crate::monitor::figures::ReadCost;
 use crate::monitor::{self, Source, prometheus, report, tablestats, watch};
-use crate::output::{json_list, json_object};
+use crate::output::{json_list, object};
 
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
@@ -66,7 +66,7 @@ pub struct Stats {
     #[arg(
         long,
         value_name = "MICROS",
-        value_parser = args::micros,
+        value_parser = args::micros(),
         conflicts_with = "watch",
         verbatim_doc_comment
     )]
@@ -123,66 +123,40 @@ impl Stats {
 /// What the database holds. It was opened just now and has counted nothing, so counts are left out.
 fn to_json(stats: &maypole::Stats) -> String {
     let damaged = stats.damaged.iter().map(|table| {
-        let error = json!(table.error.to_string());
-        json_object(&[("level", &table.level), ("number", &table.number), ("error", &error)])
+        object! { table => level, number, error = json!(table.error.to_string()) }
     });
-    json_object(&[
-        ("levels", &json_list(stats.levels.iter().map(level))),
-        ("filter_bytes", &stats.filter_bytes()),
-        ("predicted_fpr", &json!(stats.predicted_fpr())),
-        ("memtable_bytes", &stats.memtable_bytes),
-        ("memtable_entries", &stats.memtable_entries),
-        ("compaction_debt_bytes", &stats.compaction_debt_bytes),
-        ("write_stall", &json!(stats.write_stall.to_string())),
-        ("cache_capacity_bytes", &stats.cache_capacity_bytes),
-        ("metadata_bytes", &stats.metadata_bytes),
-        ("cache", &json_list(stats.cache.iter().map(cached))),
-        ("open_files", &stats.open_files),
-        ("max_open_files", &stats.max_open_files),
-        ("file_reopens", &stats.file_reopens),
-        ("damaged", &json_list(damaged)),
-        ("out_of_space", &json!(stats.out_of_space.as_ref().map(ToString::to_string))),
-        ("files", &json_list(stats.files.iter().map(file))),
-    ])
+    object! { stats =>
+        levels = json_list(stats.levels.iter().map(level)), filter_bytes = stats.filter_bytes(),
+        predicted_fpr = json!(stats.predicted_fpr()), memtable_bytes, memtable_entries,
+        compaction_debt_bytes, write_stall = json!(stats.write_stall.to_string()),
+        cache_capacity_bytes, metadata_bytes, cache = json_list(stats.cache.iter().map(cached)),
+        open_files, max_open_files, file_reopens, damaged = json_list(damaged),
+        out_of_space = json!(stats.out_of_space.as_ref().map(ToString::to_string)),
+        files = json_list(stats.files.iter().map(file))
+    }
 }
 
 fn level(level: &LevelStats) -> String {
-    json_object(&[
-        ("level", &level.level),
-        ("files", &level.files),
-        ("file_bytes", &level.file_bytes),
-        ("entries", &level.entries),
-        ("dead_entries", &level.dead_entries),
-        ("dead_bytes", &level.dead_bytes),
-        ("filter_bytes", &level.filter_bytes),
-        ("predicted_fpr", &json!(level.predicted_fpr)),
-    ])
+    object! { level =>
+        level, files, file_bytes, entries, dead_entries, dead_bytes, filter_bytes, predicted_fpr
+    }
 }
 
 fn file(file: &FileStats) -> String {
-    json_object(&[
-        ("level", &file.level),
-        ("number", &file.number),
-        ("file_bytes", &file.file_bytes),
-        ("entries", &file.entries),
-        ("dead_entries", &file.dead_entries),
-        ("dead_bytes", &file.dead_bytes),
-        ("filter", &file.filter.as_ref().map_or("null".into(), filter)),
-    ])
+    object! { file =>
+        level, number, file_bytes, entries, dead_entries, dead_bytes,
+        filter = file.filter.as_ref().map_or("null".into(), filter)
+    }
 }
 
 /// The filter of a table, for every command that prints one.
 pub fn filter(filter: &FilterInfo) -> String {
-    json_object(&[
-        ("family", &json!(filter.family.map(|family| family.to_string()))),
-        ("bytes", &filter.bytes),
-        ("keys", &filter.keys),
-        ("bits_per_key", &json!(filter.bits_per_key())),
-        ("predicted_fpr", &json!(filter.predicted_fpr)),
-    ])
+    object! { filter =>
+        family = json!(filter.family.map(|family| family.to_string())), bytes, keys,
+        bits_per_key = json!(filter.bits_per_key()), predicted_fpr
+    }
 }
 
 fn cached((kind, usage): &(BlockKind, KindUsage)) -> String {
-    let kind = json!(format!("{kind:?}").to_lowercase());
-    json_object(&[("kind", &kind), ("entries", &usage.entries), ("bytes", &usage.bytes)])
+    object! { usage => kind = json!(format!("{kind:?}").to_lowercase()), entries, bytes }
 }

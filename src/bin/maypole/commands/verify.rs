@@ -4,11 +4,10 @@ use std::io::Write;
 
 use clap::Args;
 use maypole::VerifyReport;
-use serde_json::json;
 
 use crate::args::ReadDb;
 use crate::failure::{Failure, Result};
-use crate::output::{json_object, printable};
+use crate::output::{object, printable};
 use crate::progress;
 use crate::show::text::{counted, size};
 
@@ -32,10 +31,7 @@ pub struct Verify {
 impl Verify {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let db = self.db.open()?;
-        let spinner = progress::spinner("reading every table");
-        let report = db.verify();
-        spinner.finish_and_clear();
-        let report = report?;
+        let report = progress::during("reading every table", || db.verify())?;
         match self.json {
             true => writeln!(out, "{}", to_json(&report))?,
             false => print(&report, out)?,
@@ -79,14 +75,8 @@ fn print(report: &VerifyReport, out: &mut dyn Write) -> Result {
 }
 
 fn to_json(report: &VerifyReport) -> String {
-    json_object(&[
-        ("tables", &report.tables),
-        ("entries", &report.entries),
-        ("range_deletions", &report.range_deletions),
-        ("log_entries", &report.log_entries),
-        ("bytes", &report.file_bytes),
-        ("filter_misses", &report.filter_misses),
-        ("strays", &json!(report.strays)),
-        ("not_understood", &json!(report.not_understood)),
-    ])
+    object! { report =>
+        tables, entries, range_deletions, log_entries, bytes = report.file_bytes, filter_misses,
+        strays, not_understood
+    }
 }

@@ -20,8 +20,8 @@ use rand::{Rng, SeedableRng};
 
 use super::results::{AccuracyRow, SpeedRow};
 use crate::failure::{Failure, Result};
-use crate::progress;
 use crate::show::record::{self, Record};
+use crate::{progress, space};
 
 /// Bits a key of the filters whose accuracy is measured.
 const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0];
@@ -146,9 +146,11 @@ impl FilterSpeed {
             format!("fpr({SPEED_FPR}, {})", self.family).parse().map_err(Failure::new)?;
         // Brings the code into memory, so that it does not count as memory of the filter.
         build(spec, 1000, self.seed);
-        let before = memory("VmRSS:");
+        let before = space::of_process("VmRSS:");
         let (block, nanos) = self.timed_build(spec)?;
-        let peak = memory("VmHWM:").zip(before).map(|(peak, before)| peak.saturating_sub(before));
+        let peak = space::of_process("VmHWM:")
+            .zip(before)
+            .map(|(peak, before)| peak.saturating_sub(before));
         let mut build_nanos = vec![nanos];
         while build_nanos.len() < BUILDS && self.keys <= MAX_REPEATED_KEYS {
             build_nanos.push(self.timed_build(spec)?.1);
@@ -208,14 +210,6 @@ fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
         .collect();
     passes.sort_unstable_by(f64::total_cmp);
     passes[passes.len() / 2]
-}
-
-/// Bytes of this process's memory by their name in `/proc/self/status`.
-fn memory(name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }
 
 #[cfg(test)]

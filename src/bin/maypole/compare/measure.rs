@@ -33,7 +33,6 @@ pub struct Lookups<'a> {
 
 /// The lookups of one policy in one phase.
 pub struct Phase {
-    pub gets: u64,
     /// Nanoseconds of single lookups.
     pub latency: Histogram<u64>,
     /// The mean of each round.
@@ -46,6 +45,10 @@ pub struct Phase {
 }
 
 impl Phase {
+    pub fn gets(&self) -> u64 {
+        self.latency.len()
+    }
+
     /// Whether nearly all bytes that lookups read from files came from the device, and not from the
     /// operating system's cache.
     pub fn was_cold(&self) -> bool {
@@ -123,11 +126,7 @@ struct Run<'a> {
     tree: &'a Tree,
     /// With `--cold`: the tables, to drop their pages.
     files: Vec<Arc<dyn RandomAccessFile>>,
-    latency: Histogram<u64>,
-    means: Vec<f64>,
-    before: Stats,
-    /// Only with `--cold`.
-    device_bytes: Option<u64>,
+    phase: Phase,
 }
 
 impl<'a> Run<'a> {
@@ -142,7 +141,9 @@ impl<'a> Run<'a> {
         // Up to a minute, with three significant digits, which is more than the clock's precision.
         let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
         let (before, device_bytes) = (tree.db.stats(), cold.then_some(0));
-        Ok(Run { tree, files, latency, means: Vec::new(), before, device_bytes })
+        let after = before.clone();
+        let phase = Phase { latency, means: Vec::new(), before, after, device_bytes };
+        Ok(Run { tree, files, phase })
     }
 
     fn look_up(
@@ -154,7 +155,7 @@ impl<'a> Run<'a> {
         bar: &ProgressBar,
     ) -> Result {
         let mut sum = 0;
-        let device_before = self.device_bytes.and_then(|_| device_bytes());
+        let device_before = self.phase.device_bytes.and_then(|_| device_bytes());
         for (n, &i) in part.iter().enumerate() {
             if n.is_multiple_of(LOOKUPS_A_DROP) {
                 self.files.iter().try_for_each(|file| file.drop_page_cache())?;
@@ -165,28 +166,21 @@ impl<'a> Run<'a> {
             let start = Instant::now();
             let value = self.tree.db.get(key)?;
             let nanos = (start.elapsed().as_nanos() as u64).saturating_sub(clock_ns);
-            self.latency.saturating_record(nanos);
+            self.phase.latency.saturating_record(nanos);
             sum += nanos;
             check(value.is_some(), present, key)?;
         }
         if !part.is_empty() {
-            self.means.push(sum as f64 / part.len() as f64);
+            self.phase.means.push(sum as f64 / part.len() as f64);
         }
         bar.inc(part.len() as u64);
         let read = device_bytes().zip(device_before).map(|(after, before)| after - before);
-        self.device_bytes = self.device_bytes.zip(read).map(|(sum, read)| sum + read);
+        self.phase.device_bytes = self.phase.device_bytes.zip(read).map(|(sum, read)| sum + read);
         Ok(())
     }
 
     fn finish(self) -> Phase {
-        Phase {
-            gets: self.latency.len(),
-            latency: self.latency,
-            means: self.means,
-            before: self.before,
-            after: self.tree.db.stats(),
-            device_bytes: self.device_bytes,
-        }
+        Phase { after: self.tree.db.stats(), ..self.phase }
     }
 }
 

@@ -231,9 +231,7 @@ fn measure(
     let lookups = Lookups::new(keys, plan, *cold)?;
     let mut results = Results::default();
     for (tree, measured) in trees.iter().zip(lookups.run(&trees)?) {
-        results.policies.push(rows::policy(tree, &measured, keys.present.len(), *cold));
-        results.levels.extend(rows::levels(tree, &measured));
-        results.latency.extend(rows::latency(tree, &measured));
+        rows::add(&mut results, tree, &measured, keys.present.len(), *cold);
     }
     // With files on a device each point would take minutes.
     if more && !cold {

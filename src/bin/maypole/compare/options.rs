@@ -103,7 +103,7 @@ pub struct Compare {
     query_file: Option<PathBuf>,
     /// Look up some keys more often than others: by Zipf's law with this exponent, such as 0.99.
     /// Hot keys are scattered over all
-    #[arg(long, value_name = "S", value_parser = exponent, verbatim_doc_comment)]
+    #[arg(long, value_name = "S", value_parser = args::number_in(0.01..=10.0, "a number between 0.01 and 10, such as 0.99"), verbatim_doc_comment)]
     pub zipf: Option<f64>,
     /// Bytes of each value, which is made up
     #[arg(
@@ -146,7 +146,7 @@ pub struct Compare {
     #[arg(
         long,
         value_name = "MICROS",
-        value_parser = args::micros,
+        value_parser = args::micros(),
         verbatim_doc_comment
     )]
     pub read_cost: Option<f64>,
@@ -174,14 +174,6 @@ pub struct Compare {
     /// Print a JSON array, one object a policy
     #[arg(long)]
     pub json: bool,
-}
-
-/// Reads the exponent of Zipf's law.
-fn exponent(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(exponent) if (0.01..=10.0).contains(&exponent) => Ok(exponent),
-        _ => Err("expected a number between 0.01 and 10, such as 0.99".into()),
-    }
 }
 
 impl Compare {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use maypole::{FilterCounts, Stats, Ticker, Tickers};
 
 use super::measure::{Measured, Phase};
-use super::results::{LatencyRow, LevelRow, PolicyRow, Times};
+use super::results::{LatencyRow, LevelRow, PolicyRow, Results, Times};
 use super::rounds::Repeated;
 use super::tree::Tree;
 
@@ -15,8 +15,15 @@ const PERCENTILES: [f64; 19] = [
     99.9, 99.95, 99.99,
 ];
 
+/// Adds what was measured of a tree.
+pub fn add(results: &mut Results, tree: &Tree, measured: &Measured, keys: usize, cold: bool) {
+    results.policies.push(policy(tree, measured, keys, cold));
+    results.levels.extend(levels(tree, measured));
+    results.latency.extend(latency(tree, measured));
+}
+
 /// The row of one policy, in a tree of `keys` keys.
-pub fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRow {
+fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRow {
     let Measured { absent, present } = measured;
     let (before, after) = (&absent.before, &absent.after);
     let counted = counts_of(absent);
@@ -26,7 +33,7 @@ pub fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> Poli
         full_true_positive: counted.get(Ticker::BloomFullTruePositive),
         untrusted: counted.get(Ticker::BloomUntrusted),
     };
-    let per_get = |phase: &Phase, ticker| counts_of(phase).get(ticker) as f64 / phase.gets as f64;
+    let per_get = |phase: &Phase, ticker| counts_of(phase).get(ticker) as f64 / phase.gets() as f64;
     PolicyRow {
         policy: tree.policy.to_string(),
         keys: keys as u64,
@@ -41,8 +48,8 @@ pub fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> Poli
         useful: filter.useful,
         full_positive: filter.full_positive,
         full_true_positive: filter.full_true_positive,
-        absent_gets: absent.gets,
-        present_gets: present.gets,
+        absent_gets: absent.gets(),
+        present_gets: present.gets(),
         blocks_per_absent_get: per_get(absent, Ticker::DataBlocksExamined),
         blocks_per_present_get: per_get(present, Ticker::DataBlocksExamined),
         file_reads_per_absent_get: per_get(absent, Ticker::FileReads),
@@ -95,7 +102,7 @@ fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
 }
 
 /// The levels of one tree that hold data, and what absent lookups counted in them.
-pub fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
+fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
     let Phase { before, after, .. } = &measured.absent;
     let earlier = |level: usize| {
         let stats = before.levels.iter().find(|stats| stats.level == level);
@@ -130,11 +137,11 @@ pub fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
 }
 
 /// The percentile curves of one policy.
-pub fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {
+fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {
     let mut rows = Vec::new();
     for (lookups, phase) in [("absent", &measured.absent), ("present", &measured.present)] {
         // A percentile with fewer than ten lookups beyond it shows single events.
-        let told = |p: &&f64| (100.0 - **p) / 100.0 * phase.gets as f64 >= 10.0 || **p <= 50.0;
+        let told = |p: &&f64| (100.0 - **p) / 100.0 * phase.gets() as f64 >= 10.0 || **p <= 50.0;
         rows.extend(PERCENTILES.iter().filter(told).map(|&percentile| LatencyRow {
             policy: tree.policy.to_string(),
             lookups: lookups.to_string(),

@@ -24,7 +24,7 @@ use super::throughput::{self, Grid};
 use super::tree::{Base, Plan};
 use super::{Setup, rows};
 use crate::failure::{Failure, Result};
-use crate::output::{json_object, tell};
+use crate::output::{object, tell};
 use crate::progress;
 use crate::show::record::{self, Record};
 use crate::show::text::counted;
@@ -85,7 +85,7 @@ pub fn run(
     }
     let mut results = Results::default();
     for unit in policies.iter().filter_map(|policy| state.of(policy)) {
-        results.policies.push(unit.row.clone());
+        results.policies.extend_from_slice(&unit.policies);
         results.levels.extend_from_slice(&unit.levels);
         results.latency.extend_from_slice(&unit.latency);
         results.throughput.extend_from_slice(&unit.throughput);
@@ -93,28 +93,20 @@ pub fn run(
     Ok(results)
 }
 
-/// The figures of one policy.
-struct Unit {
-    row: PolicyRow,
-    levels: Vec<LevelRow>,
-    latency: Vec<LatencyRow>,
-    throughput: Vec<ThroughputRow>,
-}
-
+/// The results of one policy.
 fn measure(
     setup: &Setup,
     base: &Base,
     policy: &FilterPolicy,
     dir: &Path,
     grid: &Grid,
-) -> Result<Unit> {
+) -> Result<Results> {
     let Setup { keys, plan, cache_bytes, cold, seed } = setup;
     let tree = base.tree(policy, dir.to_owned(), plan, *cache_bytes)?;
     let trees = vec![tree];
     let measured = Lookups::new(keys, plan, *cold)?.run(&trees)?;
-    let row = rows::policy(&trees[0], &measured[0], keys.present.len(), *cold);
-    let levels = rows::levels(&trees[0], &measured[0]);
-    let latency = rows::latency(&trees[0], &measured[0]);
+    let mut results = Results::default();
+    rows::add(&mut results, &trees[0], &measured[0], keys.present.len(), *cold);
     let (trees, throughput) = match cold {
         true => (trees, Vec::new()),
         false => throughput::run(trees, keys, plan, grid, *seed)?,
@@ -123,7 +115,7 @@ fn measure(
         tree.db.close()?;
     }
     fs::remove_dir_all(dir).map_err(|error| Failure::of_file(dir, "remove", &error))?;
-    Ok(Unit { row, levels, latency, throughput })
+    Ok(Results { throughput, ..results })
 }
 
 /// The number of keys, and of lookups, of the run that estimates the time.
@@ -184,7 +176,8 @@ fn words(time: Duration) -> String {
 /// The finished policies, in memory and in the file.
 struct State {
     file: File,
-    units: Vec<Unit>,
+    /// Each of one policy.
+    units: Vec<Results>,
 }
 
 impl State {
@@ -219,22 +212,22 @@ impl State {
                 path.display()
             )));
         }
-        let units: Vec<Unit> = lines.map_while(Unit::from_line).collect();
+        let units: Vec<Results> = lines.map_while(from_line).collect();
         // The file is written again without the line that was cut off.
         let mut kept = head + "\n";
-        units.iter().for_each(|unit| kept += &unit.to_line());
+        units.iter().for_each(|unit| kept += &to_line(unit));
         let replaced = file.set_len(0).and_then(|()| file.write_all(kept.as_bytes()));
         replaced.map_err(|error| failed("write", error))?;
         Ok(State { file, units })
     }
 
-    fn of(&self, policy: &FilterPolicy) -> Option<&Unit> {
+    fn of(&self, policy: &FilterPolicy) -> Option<&Results> {
         let policy = policy.to_string();
-        self.units.iter().find(|unit| unit.row.policy == policy)
+        self.units.iter().find(|unit| unit.policies[0].policy == policy)
     }
 
-    fn add(&mut self, unit: Unit) -> Result {
-        let written = self.file.write_all(unit.to_line().as_bytes());
+    fn add(&mut self, unit: Results) -> Result {
+        let written = self.file.write_all(to_line(&unit).as_bytes());
         written.map_err(|error| Failure::new(format_args!("the state of the sweep: {error}")))?;
         self.units.push(unit);
         Ok(())
@@ -259,26 +252,23 @@ fn columns() -> String {
     columns.concat().join(" ")
 }
 
-impl Unit {
-    fn to_line(&self) -> String {
-        let line = json_object(&[
-            ("row", &record::to_json(&self.row)),
-            ("levels", &array(&self.levels)),
-            ("latency", &array(&self.latency)),
-            ("throughput", &array(&self.throughput)),
-        ]);
-        line + "\n"
-    }
+fn to_line(unit: &Results) -> String {
+    let line = object! {
+        row = record::to_json(&unit.policies[0]), levels = array(&unit.levels),
+        latency = array(&unit.latency), throughput = array(&unit.throughput)
+    };
+    line + "\n"
+}
 
-    fn from_line(line: &str) -> Option<Unit> {
-        let unit: Value = serde_json::from_str(line).ok()?;
-        Some(Unit {
-            row: PolicyRow::from_json(&unit["row"])?,
-            levels: rows_of(&unit["levels"])?,
-            latency: rows_of(&unit["latency"])?,
-            throughput: rows_of(&unit["throughput"])?,
-        })
-    }
+fn from_line(line: &str) -> Option<Results> {
+    let unit: Value = serde_json::from_str(line).ok()?;
+    Some(Results {
+        policies: vec![PolicyRow::from_json(&unit["row"])?],
+        levels: rows_of(&unit["levels"])?,
+        latency: rows_of(&unit["latency"])?,
+        throughput: rows_of(&unit["throughput"])?,
+        ..Results::default()
+    })
 }
 
 fn array<R: Record>(rows: &[R]) -> String {
@@ -294,7 +284,7 @@ mod tests {
     use super::super::results::Times;
     use super::*;
 
-    fn unit(policy: &str) -> Unit {
+    fn unit(policy: &str) -> Results {
         let times = Times { mean: 1.5, p50: 1.0, p99: 9.0, low: 1.0, high: 9.0 };
         let row = PolicyRow {
             policy: policy.into(),
@@ -322,7 +312,7 @@ mod tests {
         };
         let latency =
             LatencyRow { policy: policy.into(), lookups: "absent".into(), percentile: 50.0, ns: 1 };
-        Unit { row, levels: Vec::new(), latency: vec![latency], throughput: Vec::new() }
+        Results { policies: vec![row], latency: vec![latency], ..Results::default() }
     }
 
     #[test]
@@ -340,8 +330,8 @@ mod tests {
         assert_eq!(state.units.len(), 2);
         let found = state.of(&"bloom:10".parse().unwrap()).unwrap();
         assert_eq!(
-            (&found.row, &found.latency),
-            (&unit("bloom(10)").row, &unit("bloom(10)").latency)
+            (&found.policies, &found.latency),
+            (&unit("bloom(10)").policies, &unit("bloom(10)").latency)
         );
         assert!(state.of(&"burr(7)".parse().unwrap()).is_none());
         state.add(unit("burr(7)")).unwrap();

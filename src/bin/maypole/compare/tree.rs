@@ -206,11 +206,10 @@ impl Base {
             // Links to the same tables: they take no space.
             making(|| self.db.checkpoint(&dir))?;
         } else {
-            let spinner = progress::spinner(format!("{policy}: building filters"));
             making(|| fs::create_dir(&dir))
                 .map_err(|error| Failure::of_file(&dir, "make this directory", &error))?;
-            self.db.copy_with_filters(&dir, policy)?;
-            spinner.finish_and_clear();
+            let copy = || self.db.copy_with_filters(&dir, policy);
+            progress::during(format!("{policy}: building filters"), copy)?;
         }
         let after = self.db.stats().tickers;
         let more = |ticker| after.get(ticker) - before.get(ticker);

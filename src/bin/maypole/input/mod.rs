@@ -101,10 +101,7 @@ impl Input {
             _ => self.read_line()?,
         }
         let bytes = self.key.len() + self.value.len();
-        if bytes > LARGE_ENTRY_BYTES {
-            let enough = space::check_memory(COPIES * bytes as u64);
-            enough.map_err(|_| self.refused("there is not enough memory for its copies"))?;
-        }
+        self.check_memory(bytes)?;
         Ok(Some((&self.key, &self.value)))
     }
 
@@ -140,11 +137,7 @@ impl Input {
                 break;
             }
         }
-        let bytes = self.key.len() as u64;
-        if bytes > LARGE_ENTRY_BYTES as u64 {
-            let enough = space::check_memory(COPIES * bytes);
-            enough.map_err(|_| self.refused("there is not enough memory for its copies"))?;
-        }
+        self.check_memory(self.key.len())?;
         if self.format == Format::Keys {
             return Ok(());
         }
@@ -196,10 +189,7 @@ impl Input {
             )));
         }
         field.clear();
-        if length as usize > LARGE_ENTRY_BYTES {
-            let enough = space::check_memory(COPIES * u64::from(length));
-            enough.map_err(|_| self.refused("there is not enough memory for its copies"))?;
-        }
+        self.check_memory(length as usize)?;
         let read = (&mut self.source).take(length.into()).read_to_end(field);
         let read = read.map_err(|error| self.failed(error))?;
         self.bytes_read += 4 + read as u64;
@@ -218,6 +208,14 @@ impl Input {
             }
             _ => self.failed(error),
         }
+    }
+
+    fn check_memory(&self, entry_bytes: usize) -> Result {
+        if entry_bytes <= LARGE_ENTRY_BYTES {
+            return Ok(());
+        }
+        let enough = space::check_memory(COPIES * entry_bytes as u64);
+        enough.map_err(|_| self.refused("there is not enough memory for its copies"))
     }
 
     fn failed(&self, error: std::io::Error) -> Failure {

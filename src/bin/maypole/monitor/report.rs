@@ -7,7 +7,7 @@ use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats, Stats};
 use super::figures::{Figures, ReadCost, warnings};
 use super::{HOW, Source, short_span, span};
 use crate::failure::Result;
-use crate::show::sheet::{Cell, Screen, Sheet};
+use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, counted, percent, size};
 
 /// The report of what is published.
@@ -155,38 +155,25 @@ fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {
 
 /// The tree level by level. `counted`: with what lookups counted.
 pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
-    let number = |number: u64| Cell::from(count(number));
-    let rate = |rate: Option<f64>| Cell::from(rate.map_or("-".to_string(), percent));
-    let row = |name: String, level: &LevelStats| {
-        let bits = match level.entries {
-            0 => "-".to_string(),
-            entries => format!("{:.2}", level.filter_bytes as f64 * 8.0 / entries as f64),
-        };
-        let mut row = vec![
-            Cell::from(name),
-            number(level.files as u64),
-            size(level.file_bytes).into(),
-            number(level.entries),
-            size(level.filter_bytes).into(),
-            bits.into(),
-            rate(level.predicted_fpr),
-        ];
-        if counted {
-            let filter = level.counts.filter;
-            row.push(rate(filter.observed_fpr()));
-            row.extend([filter.useful, filter.full_positive, filter.false_positive()].map(number));
-            row.push(number(level.counts.unfiltered));
-        }
-        row
+    let bits = |level: &LevelStats| match level.entries {
+        0 => None,
+        entries => Some(format!("{:.2}", level.filter_bytes as f64 * 8.0 / entries as f64)),
     };
-    let mut columns = vec!["level", "files", "size", "entries", "filters", "bits/key", "predicted"];
-    if counted {
-        columns.extend(["observed", "useful", "full positive", "false positive", "no filter"]);
-    }
-    Sheet {
-        columns,
-        rows: levels.iter().map(|level| row(level.level.to_string(), level)).collect(),
-    }
+    let columns: &[Column<LevelStats>] = &[
+        ("level", &|level| level.level.to_string().into()),
+        ("files", &|level| count(level.files as u64).into()),
+        ("size", &|level| size(level.file_bytes).into()),
+        ("entries", &|level| count(level.entries).into()),
+        ("filters", &|level| size(level.filter_bytes).into()),
+        ("bits/key", &|level| or_dash(bits(level))),
+        ("predicted", &|level| or_dash(level.predicted_fpr.map(percent))),
+        ("observed", &|level| or_dash(level.counts.filter.observed_fpr().map(percent))),
+        ("useful", &|level| count(level.counts.filter.useful).into()),
+        ("full positive", &|level| count(level.counts.filter.full_positive).into()),
+        ("false positive", &|level| count(level.counts.filter.false_positive()).into()),
+        ("no filter", &|level| count(level.counts.unfiltered).into()),
+    ];
+    Sheet::of(levels, if counted { columns } else { &columns[..7] })
 }
 
 /// What takes memory.

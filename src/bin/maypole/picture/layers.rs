@@ -45,8 +45,7 @@ pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
 impl Keys {
     fn read(table: &SstReader, ribbon: &BandParts) -> Result<Keys> {
         let mut keys = Keys { kept: vec![0; ribbon.layers.len()], all: 0, first: Vec::new() };
-        let spinner = progress::spinner("reading the table's keys");
-        let read = table.each_filter_hash(|hash| {
+        let see = |hash| {
             keys.all += 1;
             let Some(equation) = ribbon.equation(hash) else { return };
             keys.kept[equation.layer] += 1;
@@ -56,9 +55,8 @@ impl Keys {
             if in_band && keys.first.len() < 2 * BAND_SLOTS as usize {
                 keys.first.push(equation);
             }
-        });
-        spinner.finish_and_clear();
-        read?;
+        };
+        progress::during("reading the table's keys", || table.each_filter_hash(see))?;
         keys.first.sort_by_key(|equation| equation.start);
         Ok(keys)
     }

@@ -17,7 +17,7 @@ use maypole::filter::inspect::KeyEquation;
 use maypole::table::{FilterInfo, SstReader};
 
 use crate::failure::Result;
-use crate::show::text::{counted, escape, percent, size};
+use crate::show::text::{count, counted, escape, percent, size};
 pub use svg::svg;
 pub use text::text;
 
@@ -108,6 +108,14 @@ impl Heat {
             }
         }
         Heat { cells, per_cell, ends, figure, thing }
+    }
+
+    /// What a cell stands for.
+    pub fn things(&self) -> String {
+        match self.per_cell {
+            1 => format!("one {}", self.thing.0),
+            n => format!("the mean of {} {}", count(n as u64), self.thing.1),
+        }
     }
 
     /// Where a figure is between the ends, 0 to 1.

@@ -85,10 +85,7 @@ impl Paper {
             );
         }
         self.y += heat.cells.len().div_ceil(ACROSS) as f64 * SIDE + LINE_HEIGHT;
-        let things = match heat.per_cell {
-            1 => format!("one {}", heat.thing.0),
-            n => format!("the mean of {} {}", count(n as u64), heat.thing.1),
-        };
+        let things = heat.things();
         for step in 0..8 {
             let _ = writeln!(
                 self.canvas.body,

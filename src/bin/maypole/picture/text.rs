@@ -57,10 +57,7 @@ fn strip(heat: &Heat, screen: &Screen) -> String {
         text += "\n";
     }
     let (low, high) = heat.ends;
-    let things = match heat.per_cell {
-        1 => format!("one {}", heat.thing.0),
-        n => format!("the mean of {} {}", count(n as u64), heat.thing.1),
-    };
+    let things = heat.things();
     let legend = format!(
         "{} {} to {} {}; a character is {things}",
         LEVELS[0],

@@ -50,14 +50,13 @@ fn taken(path: &Path, maker: &str) -> Failure {
 pub fn write(dir: &Path, name: &str, text: &str) -> Result {
     let path = dir.join(name);
     let failed = |error| Failure::of_file(&path, "write", &error);
-    let mut unfinished =
-        tempfile::Builder::new().prefix(".maypole-").make_in(dir, |path| File::create_new(path));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".maypole-");
+    let mut unfinished = builder.make_in(dir, |path| File::create_new(path));
     if unfinished.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
         // The directory may have been removed during the long work.
         fs::create_dir_all(dir).map_err(failed)?;
-        unfinished = tempfile::Builder::new()
-            .prefix(".maypole-")
-            .make_in(dir, |path| File::create_new(path));
+        unfinished = builder.make_in(dir, |path| File::create_new(path));
     }
     let mut unfinished = unfinished.map_err(failed)?;
     unfinished.write_all(text.as_bytes()).map_err(failed)?;

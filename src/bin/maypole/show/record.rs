@@ -9,9 +9,9 @@
 //!        none,9,
 //! ```
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::output::json_object;
 
@@ -36,7 +36,7 @@ pub trait Field: Sized {
 macro_rules! record {
     ($(#[$about:meta])* pub struct $Name:ident { $($(#[$doc:meta])* $field:ident: $Type:ty,)+ }) => {
         $(#[$about])*
-        #[derive(Debug, Clone, PartialEq)]
+        #[derive(Debug, Clone, Default, PartialEq)]
         pub struct $Name { $($(#[$doc])* pub $field: $Type,)+ }
 
         impl $crate::show::record::Record for $Name {
@@ -56,58 +56,20 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-impl Field for String {
-    fn to_value(&self) -> Value {
-        Value::from(self.as_str())
-    }
+macro_rules! fields {
+    ($($Type:ty),+) => {$(
+        impl Field for $Type {
+            fn to_value(&self) -> Value {
+                json!(self)
+            }
 
-    fn from_value(value: &Value) -> Option<String> {
-        value.as_str().map(str::to_string)
-    }
-}
-
-impl Field for u64 {
-    fn to_value(&self) -> Value {
-        Value::from(*self)
-    }
-
-    fn from_value(value: &Value) -> Option<u64> {
-        value.as_u64()
-    }
-}
-
-impl Field for f64 {
-    fn to_value(&self) -> Value {
-        Value::from(*self)
-    }
-
-    fn from_value(value: &Value) -> Option<f64> {
-        value.as_f64()
-    }
-}
-
-impl Field for bool {
-    fn to_value(&self) -> Value {
-        Value::from(*self)
-    }
-
-    fn from_value(value: &Value) -> Option<bool> {
-        value.as_bool()
-    }
-}
-
-impl<T: Field> Field for Option<T> {
-    fn to_value(&self) -> Value {
-        self.as_ref().map_or(Value::Null, T::to_value)
-    }
-
-    fn from_value(value: &Value) -> Option<Option<T>> {
-        match value {
-            Value::Null => Some(None),
-            value => T::from_value(value).map(Some),
+            fn from_value(value: &Value) -> Option<$Type> {
+                serde_json::from_value(value.clone()).ok()
+            }
         }
-    }
+    )+};
 }
+fields!(String, u64, f64, bool, Option<String>, Option<u64>, Option<f64>, Option<bool>);
 
 /// A JSON object on one line.
 pub fn to_json<R: Record>(row: &R) -> String {
@@ -125,57 +87,34 @@ pub fn cells<R: Record>(rows: &[R]) -> (Vec<String>, Vec<Vec<Value>>) {
 
 /// Not generic, so that it is compiled once and not for each kind of row.
 fn take_apart(columns: &[&str], rows: Vec<Vec<Value>>) -> (Vec<String>, Vec<Vec<Value>>) {
-    let mut names = Vec::new();
-    let mut all = Vec::new();
-    for (n, row) in rows.into_iter().enumerate() {
-        let mut cells = Vec::new();
-        for (column, value) in columns.iter().zip(row) {
-            match value {
-                Value::Object(parts) => {
-                    for (part, value) in parts {
-                        if n == 0 {
-                            names.push(format!("{column}_{part}"));
-                        }
-                        cells.push(value);
-                    }
-                }
-                value => {
-                    if n == 0 {
-                        names.push(column.to_string());
-                    }
-                    cells.push(value);
-                }
-            }
+    let parts = |(column, value): (&&str, Value)| match value {
+        Value::Object(parts) => {
+            parts.into_iter().map(|(part, value)| (format!("{column}_{part}"), value)).collect()
         }
-        all.push(cells);
-    }
-    (names, all)
+        value => vec![(column.to_string(), value)],
+    };
+    let apart = |row: Vec<Value>| columns.iter().zip(row).flat_map(parts).unzip();
+    let (names, rows): (Vec<Vec<String>>, Vec<Vec<Value>>) = rows.into_iter().map(apart).unzip();
+    (names.into_iter().next().unwrap_or_default(), rows)
 }
 
 /// A header and a line for each row (RFC 4180, with line feeds alone).
 pub fn to_csv<R: Record>(rows: &[R]) -> String {
     let (names, rows) = cells(rows);
-    let mut text = names.join(",");
-    text.push('\n');
-    for row in rows {
-        for (n, cell) in row.iter().enumerate() {
-            if n > 0 {
-                text.push(',');
-            }
-            match cell {
-                Value::Null => {}
-                Value::String(cell) if cell.contains(['"', ',', '\n', '\r']) => {
-                    let _ = write!(text, "\"{}\"", cell.replace('"', "\"\""));
-                }
-                Value::String(cell) => text.push_str(cell),
-                cell => {
-                    let _ = write!(text, "{cell}");
-                }
-            }
+    let line = |row: &Vec<Value>| row.iter().map(csv_cell).collect::<Vec<_>>().join(",");
+    let lines = std::iter::once(names.join(",")).chain(rows.iter().map(line));
+    lines.map(|line| line + "\n").collect()
+}
+
+fn csv_cell(cell: &Value) -> String {
+    match cell {
+        Value::Null => String::new(),
+        Value::String(text) if text.contains(['"', ',', '\n', '\r']) => {
+            format!("\"{}\"", text.replace('"', "\"\""))
         }
-        text.push('\n');
+        Value::String(text) => text.clone(),
+        cell => cell.to_string(),
     }
-    text
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //!
 //! If the width is unknown, as in a pipe, nothing is left out.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, stdout};
 
 use crate::output::table;
@@ -134,7 +135,7 @@ fn locale_is_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
 /// A figure, in full and short.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    long: String,
+    pub long: String,
     short: String,
 }
 
@@ -142,6 +143,11 @@ impl Cell {
     pub fn new(long: impl Into<String>, short: impl Into<String>) -> Cell {
         Cell { long: long.into(), short: short.into() }
     }
+}
+
+/// A figure that may be missing.
+pub fn or_dash(value: Option<impl Display>) -> Cell {
+    value.map_or("-".to_string(), |value| value.to_string()).into()
 }
 
 impl From<String> for Cell {
@@ -158,7 +164,25 @@ pub struct Sheet {
     pub rows: Vec<Vec<Cell>>,
 }
 
+/// The name of a column, and the cell of a row in it.
+pub type Column<'a, R> = (&'static str, &'a dyn Fn(&R) -> Cell);
+
 impl Sheet {
+    pub fn of<R>(rows: &[R], columns: &[Column<'_, R>]) -> Sheet {
+        let cells = |row| columns.iter().map(|(_, cell)| cell(row)).collect();
+        let names = columns.iter().map(|(name, _)| *name);
+        Sheet { columns: names.collect(), rows: rows.iter().map(cells).collect() }
+    }
+
+    /// The sheet without a column, unless it `is_wanted`.
+    pub fn with_if(mut self, is_wanted: bool, name: &str) -> Sheet {
+        if let Some(column) = self.columns.iter().position(|&it| it == name && !is_wanted) {
+            self.columns.remove(column);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+        }
+        self
+    }
+
     pub fn to_text(&self, screen: &Screen) -> String {
         screen.drawn(&self.in_unicode(screen))
     }
@@ -304,12 +328,10 @@ pub fn short_count(number: u64) -> String {
         return number.to_string();
     };
     let value = value / size;
-    let decimals = if value < 9.995 {
-        2
-    } else if value < 99.95 {
-        1
-    } else {
-        0
+    let decimals = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
     };
     format!("{value:.decimals$}{unit}")
 }

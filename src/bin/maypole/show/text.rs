@@ -8,26 +8,17 @@ pub fn unescape(text: &[u8]) -> Vec<u8> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        if first != b'\\' {
-            bytes.push(first);
-            continue;
-        }
-        match *rest {
-            [b'\\', ..] => {
-                bytes.push(b'\\');
-                rest = &rest[1..];
+    while let Some(&first) = rest.first() {
+        let escaped = match *rest {
+            [b'\\', b'\\', ..] => Some((b'\\', 2)),
+            [b'\\', b'x', high, low, ..] => {
+                digit(high).zip(digit(low)).map(|(high, low)| (high << 4 | low, 4))
             }
-            [b'x', high, low, ..] => match (digit(high), digit(low)) {
-                (Some(high), Some(low)) => {
-                    bytes.push(high << 4 | low);
-                    rest = &rest[3..];
-                }
-                _ => bytes.push(b'\\'),
-            },
-            _ => bytes.push(b'\\'),
-        }
+            _ => None,
+        };
+        let (byte, length) = escaped.unwrap_or((first, 1));
+        bytes.push(byte);
+        rest = &rest[length..];
     }
     bytes
 }

@@ -64,7 +64,7 @@ pub struct Structures {
     )]
     keys: usize,
     /// The false-positive rate each is made for, 0.00001 to 0.3
-    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = args::number_in(0.00001..=0.3, "a rate from 0.00001 to 0.3"))]
     rate: f64,
     /// Draw other keys
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -84,13 +84,6 @@ pub struct Structures {
     /// Print a table with commas, one line a structure
     #[arg(long, conflicts_with_all = ["json", "claims"])]
     csv: bool,
-}
-
-fn rate(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(rate) if (0.00001..=0.3).contains(&rate) => Ok(rate),
-        _ => Err("expected a rate from 0.00001 to 0.3".into()),
-    }
 }
 
 /// Everything that a page shows.
@@ -117,7 +110,8 @@ impl Structures {
             Some(dir) => {
                 files::prepare(dir, save::MAKER, &save::NAMES)?;
                 output::tell(format_args!("note: this takes about {}", self.expected_time()));
-                let about = self.about();
+                let origin = Origin::now(self.seed);
+                let about = About { origin, keys: self.keys, rate: self.rate };
                 let results = Results { about, rows: self.rows()?, claims: self.claims()? };
                 save::all(&results, dir)?;
                 match self.claims {
@@ -148,10 +142,6 @@ impl Structures {
             true => format!("{:.0} seconds", (seconds / 5.0).ceil() * 5.0),
             false => format!("{:.0} minutes", (seconds / 60.0).ceil()),
         }
-    }
-
-    fn about(&self) -> About {
-        About { origin: Origin::now(self.seed), keys: self.keys, rate: self.rate }
     }
 
     fn print_claims(&self, claims: &[Claim], out: &mut dyn Write) -> Result {

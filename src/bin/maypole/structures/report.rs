@@ -6,40 +6,25 @@ use super::measure::{Over, Row};
 use super::subjects::QUOTIENT_LOAD;
 use crate::failure::Result;
 use crate::show::record::{self, record};
-use crate::show::sheet::{Cell, Screen, Sheet};
+use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, counted, percent};
 
 /// The table, and the notes on it.
 pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
-    let columns = vec![
-        "structure",
-        "deletes",
-        "bits/key",
-        "bound",
-        "build\nns/key",
-        "absent\nns",
-        "present\nns",
-        "rate",
-        "rate at\n2 times",
-        "rate at\n5 times",
+    let columns: &[Column<Row>] = &[
+        ("structure", &|row| row.name.to_string().into()),
+        ("deletes", &deletes),
+        ("bits/key", &|row| format!("{:.2}", row.bits_per_key()).into()),
+        ("bound", &|row| or_dash(row.over_bound().map(|over| format!("{over:.2}")))),
+        ("build\nns/key", &|row| format!("{:.1}", row.build_ns).into()),
+        ("absent\nns", &|row| format!("{:.1}", row.absent_ns).into()),
+        ("present\nns", &|row| format!("{:.1}", row.present_ns).into()),
+        ("rate", &|row| percent(row.rate()).into()),
+        ("rate at\n2 times", &|row| row.over_text(0).into()),
+        ("rate at\n5 times", &|row| row.over_text(1).into()),
     ];
-    let cells = rows.iter().map(|row| {
-        let cells = [
-            row.name.to_string(),
-            if row.deletes { "yes" } else { "no" }.into(),
-            format!("{:.2}", row.bits_per_key()),
-            row.over_bound().map_or("-".into(), |over| format!("{over:.2}")),
-            format!("{:.1}", row.build_ns),
-            format!("{:.1}", row.absent_ns),
-            format!("{:.1}", row.present_ns),
-            percent(row.rate()),
-            row.over_text(0),
-            row.over_text(1),
-        ];
-        cells.into_iter().map(Cell::from).collect()
-    });
-    let sheet = Sheet { columns, rows: cells.collect() };
+    let sheet = Sheet::of(rows, columns);
     let keys = counted(keys as u64, "key");
     let heading = format!("Filters planned for {keys} and a rate of {}", percent(rate));
     writeln!(out, "{}", screen.wrap(&heading))?;
@@ -48,6 +33,10 @@ pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Resul
         writeln!(out, "{}", screen.wrap(&format!("Note: {note}.")))?;
     }
     Ok(())
+}
+
+pub fn deletes(row: &Row) -> Cell {
+    if row.deletes { "yes" } else { "no" }.to_string().into()
 }
 
 /// What a reader of the rows must know.

@@ -130,92 +130,35 @@ pub fn reader(keys: &[u64], spec: FilterSpec) -> Result<FilterReader> {
 }
 
 /// Adds keys one by one until one does not fit.
-fn add_while(hashes: &[u64], mut fits: impl FnMut(u64) -> bool) -> usize {
-    hashes.iter().take_while(|&&hash| fits(hash)).count()
+fn add_while<F>(filter: &mut F, hashes: &[u64], fits: impl Fn(&mut F, u64) -> bool) -> usize {
+    hashes.iter().take_while(|&&hash| fits(filter, hash)).count()
 }
 
-impl Filter for BloomFilter {
-    fn contains(&self, hash: u64) -> bool {
-        self.contains(hash)
-    }
+/// The textbooks' filters, and how each takes a key: `false`, it is full.
+macro_rules! textbook {
+    ($($Filter:ty: $add:expr,)+) => {$(
+        impl Filter for $Filter {
+            fn contains(&self, hash: u64) -> bool {
+                self.contains(hash)
+            }
 
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+            fn bytes(&self) -> usize {
+                self.bytes()
+            }
 
-    fn add(&mut self, hashes: &[u64]) -> usize {
-        hashes.iter().for_each(|&hash| {
-            self.insert(hash);
-        });
-        hashes.len()
-    }
+            fn add(&mut self, hashes: &[u64]) -> usize {
+                add_while(self, hashes, $add)
+            }
+        }
+    )+};
 }
-
-impl Filter for CountingBloom {
-    fn contains(&self, hash: u64) -> bool {
-        self.contains(hash)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    fn add(&mut self, hashes: &[u64]) -> usize {
-        hashes.iter().for_each(|&hash| self.insert(hash));
-        hashes.len()
-    }
-}
-
-impl Filter for ScalableBloom {
-    fn contains(&self, hash: u64) -> bool {
-        self.contains(hash)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    fn add(&mut self, hashes: &[u64]) -> usize {
-        add_while(hashes, |hash| self.add(hash) != Err(Full))
-    }
-}
-
-impl Filter for CuckooFilter {
-    fn contains(&self, hash: u64) -> bool {
-        self.contains(hash)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    fn add(&mut self, hashes: &[u64]) -> usize {
-        add_while(hashes, |hash| self.insert(hash).is_ok())
-    }
-}
-
-impl Filter for QuotientFilter {
-    fn contains(&self, hash: u64) -> bool {
-        self.contains(hash)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    fn add(&mut self, hashes: &[u64]) -> usize {
-        add_while(hashes, |hash| self.insert(hash).is_ok())
-    }
-}
-
-impl Filter for Cascade {
-    fn contains(&self, hash: u64) -> bool {
-        self.contains(hash)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+textbook! {
+    BloomFilter: |filter, hash| { filter.insert(hash); true },
+    CountingBloom: |filter, hash| { filter.insert(hash); true },
+    ScalableBloom: |filter, hash| filter.add(hash) != Err(Full),
+    CuckooFilter: |filter, hash| filter.insert(hash).is_ok(),
+    QuotientFilter: |filter, hash| filter.insert(hash).is_ok(),
+    Cascade: |_, _| false,
 }
 
 impl Filter for FilterReader {

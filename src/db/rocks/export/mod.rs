@@ -22,7 +22,7 @@ mod tests;
 use std::path::Path;
 
 use crate::db::inner::Inner;
-use crate::db::maintenance::checkpoint::{SharedTables, make_database, spec_at};
+use crate::db::maintenance::checkpoint::{SharedTables, make_database, refilter, spec_at};
 use crate::db::options::lasting;
 use crate::error::{Error, Result};
 use crate::filter::{Family, FilterEncoding, FilterSpec};
@@ -101,8 +101,7 @@ impl Inner {
             dir,
             filter,
             shared: SharedTables::default(),
-            refiltered: 0,
-            unknown_filters: 0,
+            report: ExportReport::default(),
             prevailing: None,
         };
         for ((level, file), table) in version.files().zip(&mut tables) {
@@ -110,7 +109,7 @@ impl Inner {
         }
         number_epochs(&mut tables);
         let largest = tables.iter().map(|table| table.largest_sequence).max();
-        let Export { shared, refiltered, unknown_filters, prevailing, .. } = export;
+        let Export { shared, report, prevailing, .. } = export;
         let filter_policy = prevailing.and_then(|(_, spec)| spec.rocksdb_policy());
         let database = NewDatabase {
             identity: new_db_identity(),
@@ -121,15 +120,7 @@ impl Inner {
         };
         database.write(&*self.store.fs, dir)?;
         let SharedTables { linked, copied, file_bytes, not_linked } = shared;
-        Ok(ExportReport {
-            linked,
-            copied,
-            refiltered,
-            file_bytes,
-            not_linked,
-            unknown_filters,
-            filter_policy,
-        })
+        Ok(ExportReport { linked, copied, file_bytes, not_linked, filter_policy, ..report })
     }
 }
 
@@ -140,8 +131,7 @@ struct Export<'a> {
     dir: &'a Path,
     filter: Option<&'a FilterPolicy>,
     shared: SharedTables,
-    refiltered: usize,
-    unknown_filters: usize,
+    report: ExportReport,
     /// The filter of the table with the most entries, among those whose filter RocksDB knows if
     /// there are any.
     prevailing: Option<((bool, u64), FilterSpec)>,
@@ -153,9 +143,9 @@ impl Export<'_> {
         let target = names::table_path(self.dir, file.meta.number);
         if let Some(policy) = self.filter {
             let spec = spec_at(policy, self.version, level, file);
-            match self.inner.refilter(file, spec, &target) {
+            match refilter(&self.inner.store, file, spec, &target) {
                 Ok(summary) => {
-                    self.refiltered += 1;
+                    self.report.refiltered += 1;
                     self.shared.file_bytes += summary.file_bytes;
                     self.saw((true, file.meta.entries), spec);
                     return Ok(summary.file_bytes);
@@ -169,7 +159,7 @@ impl Export<'_> {
         self.shared.add(&*self.inner.store.fs, file, &target)?;
         if let Some(encoding) = file.table.filter_encoding() {
             let is_known = encoding == FilterEncoding::RocksDb;
-            self.unknown_filters += usize::from(!is_known);
+            self.report.unknown_filters += usize::from(!is_known);
             if let Some(spec) = spec_of(&file.table) {
                 self.saw((is_known, file.meta.entries), spec);
             }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::args::{KeyRange, ReadDb};
 use crate::failure::Result;
-use crate::output::json_object;
+use crate::output::object;
 
 /// Print how many keys there are.
 ///
@@ -36,11 +36,7 @@ impl Count {
         }
         match self.json {
             false => writeln!(out, "{keys}")?,
-            true => {
-                let fields: [(&str, &dyn std::fmt::Display); 3] =
-                    [("keys", &keys), ("key_bytes", &key_bytes), ("value_bytes", &value_bytes)];
-                writeln!(out, "{}", json_object(&fields))?;
-            }
+            true => writeln!(out, "{}", object! { keys, key_bytes, value_bytes })?,
         }
         Ok(db.close()?)
     }

@@ -1,5 +1,6 @@
 //! `delete`: removes one key, or a range of them.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -36,7 +37,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    pub fn run(self) -> Result {
+    pub fn run(self, _: &mut dyn Write) -> Result {
         let db = args::open_existing(&self.db)?;
         if let Some(key) = self.key {
             db.delete(key.0)?;

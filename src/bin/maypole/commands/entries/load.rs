@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::failure::{Failure, Result};
 use crate::input::{self, Format, Input};
+use crate::output::object;
 use crate::show::text;
 use crate::{args, progress};
 
@@ -106,21 +107,15 @@ impl Load {
         }
         db.write(batch)?;
         bar.finish_and_clear();
-        let spinner = progress::spinner("flushing");
-        db.flush()?;
+        progress::during("flushing", || db.flush())?;
         let stats = db.stats();
         db.close()?;
-        spinner.finish_and_clear();
         match self.json {
             false => writeln!(out, "{} loaded", text::counted(entries, "entry"))?,
             true => {
                 let bytes: u64 = stats.files.iter().map(|file| file.file_bytes).sum();
-                let (tables, filters) = (stats.files.len(), stats.filter_bytes());
-                writeln!(
-                    out,
-                    "{{\"entries\": {entries}, \"tables\": {tables}, \"bytes\": {bytes}, \
-                     \"filter_bytes\": {filters}}}"
-                )?;
+                let (tables, filter_bytes) = (stats.files.len(), stats.filter_bytes());
+                writeln!(out, "{}", object! { entries, tables, bytes, filter_bytes })?;
             }
         }
         Ok(())

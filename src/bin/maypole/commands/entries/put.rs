@@ -1,5 +1,6 @@
 //! `put`: one key, one value.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -25,7 +26,7 @@ pub struct Put {
 }
 
 impl Put {
-    pub fn run(self) -> Result {
+    pub fn run(self, _: &mut dyn Write) -> Result {
         let db = Db::open(&self.db)?;
         db.put(self.key.0, self.value.0)?;
         Ok(db.close()?)

@@ -8,6 +8,7 @@ use maypole::Db;
 use maypole::table::SstReader;
 
 use crate::failure::Result;
+use crate::output::object;
 use crate::progress;
 use crate::show::text::{counted, size};
 
@@ -42,16 +43,11 @@ impl Ingest {
             bytes += table.file_bytes();
         }
         let db = Db::open(&self.db)?;
-        let spinner = progress::spinner("copying and checking tables");
-        db.ingest(&self.files)?;
+        progress::during("copying and checking tables", || db.ingest(&self.files))?;
         db.close()?;
-        spinner.finish_and_clear();
         let tables = self.files.len();
         match self.json {
-            true => writeln!(
-                out,
-                "{{\"tables\": {tables}, \"entries\": {entries}, \"bytes\": {bytes}}}"
-            )?,
+            true => writeln!(out, "{}", object! { tables, entries, bytes })?,
             false => {
                 let (tables, entries) =
                     (counted(tables as u64, "table"), counted(entries, "entry"));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::args;
 use crate::commands::stats::filter as filter_json;
 use crate::failure::{Failure, Result};
-use crate::output::{json_list, json_object};
+use crate::output::{json_list, object};
 use crate::picture;
 use crate::progress;
 use crate::show::sheet::Screen;
@@ -121,10 +121,7 @@ impl Inspect {
         out: &mut dyn Write,
         show: impl FnOnce(&TableCheck, &mut dyn Write) -> Result,
     ) -> Result {
-        let spinner = progress::spinner("reading the whole table");
-        let check = table.verify();
-        spinner.finish_and_clear();
-        let check = check?;
+        let check = progress::during("reading the whole table", || table.verify())?;
         show(&check, out)?;
         match check.filter_misses {
             0 => Ok(()),
@@ -159,26 +156,21 @@ fn checked(check: &TableCheck, out: &mut dyn Write) -> Result {
 
 fn to_json(table: &SstReader, check: &TableCheck) -> Result<String> {
     let metaindex = table.metaindex().iter().map(|(name, handle)| {
-        let name = json!(escape(name.as_bytes()));
-        json_object(&[("name", &name), ("offset", &handle.offset), ("bytes", &handle.bytes)])
+        object! { handle => name = json!(escape(name.as_bytes())), offset, bytes }
     });
     let text = |value: &dyn std::fmt::Display| json!(escape(value.to_string().as_bytes()));
     let properties: serde_json::Map<String, Value> =
         table.properties().iter().map(|(name, value)| (name.into_owned(), text(&value))).collect();
     let filter = table.filter()?;
-    Ok(json_object(&[
-        ("format_version", &table.footer().format_version),
-        ("checksum", &json!(table.footer().checksum.name())),
-        ("metaindex", &json_list(metaindex)),
-        ("properties", &Value::Object(properties)),
-        ("range_deletions", &check.range_deletions),
-        ("filter", &filter.as_ref().map_or("null".into(), filter_json)),
-        ("filter_partitions", &table.filters()?.len()),
-        ("data_blocks", &check.data_blocks),
-        ("entries", &check.entries),
-        ("filter_misses", &check.filter_misses),
-        ("unknown_entries", &check.unknown_entries),
-    ]))
+    Ok(object! {
+        check =>
+            format_version = table.footer().format_version,
+            checksum = json!(table.footer().checksum.name()), metaindex = json_list(metaindex),
+            properties = Value::Object(properties), range_deletions,
+            filter = filter.as_ref().map_or("null".into(), filter_json),
+            filter_partitions = table.filters()?.len(), data_blocks, entries, filter_misses,
+            unknown_entries
+    })
 }
 
 fn footer(table: &SstReader, out: &mut dyn Write) -> Result {

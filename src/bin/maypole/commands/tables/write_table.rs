@@ -93,10 +93,10 @@ impl WriteTable {
             Ok(there) if is_standard_input(&there) => Err(Failure::new(format_args!(
                 "{shown}: is also standard input, and would be replaced: take another name"
             ))),
-            Ok(there) if !there.is_file() => {
-                Err(Failure::new(format_args!("{shown}: expected the name of a file")))
-            }
-            _ if self.out.file_name().is_none() => {
+            there
+                if self.out.file_name().is_none()
+                    || there.as_ref().is_ok_and(|it| !it.is_file()) =>
+            {
                 Err(Failure::new(format_args!("{shown}: expected the name of a file")))
             }
             _ => Ok(()),

@@ -48,7 +48,7 @@ pub struct About {
 }
 
 /// Mean, median and 99th percentile of single lookups, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Times {
     pub mean: f64,
     pub p50: f64,
@@ -67,20 +67,14 @@ impl Times {
 
 impl Field for Times {
     fn to_value(&self) -> Value {
-        json!({
-            "mean": self.mean, "p50": self.p50, "p99": self.p99, "low": self.low, "high": self.high
-        })
+        let Times { mean, p50, p99, low, high } = self;
+        json!({ "mean": mean, "p50": p50, "p99": p99, "low": low, "high": high })
     }
 
     fn from_value(value: &Value) -> Option<Times> {
-        let time = |name: &str| value[name].as_f64();
-        Some(Times {
-            mean: time("mean")?,
-            p50: time("p50")?,
-            p99: time("p99")?,
-            low: time("low")?,
-            high: time("high")?,
-        })
+        let [mean, p50, p99, low, high] =
+            ["mean", "p50", "p99", "low", "high"].map(|name| value[name].as_f64());
+        Some(Times { mean: mean?, p50: p50?, p99: p99?, low: low?, high: high? })
     }
 }
 

@@ -6,7 +6,7 @@ use super::{PolicyRow, Results, Times, verdict};
 use crate::failure::Result;
 use crate::output;
 use crate::show::record;
-use crate::show::sheet::{Cell, Screen, Sheet, bar, short_count};
+use crate::show::sheet::{Cell, Column, Screen, Sheet, bar, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
 
 /// Characters of a bar.
@@ -67,98 +67,65 @@ pub fn fastest(rows: &[PolicyRow]) -> Vec<String> {
 }
 
 fn filters(rows: &[PolicyRow]) -> Sheet {
-    let rate = |rate: Option<f64>| Cell::from(rate.map_or("-".into(), percent));
-    let number = |number: u64| Cell::new(count(number), short_count(number));
-    let row = |row: &PolicyRow| {
-        let interval = row.interval_95().map_or("-".to_string().into(), |(low, high)| {
+    let interval = |row: &PolicyRow| {
+        row.interval_95().map_or("-".to_string().into(), |(low, high)| {
             let [low, high] = [low, high].map(|rate| percent(rate).replace(" %", ""));
             Cell::new(format!("{low} to {high} %"), format!("{low}–{high}%"))
-        });
-        vec![
-            row.policy.clone().into(),
-            row.tables.to_string().into(),
-            row.levels.to_string().into(),
-            Cell::new(size(row.filter_bytes), short_count(row.filter_bytes)),
-            format!("{:.2}", row.bits_per_key).into(),
-            row.build_ns_per_key.map_or("-".into(), |nanos| format!("{nanos:.1}")).into(),
-            rate(row.predicted_fpr),
-            rate(row.observed_fpr),
-            interval,
-            number(row.useful),
-            number(row.full_positive),
-            number(row.full_true_positive),
-        ]
+        })
     };
-    Sheet {
-        columns: vec![
-            "policy",
-            "tables",
-            "levels",
-            "filters",
-            "bits/key",
-            "build\nns/key",
-            "predicted\nrate",
-            "observed\nrate",
-            "95 %\ninterval",
-            "useful",
-            "full\npositive",
-            "true\npositive",
-        ],
-        rows: rows.iter().map(row).collect(),
-    }
+    let columns: &[Column<PolicyRow>] = &[
+        ("policy", &|row| row.policy.clone().into()),
+        ("tables", &|row| row.tables.to_string().into()),
+        ("levels", &|row| row.levels.to_string().into()),
+        ("filters", &|row| Cell::new(size(row.filter_bytes), short_count(row.filter_bytes))),
+        ("bits/key", &|row| format!("{:.2}", row.bits_per_key).into()),
+        ("build\nns/key", &|row| or_dash(row.build_ns_per_key.map(|ns| format!("{ns:.1}")))),
+        ("predicted\nrate", &|row| or_dash(row.predicted_fpr.map(percent))),
+        ("observed\nrate", &|row| or_dash(row.observed_fpr.map(percent))),
+        ("95 %\ninterval", &interval),
+        ("useful", &|row| number(row.useful)),
+        ("full\npositive", &|row| number(row.full_positive)),
+        ("true\npositive", &|row| number(row.full_true_positive)),
+    ];
+    Sheet::of(rows, columns)
+}
+
+/// A figure in full, or short where it would be too wide.
+fn number(number: u64) -> Cell {
+    Cell::new(count(number), short_count(number))
 }
 
 fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
-    let mut columns = vec!["policy", "blocks\nabsent"];
-    if screen.is_terminal {
-        columns.push("");
-    }
-    columns.extend([
-        "blocks\npresent",
-        "reads\nabsent",
-        "reads\npresent",
-        "absent ns\nmean",
-        "\np50",
-        "\np99",
-        "present ns\nmean",
-        "\np50",
-        "\np99",
-    ]);
-    let says_cold = rows.iter().any(|row| row.cold.is_some());
-    if says_cold {
-        columns.push("from the\ndevice");
-    }
     let most = rows.iter().map(|row| row.blocks_per_absent_get).fold(0.0, f64::max);
     let per_get = |number: f64| Cell::new(format!("{number:.4}"), format!("{number:.2}"));
-    let row = |row: &PolicyRow| {
-        let mut cells = vec![row.policy.clone().into(), per_get(row.blocks_per_absent_get)];
-        if screen.is_terminal {
-            cells.push(bar(row.blocks_per_absent_get / most, BAR).into());
-        }
-        cells.push(per_get(row.blocks_per_present_get));
-        for reads in [row.file_reads_per_absent_get, row.file_reads_per_present_get] {
-            cells.push(match row.reads_are_unseen() {
-                true => "not seen".to_string().into(),
-                false => per_get(reads),
-            });
-        }
-        for Times { mean, p50, p99, .. } in [row.get_absent_ns, row.get_present_ns] {
-            cells.extend([mean, p50, p99].map(|nanos| {
-                let nanos = nanos.round() as u64;
-                Cell::new(count(nanos), short_count(nanos))
-            }));
-        }
-        if let Some(cold) = row.cold {
-            let said = match cold {
-                true => "cold",
-                false if row.reads_are_unseen() => "not seen",
-                false => "not cold",
-            };
-            cells.push(said.to_string().into());
-        }
-        cells
+    let reads = |row: &PolicyRow, reads: f64| match row.reads_are_unseen() {
+        true => "not seen".to_string().into(),
+        false => per_get(reads),
     };
-    Sheet { columns, rows: rows.iter().map(row).collect() }
+    let nanos = |nanos: f64| number(nanos.round() as u64);
+    let cold = |row: &PolicyRow| match row.cold {
+        Some(true) => "cold",
+        Some(false) if row.reads_are_unseen() => "not seen",
+        _ => "not cold",
+    };
+    let columns: &[Column<PolicyRow>] = &[
+        ("policy", &|row| row.policy.clone().into()),
+        ("blocks\nabsent", &|row| per_get(row.blocks_per_absent_get)),
+        ("", &|row| bar(row.blocks_per_absent_get / most, BAR).into()),
+        ("blocks\npresent", &|row| per_get(row.blocks_per_present_get)),
+        ("reads\nabsent", &|row| reads(row, row.file_reads_per_absent_get)),
+        ("reads\npresent", &|row| reads(row, row.file_reads_per_present_get)),
+        ("absent ns\nmean", &|row| nanos(row.get_absent_ns.mean)),
+        ("\np50", &|row| nanos(row.get_absent_ns.p50)),
+        ("\np99", &|row| nanos(row.get_absent_ns.p99)),
+        ("present ns\nmean", &|row| nanos(row.get_present_ns.mean)),
+        ("\np50", &|row| nanos(row.get_present_ns.p50)),
+        ("\np99", &|row| nanos(row.get_present_ns.p99)),
+        ("from the\ndevice", &|row| cold(row).to_string().into()),
+    ];
+    let says_cold = rows.iter().any(|row| row.cold.is_some());
+    let sheet = Sheet::of(rows, columns).with_if(screen.is_terminal, "");
+    sheet.with_if(says_cold, "from the\ndevice")
 }
 
 /// The verdict, a line for each of its sentences.

@@ -13,6 +13,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::show::record::{self, Record};
+use crate::show::sheet::Sheet;
 pub use crate::show::svg::escape;
 
 const STYLE: &str = include_str!("style.css");
@@ -80,7 +81,8 @@ pub fn figure(title: &str, about: &str, drawing: &str, figures: &str) -> String 
 const MAX_ROWS: usize = 12;
 
 /// The main table. The first column names the rows; a line feed in a column's name breaks it.
-pub fn glance(columns: &[&str], rows: &[Vec<String>]) -> String {
+pub fn glance(sheet: &Sheet) -> String {
+    let Sheet { columns, rows } = sheet;
     let head =
         columns.iter().map(|name| format!("<th>{}</th>", escape(name).replace('\n', "<br>")));
     let mut body = String::new();
@@ -88,7 +90,7 @@ pub fn glance(columns: &[&str], rows: &[Vec<String>]) -> String {
         body.push_str("<tr>");
         for (name, cell) in columns.iter().zip(row) {
             let name = escape(&name.replace('\n', " "));
-            let _ = write!(body, "<td data-name=\"{name}\">{}</td>", escape(cell));
+            let _ = write!(body, "<td data-name=\"{name}\">{}</td>", escape(&cell.long));
         }
         body.push_str("</tr>\n");
     }
@@ -131,8 +133,8 @@ mod tests {
     /// so that a row can be shown as a block.
     #[test]
     fn the_cells_of_the_main_table_know_their_columns() {
-        let rows = [vec!["a<b".to_string(), "7".to_string()]];
-        let html = glance(&["policy", "bits\nper \"key\""], &rows);
+        let rows = vec![vec!["a<b".to_string().into(), "7".to_string().into()]];
+        let html = glance(&Sheet { columns: vec!["policy", "bits\nper \"key\""], rows });
         assert!(html.contains("<th>bits<br>per &quot;key&quot;</th>"), "{html}");
         assert!(html.contains("<td data-name=\"bits per &quot;key&quot;\">7</td>"), "{html}");
         assert!(html.contains("<td data-name=\"policy\">a&lt;b</td>"), "{html}");

@@ -41,14 +41,8 @@ impl Md5 {
         let mut state = [0x6745_2301u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
         let message = padded(message, (message.len() as u64 * 8).to_le_bytes());
         for block in message.as_chunks::<64>().0 {
-            let words: [u32; 16] = std::array::from_fn(|i| {
-                u32::from_le_bytes([
-                    block[4 * i],
-                    block[4 * i + 1],
-                    block[4 * i + 2],
-                    block[4 * i + 3],
-                ])
-            });
+            let bytes = block.as_chunks::<4>().0;
+            let words: [u32; 16] = std::array::from_fn(|i| u32::from_le_bytes(bytes[i]));
             let [mut a, mut b, mut c, mut d] = state;
             for i in 0..64 {
                 let (mixed, word) = match i / 16 {
@@ -64,12 +58,8 @@ impl Md5 {
                 (a, d, c) = (d, c, b);
                 b = b.wrapping_add(sum.rotate_left(TURNS[i / 16][i % 4]));
             }
-            state = [
-                state[0].wrapping_add(a),
-                state[1].wrapping_add(b),
-                state[2].wrapping_add(c),
-                state[3].wrapping_add(d),
-            ];
+            let mixed = state.iter_mut().zip([a, b, c, d]);
+            mixed.for_each(|(word, more)| *word = word.wrapping_add(more));
         }
         u64::from(state[0].swap_bytes()) << 32 | u64::from(state[1].swap_bytes())
     }

@@ -25,7 +25,7 @@ use std::ops::RangeInclusive;
 use serde_json::json;
 
 use crate::failure::Result;
-use crate::output::{self, json_object};
+use crate::output::{self, json_object, object};
 use crate::progress;
 use crate::show::sheet::Screen;
 use crate::show::text::counted;
@@ -231,16 +231,10 @@ pub fn objects(claims: &[Claim]) -> Vec<String> {
 fn object(claim: &Claim) -> String {
     let figures: Vec<(&str, &dyn fmt::Display)> =
         claim.figures.iter().map(|(name, _, figure)| (*name, figure as _)).collect();
-    json_object(&[
-        ("claim", &json!(claim.says)),
-        ("source", &json!(claim.source)),
-        ("verdict", &json!(claim.verdict.to_string())),
-        ("figures", &json_object(&figures)),
-        ("rule", &json!(claim.rule)),
-        ("instead", &json!(claim.instead())),
-        ("because", &json!(claim.because)),
-        ("see", &json!(claim.see)),
-    ])
+    object! { claim =>
+        claim = json!(claim.says), source, verdict = json!(claim.verdict.to_string()),
+        figures = json_object(&figures), rule, instead = json!(claim.instead()), because, see
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use super::report::{self, Figures};
 use super::{About, Results};
 use crate::show::bars::Chart;
 use crate::show::html::{self, escape};
+use crate::show::sheet::{Column, Sheet};
 use crate::show::text::{count, percent};
 
 pub fn html(results: &Results) -> String {
@@ -70,34 +71,20 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
 
 /// The results in words, and the figures by which one chooses.
 fn glance(rows: &[Row], claims: &[Claim]) -> String {
-    let columns = [
-        "structure",
-        "deletes",
-        "bits\nper key",
-        "times\nthe bound",
-        "build\nns/key",
-        "absent\nns",
-        "present\nns",
-        "rate",
-        "at 2 times\nthe keys",
-        "at 5 times\nthe keys",
+    let bound = |row: &Row| row.over_bound().map_or("–".into(), |over| format!("{over:.2}"));
+    let columns: &[Column<Row>] = &[
+        ("structure", &|row| row.name.clone().into()),
+        ("deletes", &report::deletes),
+        ("bits\nper key", &|row| format!("{:.2}", row.bits_per_key()).into()),
+        ("times\nthe bound", &|row| bound(row).into()),
+        ("build\nns/key", &|row| format!("{:.1}", row.build_ns).into()),
+        ("absent\nns", &|row| format!("{:.1}", row.absent_ns).into()),
+        ("present\nns", &|row| format!("{:.1}", row.present_ns).into()),
+        ("rate", &|row| percent(row.rate()).into()),
+        ("at 2 times\nthe keys", &|row| row.over_text(0).into()),
+        ("at 5 times\nthe keys", &|row| row.over_text(1).into()),
     ];
-    let row = |row: &Row| {
-        vec![
-            row.name.clone(),
-            if row.deletes { "yes" } else { "no" }.into(),
-            format!("{:.2}", row.bits_per_key()),
-            row.over_bound().map_or("–".into(), |over| format!("{over:.2}")),
-            format!("{:.1}", row.build_ns),
-            format!("{:.1}", row.absent_ns),
-            format!("{:.1}", row.present_ns),
-            percent(row.rate()),
-            row.over_text(0),
-            row.over_text(1),
-        ]
-    };
-    let rows_shown: Vec<_> = rows.iter().map(row).collect();
-    html::verdict(&words::lines(rows, claims)) + &html::glance(&columns, &rows_shown)
+    html::verdict(&words::lines(rows, claims)) + &html::glance(&Sheet::of(rows, columns))
 }
 
 /// The claims with their verdicts.

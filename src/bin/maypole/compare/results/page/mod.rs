@@ -15,6 +15,7 @@ mod trees;
 use super::report::fastest;
 use super::{About, PolicyRow, Results, verdict};
 use crate::show::html::{self, escape, with_code};
+use crate::show::sheet::{Column, Sheet};
 use crate::show::text::{count, counted, percent, size};
 use colors::Colors;
 use plots::Shown;
@@ -73,38 +74,28 @@ fn panels(shown: &[Shown]) -> String {
 
 /// The figures by which one chooses, at a glance.
 fn glance(policies: &[PolicyRow]) -> String {
-    let rate = |rate: Option<f64>| rate.map_or("–".into(), percent);
-    let row = |row: &PolicyRow| {
-        let interval = row.interval_95().map_or("–".into(), |(low, high)| {
+    let rate = |rate: Option<f64>| rate.map_or("–".into(), percent).into();
+    let interval = |row: &PolicyRow| {
+        row.interval_95().map_or("–".into(), |(low, high)| {
             format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high))
-        });
-        let cold = if row.cold == Some(false) { " (not cold)" } else { "" };
-        vec![
-            format!("{}{cold}", row.policy),
-            size(row.filter_bytes),
-            format!("{:.2}", row.bits_per_key),
-            rate(row.predicted_fpr),
-            rate(row.observed_fpr),
-            interval,
-            format!("{:.4}", row.blocks_per_absent_get),
-            count(row.get_absent_ns.p50.round() as u64),
-            count(row.get_present_ns.p50.round() as u64),
-            row.build_ns_per_key.map_or("–".into(), |nanos| format!("{nanos:.1}")),
-        ]
+        })
     };
-    let columns = [
-        "policy",
-        "filters",
-        "bits\nper key",
-        "predicted\nrate",
-        "observed\nrate",
-        "95 %\ninterval",
-        "blocks per\nabsent lookup",
-        "absent\nns, p50",
-        "present\nns, p50",
-        "build\nns/key",
+    let cold = |row: &PolicyRow| if row.cold == Some(false) { " (not cold)" } else { "" };
+    let build =
+        |row: &PolicyRow| row.build_ns_per_key.map_or("–".into(), |ns| format!("{ns:.1}"));
+    let columns: &[Column<PolicyRow>] = &[
+        ("policy", &|row| format!("{}{}", row.policy, cold(row)).into()),
+        ("filters", &|row| size(row.filter_bytes).into()),
+        ("bits\nper key", &|row| format!("{:.2}", row.bits_per_key).into()),
+        ("predicted\nrate", &|row| rate(row.predicted_fpr)),
+        ("observed\nrate", &|row| rate(row.observed_fpr)),
+        ("95 %\ninterval", &|row| interval(row).into()),
+        ("blocks per\nabsent lookup", &|row| format!("{:.4}", row.blocks_per_absent_get).into()),
+        ("absent\nns, p50", &|row| count(row.get_absent_ns.p50.round() as u64).into()),
+        ("present\nns, p50", &|row| count(row.get_present_ns.p50.round() as u64).into()),
+        ("build\nns/key", &|row| build(row).into()),
     ];
-    html::glance(&columns, &policies.iter().map(row).collect::<Vec<_>>())
+    html::glance(&Sheet::of(policies, columns))
 }
 
 /// How to believe the figures and make them again.

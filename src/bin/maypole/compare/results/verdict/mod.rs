@@ -375,8 +375,7 @@ impl<'a> Verdict<'a> {
             less => format!("takes {} less", size(-less as u64)),
         };
         if of.is_tied_with(chosen) {
-            let name = if of.is_as_large_as(chosen) { "is a tie: it" } else { "" };
-            let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+            let name = if of.is_as_large_as(chosen) { "is a tie: it " } else { "" };
             return format!(
                 "{} {name}{memory}, and its reads cannot be told from those of {} (95 % intervals overlap).",
                 of.policy, chosen.policy
