@@ -204,7 +204,7 @@ impl Table {
             let i = (random >> 33) as usize % BLOCKS;
             if self.blocks.get(i, &sync::pin()).is_none() {
                 misses += 1;
-                black_box(self.blocks.load(i, || self.read(i)).unwrap().resident());
+                black_box(self.blocks.load(i, false, || self.read(i)).unwrap().resident());
             }
         }
         Times { all: start.elapsed(), held: timed::held() - held_before }

@@ -58,11 +58,10 @@ impl Doorkeeper {
         words[newer + place].store(word | bit, Ordering::Relaxed);
         let known = words[older + place].load(Ordering::Relaxed) & bit != 0;
         let marks = self.marks.fetch_add(1, Ordering::Relaxed) + 1;
-        if marks % self.blocks == 0 {
+        if marks.is_multiple_of(self.blocks) {
             // The next generation begins where the older one was.
-            words[older..older + words_each]
-                .iter()
-                .for_each(|word| word.store(0, Ordering::Relaxed));
+            let next = &words[older..older + words_each];
+            next.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
         known
     }
