@@ -12,6 +12,15 @@
 //! budget(64MiB, burr)  budget(7/key, burr) a limit for all filters together
 //! ```
 //!
+//! How bits a key reach a table:
+//!
+//! ```text
+//! FilterPolicy::spec_for   a spec for this table        db/background/flushes.rs, compactions.rs
+//! TableOptions::filter     carries it to a FilterBuilder                  table/builder/mod.rs
+//! FilterSpec::plan_for     family and target for the number of keys       filter/builder.rs
+//! FamilyInfo::build        the family makes the filter                    filter/<family>/
+//! ```
+//!
 //! ```text
 //! mod.rs       the rules, and which filter each gives        budget.rs   a budget divided among runs
 //! context.rs   what a rule knows about the tree              text.rs     rules as text
