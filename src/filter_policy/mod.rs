@@ -15,10 +15,10 @@
 //! How bits a key reach a table:
 //!
 //! ```text
-//! FilterPolicy::spec_for   a spec for this table        db/background/flushes.rs, compactions.rs
-//! TableOptions::filter     carries it to a FilterBuilder                  table/builder/mod.rs
-//! FilterSpec::plan_for     family and target for the number of keys       filter/builder.rs
-//! FamilyInfo::build        the family makes the filter                    filter/<family>/
+//! FilterPolicy::spec_for   a spec for this table                  db/background/flushes.rs, …
+//! TableOptions::filter     carries it to a FilterBuilder          table/builder/mod.rs
+//! FilterSpec::plan_for     family and target for this many keys   filter/builder.rs
+//! FamilyInfo::build        the family makes the filter            filter/<family>/
 //! ```
 //!
 //! ```text
