@@ -17,7 +17,7 @@
 //!
 //! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` in, `get/mod.rs` out.
 //!
-//! The files import each other without a circle, so each names the module that has what it needs:
+//! The imports of the files form no cycle, so each import names the module that defines the item:
 //! `crate::db::iter::cursor::DbCursor` and not `crate::db::DbCursor`.
 
 // Rustdoc shows the methods of a type in the order of the modules. The pages of `Db` and `Snapshot`

@@ -10,7 +10,8 @@
 //! len + 1  4     number of lines
 //! ```
 //!
-//! Invariant of [`LegacyGeometry`]: `lines << log2_line_bytes` bytes of the block are lines.
+//! Invariant of [`LegacyGeometry`]: the lines take exactly `lines << log2_line_bytes` bytes, which
+//! is `len` above.
 //! Format: RocksDB's `util/bloom_impl.h` (`LegacyLocalityBloomImpl`).
 
 use std::ops::RangeInclusive;

@@ -12,13 +12,13 @@
 //! budget(64MiB, burr)  budget(7/key, burr) a limit for all filters together
 //! ```
 //!
-//! How bits a key reach a table:
+//! How bits per key reach a table (*from*: the file that calls):
 //!
 //! ```text
-//! FilterPolicy::spec_for   a spec for this table                  db/background/flushes.rs, …
-//! TableOptions::filter     carries it to a FilterBuilder          table/builder/mod.rs
-//! FilterSpec::plan_for     family and target for this many keys   filter/builder.rs
-//! FamilyInfo::build        the family makes the filter            filter/<family>/
+//! FilterPolicy::spec_for   a spec for this table                  from db/background/flushes.rs, …
+//! TableOptions::filter     carries it to a FilterBuilder          in table/builder/mod.rs
+//! FilterSpec::plan_for     family and target for this many keys   from filter/builder.rs
+//! FamilyInfo::build        the family makes the filter            in filter/<family>/
 //! ```
 //!
 //! ```text

@@ -24,8 +24,8 @@ pub struct TableOptions {
     /// reads one block: larger ones compress better and cost more to read. A multiple of 4096 fills
     /// whole pages of the device.
     pub block_bytes: usize,
-    /// Entries between two whole keys in a data block, default 16. Fewer: larger blocks, shorter
-    /// walks.
+    /// Entries between two whole keys in a data block, default 16. A smaller number makes blocks
+    /// larger and the walk to an entry shorter.
     pub restart_interval: usize,
     /// Default: LZ4 where it is built in.
     pub compression: Compression,
@@ -120,8 +120,9 @@ pub struct TableSummary {
     pub raw_value_bytes: u64,
     /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
     pub smallest: Vec<u8>,
-    /// The last internal key. If a range deletion ends last, its end with sequence 2^56 - 1 and
-    /// kind 15: the table holds no entry of that user key.
+    /// The last internal key. If a range deletion ends after the last entry, this is its end, with
+    /// sequence number 2^56 - 1 and kind 15. The range excludes its end, so the table then holds no
+    /// entry of that user key.
     pub largest: Vec<u8>,
     /// The smallest sequence number of an entry.
     pub smallest_sequence: SequenceNumber,

@@ -79,8 +79,9 @@ const BESIDE_TABLE_BYTES: usize = 1750;
 /// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
 pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 
-/// Spreads addresses over all values: 2^64 divided by the golden ratio (Knuth, The Art of Computer
-/// Programming 3, section 6.4).
+/// The multiplier that hashes a data block's table and offset to the block's number in the
+/// doorkeeper: 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, section
+/// 6.4).
 const SPREADING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An open table. Shared between threads.

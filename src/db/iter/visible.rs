@@ -26,12 +26,13 @@ use crate::table::unsupported_entry;
 /// Versions of one key that are passed one by one. A seek past the others costs about as much.
 const SEEK_AFTER: u64 = 8;
 
-/// A walk looks for a mark to jump over once in this number of hidden entries.
+/// A cursor that walks over hidden entries looks for a mark ([`super::marks`]) to jump over once in
+/// this number of them.
 const LOOK_EVERY: u64 = 32;
 
-/// A walk that passed this number of hidden entries proposes a mark: after a seek, and after a
-/// step. The numbers differ because seeks tend to be repeated, whereas a single scan should not pay
-/// for a mark at every gap.
+/// After a walk over this number of hidden entries, the cursor proposes a mark over them. A walk
+/// that follows a seek proposes one earlier, because seeks tend to be repeated, whereas a single
+/// scan should not pay for a mark at every gap.
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 

@@ -67,8 +67,9 @@ impl Repair<'_> {
                 FileLocation::NamedAs(from) => self.fs.hard_link(from, &path)?,
             }
         }
-        // Otherwise the next repair could trust a whole MANIFEST that no `CURRENT` names yet, and
-        // report the files that it lists as missing.
+        // The names must be durable before the new MANIFEST is written. Otherwise, after a power
+        // loss, the next repair could find that MANIFEST whole, trust it although no `CURRENT`
+        // names it yet, and report these tables as missing.
         self.fs.sync_dir(&self.dir)
     }
 

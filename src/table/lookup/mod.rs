@@ -58,7 +58,7 @@ use crate::table::table_index::TableIndex;
 
 impl Table {
     /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not
-    /// in memory, and [`Table::get_and_read`] continues.
+    /// in memory, and [`Table::get_and_read`] continues (`reading.rs`).
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,

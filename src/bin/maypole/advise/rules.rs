@@ -133,8 +133,8 @@ impl Situation {
         blocks * self.read_cost
     }
 
-    /// Whether it is worth an option to save an absent lookup this many blocks. The share of absent
-    /// lookups counts, where it is known.
+    /// Whether to advise an option that saves each absent lookup this many block reads. The saving
+    /// is multiplied by the share of absent lookups, where that is known.
     fn is_worth(&self, blocks: f64) -> bool {
         self.micros(blocks) * self.share_absent.unwrap_or(1.0) >= WORTH_MICROS
     }

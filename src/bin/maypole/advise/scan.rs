@@ -314,8 +314,8 @@ fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     let parts = hashes.len().div_ceil(part_keys);
     let (mut all, mut nanos) = (Built::default(), 0.0);
     for (part, hashes) in hashes.chunks(part_keys).enumerate() {
-        // Hashes do not show which part a key belongs to, so each part gets any share of the absent
-        // keys.
+        // A hash does not show which part its key belongs to, so the absent keys are divided evenly
+        // among the parts.
         let share = |part: usize| absent.len() * part / parts;
         let built = build_one(kind.spec, hashes, &absent[share(part)..share(part + 1)]);
         nanos += built.key_nanos * built.keys as f64;

@@ -244,8 +244,9 @@ pub fn state_file(dir: &Path) -> PathBuf {
     dir.join("sweep.state")
 }
 
-/// The names of all figures. A missing figure may mean "undefined", so the file of a version with
-/// other figures is rejected.
+/// The names of all figures. A figure that a line lacks is read as undefined, so the names show
+/// whether another version of the program, with other figures, wrote the file. Such a file is
+/// rejected.
 fn columns() -> String {
     let columns =
         [PolicyRow::COLUMNS, LevelRow::COLUMNS, LatencyRow::COLUMNS, ThroughputRow::COLUMNS];

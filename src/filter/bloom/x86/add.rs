@@ -1,7 +1,8 @@
 //! Adding keys to a Bloom filter with vectors. The resulting lines equal those of `reference`.
 //!
-//! AVX-512: the 512 bits of a line are the product of two matrices of bits. The bit number of a
-//! probe consists of three numbers of three bits each: word, byte in the word, bit in the byte.
+//! AVX-512: the 512 bits that a key adds to its line are the product of two matrices of bits. The
+//! bit number of a probe consists of three numbers of three bits each: word, byte in the word, bit
+//! in the byte.
 //!
 //! ```text
 //!            8 probes        8 bits                      line[byte][bit] = sum over the probes of

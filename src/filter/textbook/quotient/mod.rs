@@ -175,8 +175,9 @@ impl QuotientFilter {
         Ok(())
     }
 
-    /// Removes a key that was added, once. `false` when it is certainly absent. A key that was
-    /// never added may look present; removing it loses another key of the same fingerprint.
+    /// Removes a key; of one that was added twice, one of the two. Returns `false` if the key is
+    /// certainly absent. A key that was never added may look present; removing it then removes
+    /// another key of the same fingerprint.
     ///
     /// The cluster is taken out and put back without the key. This is slower than closing the gap,
     /// which must find out for each entry whether it moves to its own slot, but it is obviously

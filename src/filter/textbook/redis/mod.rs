@@ -179,8 +179,9 @@ impl Keyspace {
         Ok((next, piece))
     }
 
-    /// BF.LOADCHUNK: takes the pieces of a dump, each with the iterator that came with it, in their
-    /// order. The first one replaces any filter of this name.
+    /// BF.LOADCHUNK: loads one piece of a dump, with the iterator that [`Self::scandump`] returned
+    /// with it. Load the pieces in the order of the dump; the first one replaces any filter of this
+    /// name.
     /// # Errors
     /// If the piece is damaged, empty or not the next one, or if nothing is left to load.
     pub fn loadchunk(&mut self, key: &str, iterator: u64, piece: &[u8]) -> Reply<()> {

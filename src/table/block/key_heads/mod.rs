@@ -113,8 +113,9 @@ impl KeyHeads {
         ascending.then_some(KeyHeads { entries, prefix_bytes, boxed })
     }
 
-    /// The room for the rows of a block of `block_bytes` with `entries` entries, in bytes. Less
-    /// than a block and two lines, whatever `entries` is.
+    /// Bytes of room to leave for the rows of a block of `block_bytes` with `entries` entries: less
+    /// than `block_bytes` and two cache lines, even if `entries`, which the table's properties
+    /// give, is far too large.
     pub fn room_for(entries: u32, block_bytes: usize) -> usize {
         let entries = (entries as usize).min(block_bytes / MIN_ENTRY_BYTES);
         let (heads_bytes, offsets_bytes) = row_bytes(entries, block_bytes);
