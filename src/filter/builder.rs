@@ -117,14 +117,14 @@ impl FilterBuilder {
     }
 
     /// Builds the filter. `None` when there is nothing to store: the spec is `none`, or no key was
-    /// added, or no build passed its verification. A table without a filter block is always right.
+    /// added, or no build passed its verification. A table without a filter only costs reads.
     pub fn finish(self) -> Option<FilterBlock> {
         self.finish_with(build).0
     }
 
-    /// Builds the parts of one filter. All have one encoding: if a part cannot have that of the
-    /// family, all are Bloom filters. `None` when a part has nothing to store. Also counts the
-    /// discarded builds.
+    /// Builds the parts of one filter. All have one encoding: if one part cannot be built in the
+    /// family's encoding, all parts are Bloom filters. `None` when a part has nothing to store.
+    /// Also returns the number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {

@@ -161,10 +161,10 @@ impl FilterSpec {
         FilterSpec { plan: Some((family, target)), most_bytes: NO_CAP }
     }
 
-    /// This filter, but with at most `bytes` bytes. A table with more keys than they suffice for
-    /// gets fewer bits a key, and no filter where that would be less than one. For whole filters of
-    /// large tables, where loading one must not take long; each part of a filter in parts counts
-    /// as a filter.
+    /// This filter, but with at most `bytes` bytes. A table with more keys than these bytes suffice
+    /// for gets fewer bits a key, and no filter if that would be less than one bit. Use it for
+    /// whole filters of large tables, where loading a filter must not take long. Each part of a
+    /// filter in parts counts as a filter.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};
@@ -199,8 +199,8 @@ impl FilterSpec {
         self.plan.map(|(family, _)| family)
     }
 
-    /// RocksDB's notation for a policy of such filters: `bloomfilter:10:false`. A family that it
-    /// does not have becomes its Bloom filter of the same false-positive rate. `None` for no
+    /// RocksDB's notation for a policy of such filters: `bloomfilter:10:false`. For a family that
+    /// RocksDB does not have, its Bloom filter of the same false-positive rate. `None` for no
     /// filter.
     ///
     /// RocksDB counts the bits of all its filters as those of a Bloom filter of the same rate.

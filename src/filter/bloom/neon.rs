@@ -58,8 +58,8 @@ fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
     vmaxv_u8(missing) == 0
 }
 
-/// A byte for each of eight probes, which is not 0 if the filter has 0, for the first `count` of
-/// them.
+/// A byte for each of eight probes. It is not 0 if the filter's bit is 0 and the probe is one of
+/// the first `count`.
 #[inline]
 #[target_feature(enable = "neon")]
 fn missing_of(line: uint8x16x4_t, seed: u32, powers: &[u32; GROUP], count: u8) -> uint8x8_t {

@@ -79,7 +79,7 @@ impl QuotientFilter {
         QuotientFilter::try_new(slots, remainder_bits).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`QuotientFilter::new`], for sizes that come from outside.
+    /// Like [`QuotientFilter::new`], but for sizes from untrusted input.
     ///
     /// # Errors
     /// [`TooLarge`] if memory is short, the slots would take more than 2^43 bits, or a fingerprint,
