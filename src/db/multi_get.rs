@@ -290,7 +290,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         !self.parked.is_empty() || !self.unasked.is_empty()
     }
 
-    /// As [`Self::search_runs`], until some lookups are parked. Reads filters, under no guard.
+    /// Like [`Self::search_runs`], but also reads the filters that it needs, and returns once some
+    /// lookups are parked. Hold no guard.
     fn search_and_read_filters(
         &mut self,
         read_state: &ReadState,

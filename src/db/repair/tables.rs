@@ -202,8 +202,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A global sequence number that is lost: one after the writes of all tables with lower file
-    /// numbers, which are older.
+    /// A guess of a global sequence number that is lost: one more than the largest of all tables
+    /// with lower file numbers, which are older.
     fn guess(&self, number: u64) -> SequenceNumber {
         let before = self.newest.iter().take_while(|&&(other, _)| other < number);
         before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
