@@ -233,7 +233,7 @@ impl Table {
         self.load_index_from(part, |handle| self.fetch_part(handle))
     }
 
-    /// As [`Table::load_index`]. `fetch` reads what is not a whole index.
+    /// Like [`Table::load_index`]. `fetch` reads what is not a whole index.
     pub(super) fn load_index_from(
         &self,
         part: usize,
@@ -273,7 +273,7 @@ impl Table {
         self.load_filter_from(stored, part, |handle| self.fetch_part(handle))
     }
 
-    /// As [`Table::load_filter`]. `fetch` reads the part.
+    /// Like [`Table::load_filter`]. `fetch` reads the part.
     pub(super) fn load_filter_from(
         &self,
         stored: StoredFilter,

@@ -91,7 +91,7 @@ impl Table {
         Ok(self.survey()?.check)
     }
 
-    /// As [`Table::verify`], with further results.
+    /// Like [`Table::verify`], with further results.
     pub fn survey(&self) -> Result<Survey> {
         let index = self.read_index(LineBuf::zeroed)?;
         let filter = match self.any_filter() {

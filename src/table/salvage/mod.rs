@@ -79,7 +79,7 @@ impl Salvage {
     /// table.
     ///
     /// # Errors
-    /// Why nothing of the table can be read, or that it needs a newer version.
+    /// The reason why nothing of the table can be read, or that it needs a newer version.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         from_manifest: Option<SequenceNumber>,

@@ -258,8 +258,8 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // Mostly a whole key at a restart point. The shared bytes are known to have the
-                // prefix.
+                // This is mostly a whole key at a restart point. The bytes that it shares are the
+                // start of the prefix.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);
