@@ -74,8 +74,9 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
-    /// Whether every key is queried after the build. On by default. It costs 1 to 5 ns a key and
-    /// catches what no test can find: a fault of memory between `add` and `finish`.
+    /// Whether every key is queried after the build. On by default. It costs 2 to 20 ns a key,
+    /// depending on family and size (`docs/filters.md`, column `verify`), and catches what no test
+    /// can find: a fault of memory between `add` and `finish`.
     pub fn verify(mut self, verify: bool) -> FilterBuilder {
         self.verify = verify;
         self

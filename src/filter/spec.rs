@@ -88,7 +88,8 @@ impl FilterSpec {
     /// No filter: every lookup reads.
     pub const NONE: FilterSpec = FilterSpec { plan: None, most_bytes: NO_CAP };
 
-    /// RocksDB's Bloom filter. 10 bits a key give 1 %; each further 5.6 bits divide that by ten.
+    /// RocksDB's Bloom filter. 10 bits a key give a false-positive rate of 1 %; each further 5.6
+    /// bits divide the rate by ten.
     ///
     /// # Errors
     ///
@@ -97,8 +98,8 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Bloom)
     }
 
-    /// RocksDB's Ribbon filter (Standard128). 7 bits a key give 1 %; each further 3.5 bits divide
-    /// that by ten.
+    /// RocksDB's Ribbon filter (Standard128). 7 bits a key give a false-positive rate of 1 %; each
+    /// further 3.5 bits divide the rate by ten.
     ///
     /// # Errors
     ///
@@ -129,7 +130,7 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Burr)
     }
 
-    /// A filter of `family` with at most about the false-positive rate `rate`; 1 means none.
+    /// A filter of `family` with at most about the false-positive rate `rate`; 1 means no filter.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@
 //! found  = bytes & 1 << (top >> 7 & 7)
 //! ```
 //!
-//! For up to 8 probes that is 33 instructions, where the portable loop has 55 for 7 (counted in
-//! optimised code of Rust 1.95). The times were not measured on such a processor.
+//! This takes 33 instructions for up to 8 probes. The portable loop takes 55 for 7 probes (counted
+//! in optimised code of Rust 1.95). The times were not measured on such a processor.
 
 use std::arch::aarch64::*;
 

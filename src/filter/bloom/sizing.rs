@@ -11,8 +11,8 @@
 //! 0.1 %    9.97        14.38             15.5         bits a key
 //! ```
 //!
-//! So "10 bits a key are 1 %" is nearly true. A factor of ten costs 4.8 bits in the textbook
-//! filter, and 5.6 here.
+//! So "10 bits a key are 1 %" is nearly true. A tenth of the rate costs 4.8 more bits a key in the
+//! textbook filter, and 5.6 here.
 
 use crate::memory::LINE_BYTES;
 
@@ -48,9 +48,10 @@ pub fn standard_bloom_fpr(bits_per_key: f64, probes: u32) -> f64 {
     (1.0 - (-f64::from(probes) / bits_per_key).exp()).powi(probes as i32)
 }
 
-/// RocksDB's estimate for its Bloom filter: the mean of a line one standard deviation fuller and
-/// one emptier than the average (`util/bloom_impl.h`, `CacheLocalFpRate`). At 16 bits a key the
-/// estimate is up to 5 % too low. It is used because RocksDB sizes Ribbon filters by it.
+/// RocksDB's estimate for its Bloom filter: the mean of two rates, that of a line one standard
+/// deviation fuller than the average and that of a line as much emptier (`util/bloom_impl.h`,
+/// `CacheLocalFpRate`). At 16 bits a key the estimate is up to 5 % too low. It is used because
+/// RocksDB sizes Ribbon filters by it.
 pub fn rocksdb_bloom_fpr(millibits_per_key: u32) -> f64 {
     let probes = bloom_probes(millibits_per_key);
     let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);

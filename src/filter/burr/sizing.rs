@@ -26,8 +26,8 @@ const FEW_KEYS: usize = 1000;
 pub(super) struct Plan {
     /// w: 32 is faster, 64 wastes less if there are few buckets.
     pub width: u32,
-    /// Below 1, layers are overloaded on purpose, so that fewer slots stay free and more keys are
-    /// bumped.
+    /// A value below 1 overloads the layers on purpose, so that fewer slots stay free and more keys
+    /// are bumped.
     slots_per_key: f64,
     /// The share of the keys that a layer then bumps, measured.
     bumped: f64,

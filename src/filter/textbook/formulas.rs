@@ -317,8 +317,8 @@ mod tests {
                 }
             }
         }
-        // Far beyond the reach of the recurrence. The variance of the set bits, (0.5 - 0.25 (1 + ln
-        // 2)) m, gives the first term of the error of the usual formula.
+        // These numbers are too large for the recurrence. But the variance of the set bits, (0.5 -
+        // 0.25 (1 + ln 2)) m, gives the first term of the error of the usual formula.
         let (keys, hashes) = (10_000_000, 10u32);
         let bits = (f64::from(hashes) * keys as f64 / LN_2) as usize;
         let lacks = exact_rate(bits, keys, hashes) / 0.5f64.powi(10) - 1.0;

@@ -236,7 +236,7 @@ impl<R: Row> Stream<R> {
 /// Steps every stream until one row has no coefficients left.
 ///
 /// In a step, either the row stays at an empty slot and the next key starts, or the row at its slot
-/// is added to it and it moves on.
+/// is added to it and the sum moves on.
 #[inline(never)]
 fn run<R: Row, const N: usize>(
     keys: [&mut [Key<R>]; N],

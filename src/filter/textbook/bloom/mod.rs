@@ -106,8 +106,8 @@ impl fmt::Display for OtherShape {
 impl std::error::Error for OtherShape {}
 
 impl Probes {
-    /// The `hashes` positions of a key in an array of `slots`. The odd step of double hashing is
-    /// never 0, which would put all of them on one bit.
+    /// The `hashes` positions of a key in an array of `slots`. The step of double hashing is odd
+    /// and therefore never 0; a step of 0 would put all of them on one bit.
     pub fn positions(
         self,
         hash: u64,
