@@ -61,8 +61,8 @@ impl Cleanups {
         })
     }
 
-    /// The next compaction that a cursor has requested. Tables that compactions write are newer
-    /// than the request, so its work is finite.
+    /// The next compaction that a cursor has requested. It takes only tables that are older than
+    /// the request, and compactions write newer ones, so the work of a request is finite.
     pub fn plan(
         &mut self,
         levels: &[Vec<&FileMeta>; LEVELS],

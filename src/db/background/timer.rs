@@ -50,7 +50,8 @@ struct Turn {
 }
 
 /// Runs `work` after `delay`, and again when it says so. The caller must hold no lock of the
-/// database, because the thread locks its state after the turns.
+/// database, because the timer's thread locks the list of turns first and the database's state
+/// after it.
 pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);

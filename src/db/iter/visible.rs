@@ -192,8 +192,8 @@ impl DbCursor {
         }
     }
 
-    /// Forward: moves the merge over the versions of its key that are `hidden`, or else over those
-    /// that are too new.
+    /// Forward: if `hidden`, moves the merge over the remaining versions of its key, otherwise over
+    /// those that are too new to be seen.
     #[cold]
     fn skip_versions(&mut self, hidden: bool) -> Result<()> {
         let key = user_key(self.merged.key());
