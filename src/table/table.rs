@@ -474,7 +474,7 @@ impl Table {
     }
 
     /// Calls `see` with the user key of every entry of some data blocks. `choose` gets the number
-    /// of data blocks, and returns which to read. They are read past the cache.
+    /// of data blocks, and returns which to read. Does not use the cache.
     pub fn each_key_of_blocks(
         &self,
         choose: impl FnOnce(usize) -> Vec<usize>,

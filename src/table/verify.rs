@@ -84,9 +84,9 @@ pub(crate) fn unsupported_entry(file: &Path, user_key: &[u8], kind: u8) -> Error
 }
 
 impl Table {
-    /// Reads the whole file, past the cache. Checks every checksum, the number of the keys, that
-    /// they ascend, and that each lies between the separators of its block. Queries the filter for
-    /// every key.
+    /// Reads the whole file, without using the cache. Checks every checksum, the number of the
+    /// keys, that they ascend, and that each lies between the separators of its block. Queries the
+    /// filter for every key.
     pub fn verify(&self) -> Result<TableCheck> {
         Ok(self.survey()?.check)
     }

@@ -213,9 +213,9 @@ impl ReadAhead {
         self.held(handle)
     }
 
-    /// Block `i` and those that follow in the scan's direction: within its bounds, up to
-    /// `most_bytes` bytes of the file, and to before many blocks that are in memory. The last one
-    /// is not in memory.
+    /// Block `i` and those that follow in the scan's direction, within the scan's bounds and up to
+    /// `most_bytes` bytes of the file. They end before a stretch of more than
+    /// [`MAX_RESIDENT_BYTES`] that is in memory, and the last one is not in memory.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,

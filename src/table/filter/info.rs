@@ -25,8 +25,8 @@ pub struct FilterInfo {
     pub bytes: u64,
     /// Hashes in the filter. For files that do not say, one hash for each entry.
     pub keys: u64,
-    /// The false-positive rate to expect, 0 to 1. `None` where only the file's properties were
-    /// read and they do not say, as in files of RocksDB.
+    /// The false-positive rate to expect, 0 to 1. `None` if only the file's properties were read
+    /// and they do not state it, as in files of RocksDB.
     pub predicted_fpr: Option<f64>,
 }
 
