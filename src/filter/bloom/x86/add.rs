@@ -248,7 +248,7 @@ pub(super) fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyH
     let one_at = |bit, lanes| _mm256_sllv_epi32(ones, _mm256_add_epi32(bit, lanes));
 
     let Some(first) = batches.first() else { return };
-    // Two in turn, as above.
+    // Two batches in turn, for the reason given in [`add_avx512`].
     let (mut batch, mut ahead) = (&mut { Numbers::<PROBES>::EMPTY }, &mut { Numbers::EMPTY });
     batch.fill(lines, first);
     for i in 0..batches.len() {

@@ -132,7 +132,7 @@ pub struct Info {
     pub size: usize,
     /// Layers.
     pub filters: usize,
-    /// Keys added that looked new.
+    /// Keys that looked new when they were added.
     pub items: u64,
     /// `None` if the filter does not grow.
     pub expansion: Option<u32>,
