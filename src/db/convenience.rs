@@ -167,7 +167,8 @@ impl Db {
     ///
     /// Those of [`Db::write_opt`]. After an error the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
-        // Also if there is no entry: a read-only database returns the error in either case.
+        // Checked even if there is no entry, so that a read-only database returns the error in
+        // either case.
         self.inner.status.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
         let first = self.first_key_value()?;

@@ -52,7 +52,7 @@ impl Cleanups {
         has_room
     }
 
-    /// Whether the table existed when one of the ranges was noticed, and lies in that range.
+    /// Whether the table existed when one of the ranges was noticed, and overlaps that range.
     fn wants(&self, file: &FileMeta) -> bool {
         self.0.iter().any(|cleanup| {
             file.number < cleanup.next_file

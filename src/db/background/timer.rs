@@ -99,7 +99,8 @@ fn work_by_turns() {
         {
             state.turns.push(Turn { at: now + wait, inner, work });
         }
-        // Not under the lock, because the last job of a closed database finishes its closing.
+        // The lock is released first, because the last job of a closed database finishes its
+        // closing.
         drop(state);
         drop(working);
         state = lock(&timer.state);

@@ -177,7 +177,8 @@ impl DbCursor {
             return;
         }
         let ReadState { marks, memtable, .. } = &*self.point.state;
-        // If not, the cursor does not read this memtable.
+        // A cursor at a smaller sequence number than the memtable's smallest does not read the
+        // memtable.
         let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;
         let in_first = passed.in_first.min(passed.entries);
         let in_memtable = if reads_memtable { in_first } else { 0 };

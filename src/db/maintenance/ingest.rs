@@ -115,7 +115,7 @@ impl Inner {
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));
         }
-        // Before writers wait.
+        // The names are synced before writers have to wait.
         self.writing.sync_names(&self.store)?;
         let (ingesting, mut writer) = self.keep_writers_out(copied)?;
         let sequence = sequence_after(writer.last_sequence, 1)?;

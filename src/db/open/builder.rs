@@ -149,7 +149,7 @@ impl Builder {
     fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
         self.path = lasting(&*self.fs, &self.path)?;
         let (fs, path) = (Arc::clone(&self.fs), self.path.clone());
-        // Before anything is written there, be it a lock.
+        // This check comes before anything is written there, even a lock.
         known_files::refuse_foreign_database(&*fs, &path)?;
         call(self).map_err(|error| match error {
             Error::NoDatabase { .. } if !is_file(&*fs, &path) => {

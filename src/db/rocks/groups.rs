@@ -166,7 +166,7 @@ fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
     };
     let Some((_, start, end)) = edges.iter().filter_map(window).min() else { return groups };
     let mut chosen = level_0[start..end].to_vec();
-    // From behind, so that the other positions stay.
+    // The last positions come first, so that the others stay valid.
     chosen.sort_unstable_by(|a, b| b.cmp(a));
     let mut chosen =
         chosen.into_iter().map(|i| groups.swap_remove(i)).collect::<Vec<_>>().into_iter();
