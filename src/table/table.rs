@@ -406,7 +406,8 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
-        // Before the load takes its lock, so that this cache miss and the one of the slot overlap.
+        // The handle is read before the load takes its lock, so that this cache miss and that of
+        // the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }

@@ -151,7 +151,8 @@ impl Table {
             if survey.check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
                 return Err(Damage::new(0, "keys in ascending order", printed()));
             }
-            // Without the global sequence number: separators were made from what is stored.
+            // The stored trailer has no global sequence number, and separators were made from
+            // stored keys.
             if index.find(user_key, cursor.stored_trailer()) != i {
                 return Err(Damage::new(0, "a key between its block's separators", printed()));
             }

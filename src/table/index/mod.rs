@@ -464,7 +464,7 @@ impl Index {
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
-            // Before all separators, or behind them.
+            // The key is before all separators, or behind them.
             let is_before = user_key < self.common_prefix.bytes();
             return Group { first: if is_before { 0 } else { self.len() }, target: 0 };
         };

@@ -294,7 +294,7 @@ fn index_blocks(
     properties: Option<&TableProperties>,
     must_follow: bool,
 ) -> Result<Option<Vec<BlockHandle>>> {
-    // Without properties: the forms that this crate writes.
+    // If there are no properties, the forms that this crate writes are tried.
     let written = [(true, false), (false, false), (true, true), (false, true)];
     let written = written.map(|(user_keys, two_level)| IndexForm {
         two_level,

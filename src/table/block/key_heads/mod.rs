@@ -341,7 +341,7 @@ fn count_below(heads: &[[u8; 4]], wanted: i32) -> usize {
     let below = |head: &[u8; 4]| i32::from_le_bytes(*head) < wanted;
     let (mut low, mut high) = (0, heads.len());
     while high - low > LINEAR_HEADS {
-        // In whole groups of lanes, like the row.
+        // Both halves are whole groups of lanes, as the row is.
         let middle = low + (high - low) / 2 / LANES * LANES;
         if below(&heads[middle]) {
             low = middle;
