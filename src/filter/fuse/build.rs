@@ -20,7 +20,7 @@ use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 
-/// Hashes that are sorted together, which fit into a near cache.
+/// The number of hashes that are sorted together. They fit into the first-level cache.
 const GROUP_HASHES: usize = 256;
 
 /// The filter of `hashes`. `None` when a Bloom filter should be made instead: no fingerprint of

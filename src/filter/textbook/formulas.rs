@@ -5,9 +5,9 @@
 //! is an approximation. K. Christensen, A. Roginsky, M. Jimeno, "A new analysis of the
 //! false-positive rate of a Bloom filter", IPL 2010: how to compute it exactly.
 //!
-//! `n` keys set `k` bits each in an array of `m` bits. A bit stays 0 with probability `(1 -
-//! 1/m)^(kn)`, nearly `e^(-kn/m)`. An absent key finds all its `k` bits set with a probability of
-//! about
+//! `n` keys set `k` bits each in an array of `m` bits. A bit stays 0 with probability
+//! `(1 - 1/m)^(kn)`, nearly `e^(-kn/m)`. An absent key finds all its `k` bits set with a
+//! probability of about
 //!
 //! ```text
 //!         (1 - e^(-kn/m))^k          smallest at k = ln 2 · m/n, where half of all bits are set
