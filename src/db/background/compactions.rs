@@ -278,9 +278,9 @@ mod tests {
     const MEMTABLE_BYTES: u64 = 256 << 10;
     const WINDOW: u64 = 5_000;
 
-    /// Writes new keys and deletes old ones. Returns the most bytes that tables take meanwhile,
-    /// measured whenever no compaction runs, and the bytes of the entries that are alive. Deletes
-    /// `together` keys at a time.
+    /// Writes new keys and deletes the oldest, `together` keys at a time. Returns the most bytes
+    /// that tables take meanwhile, measured whenever no compaction runs, and the bytes of the
+    /// entries that are alive.
     fn most_stored(together: u64) -> (u64, u64) {
         let builder = Db::builder("/db").fs(Arc::new(MemFs::new())).compression(Compression::None);
         let builder = builder.memtable_bytes(MEMTABLE_BYTES as usize).table_bytes(1 << 20);

@@ -49,8 +49,8 @@ pub(super) enum FileLocation {
 }
 
 /// [`Error::is_damage`] for an error of a table. The footer of a table has no checksum, so an
-/// unsupported feature may be damage. The header of a log has a checksum, so there a newer version
-/// has written an unsupported feature.
+/// unsupported feature may be damage. The header of a log has a checksum, so an unsupported feature
+/// there comes from a newer version.
 pub(super) fn is_table_damage(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Unsupported { .. })
 }
