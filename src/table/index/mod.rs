@@ -21,9 +21,9 @@
 //! decoding stored entries, and most separators differ in their heads. Keys decide where heads are
 //! equal.
 //!
-//! **Large trees.** The heads of all tables together fit into no near cache of the processor, and
-//! in a binary search each line determines the next: four dependent cache misses. The ends of
-//! groups are few enough to stay in a near cache. They name a group of two lines. Both are fetched
+//! **Large trees.** The heads of all tables together do not fit into the processor's fast caches,
+//! and in a binary search each line determines the next: four dependent cache misses. The ends of
+//! groups are few enough to stay in a fast cache. They name a group of two lines. Both are fetched
 //! at one time, and so are the blocks' slots, by the callers of [`Index::find_group`].
 //!
 //! A separator that is a user key sorts behind every version of that key, as an internal key with
