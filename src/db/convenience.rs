@@ -165,9 +165,10 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Db::write_opt`]. After an error the entry may or may not be there.
+    /// Those of [`Db::write_opt`]. After an error the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
-        // Also if there is no entry: a read-only database returns the error in either case.
+        // Checked even if there is no entry, so that a read-only database returns the error in
+        // either case.
         self.inner.status.check_writable()?;
         let _one_at_a_time = lock(&self.handle.pops);
         let first = self.first_key_value()?;
@@ -181,8 +182,8 @@ impl Db {
     /// that cannot be read does not hide the others. All are read from the same state of the
     /// database.
     ///
-    /// As fast as [`Db::multi_get`], once the keys are collected. If a read fails, all keys are
-    /// looked up again, one by one.
+    /// The call is as fast as [`Db::multi_get`], once the keys are collected. If a read fails, it
+    /// looks up all keys again, one by one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -249,7 +250,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Db::compact_range`].
+    /// Those of [`Db::compact_range`].
     #[doc(alias = "major_compaction")]
     pub fn compact_all(&self) -> Result<()> {
         self.inner.compact_range(Bounds::default())
@@ -258,7 +259,7 @@ impl Db {
 
 /// The whole of a snapshot.
 impl Snapshot {
-    /// As [`Db::len`], at the snapshot.
+    /// Like [`Db::len`], but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -267,7 +268,7 @@ impl Snapshot {
         count(self.cursor())
     }
 
-    /// As [`Db::is_empty`], at the snapshot.
+    /// Like [`Db::is_empty`], but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -276,7 +277,7 @@ impl Snapshot {
         is_empty(self.cursor())
     }
 
-    /// As [`Db::multi_get_each`], at the snapshot.
+    /// Like [`Db::multi_get_each`], but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -292,7 +293,7 @@ impl Snapshot {
         }
     }
 
-    /// As [`Db::first_key_value`], at the snapshot.
+    /// Like [`Db::first_key_value`], but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -301,7 +302,7 @@ impl Snapshot {
         self.iter().next().transpose()
     }
 
-    /// As [`Db::last_key_value`], at the snapshot.
+    /// Like [`Db::last_key_value`], but reads the snapshot.
     ///
     /// # Errors
     ///

@@ -109,7 +109,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`].
+    /// Those of [`Builder::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Db> {
         Db::builder(path).open()
     }
@@ -141,7 +141,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open_read_only`].
+    /// Those of [`Builder::open_read_only`].
     #[doc(alias = "OpenForReadOnly")]
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Db> {
         Db::builder(path).open_read_only()
@@ -161,7 +161,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Builder::repair`].
+    /// Those of [`Builder::repair`].
     pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
         Db::builder(path).repair()
     }
@@ -181,7 +181,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Builder::destroy`].
+    /// Those of [`Builder::destroy`].
     #[doc(alias = "DestroyDB")]
     pub fn destroy(path: impl AsRef<Path>) -> Result<DestroyReport> {
         Db::builder(path).destroy()
@@ -202,7 +202,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Builder::published_stats`].
+    /// Those of [`Builder::published_stats`].
     pub fn published_stats(path: impl AsRef<Path>) -> Result<Option<PublishedStats>> {
         Db::builder(path).published_stats()
     }
@@ -456,7 +456,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Db::write_opt`].
+    /// Those of [`Db::write_opt`].
     #[doc(alias = "insert")]
     #[doc(alias = "set")]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
@@ -478,7 +478,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Db::write_opt`].
+    /// Those of [`Db::write_opt`].
     #[doc(alias = "remove")]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = WriteBatch::new();
@@ -526,7 +526,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As [`Db::write_opt`].
+    /// Those of [`Db::write_opt`].
     pub fn write(&self, batch: impl Into<WriteBatch>) -> Result<()> {
         self.write_opt(batch, Durability::Buffered)
     }
@@ -652,9 +652,9 @@ impl Db {
         self.inner.stats()
     }
 
-    /// A table of the database, for inspection, by its number in [`Stats::files`](crate::Stats). It
-    /// is the table that the database has open, so it can be read even if a writer has deleted its
-    /// file since. `None` where the tree has no such table.
+    /// A table of the database, for inspection, by its number in [`Stats::files`](crate::Stats).
+    /// The reader shares the open file of the database, so it works even if a writer has deleted
+    /// the file since. `None` where the tree has no such table.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -675,9 +675,9 @@ impl Db {
     /// shallow levels first. So the first lookups after opening find them in memory, and read one
     /// block for a present key, and none for an absent one except at false positives.
     ///
-    /// It takes two reads a table. Data blocks that are in the cache make room where they must. A
-    /// program may run it in a thread of its own while it serves lookups already. [`Db::close`]
-    /// ends it, with [`Error::Closed`](crate::Error::Closed).
+    /// It takes two reads a table, and evicts data blocks from the cache if it needs their room. A
+    /// program may run it in a separate thread while it already serves lookups. [`Db::close`] ends
+    /// it, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -817,8 +817,8 @@ impl Db {
         self.inner.export_rocksdb(dir.as_ref(), filter)
     }
 
-    /// As [`Db::checkpoint`], but each table of the copy is written again, with the filter that
-    /// `policy` gives it: the data and the tree stay the same. `dir` may exist if it is empty. This
+    /// Like [`Db::checkpoint`], but each table of the copy is written again, with the filter that
+    /// `policy` gives it. The data and the tree stay the same. `dir` may exist if it is empty. This
     /// is for comparisons of policies. It is not tested against power losses, so it is not public.
     ///
     /// # Errors

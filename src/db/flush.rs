@@ -104,8 +104,9 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending: both ends of what gets tables of its own,
-    /// and within it the starts of older tables.
+    /// The user keys at which tables are cut, ascending: both ends of each run of deletions, and of
+    /// each range deletion, that gets tables of its own, and within these the starts of older
+    /// tables.
     fn cuts(
         &self,
         memtable: &Memtable,
@@ -120,8 +121,8 @@ impl Flush<'_> {
         let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
-            // The deepest tables first. Tables of deletions do not count, because they were cut in
-            // this way themselves.
+            // The deepest level comes first. Tables of deletions do not count, because they were
+            // cut in this way themselves.
             let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
             let starts = levels.flat_map(|files| {
                 let files = files.iter().map(|file| &file.meta);

@@ -59,8 +59,8 @@ const SEARCHED_TOGETHER: usize = 8;
 /// The value of [`OpenLookup::to`] once the lookup is not open any more.
 const GONE: usize = usize::MAX;
 
-/// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that
-/// those of one block come while it is in memory. (Sorting costs as much as an absent key.)
+/// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that those of
+/// one block come while it is in memory. (Sorting costs as much as the lookup of an absent key.)
 pub(super) fn multi_get<K: AsRef<[u8]>>(
     reading: &Reading,
     keys: &[K],
@@ -290,7 +290,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         !self.parked.is_empty() || !self.unasked.is_empty()
     }
 
-    /// As [`Self::search_runs`], until some lookups are parked. Reads filters, under no guard.
+    /// Like [`Self::search_runs`], but also reads the filters that it needs, and returns once some
+    /// lookups are parked. Hold no guard.
     fn search_and_read_filters(
         &mut self,
         read_state: &ReadState,

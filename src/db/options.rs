@@ -221,8 +221,8 @@ impl Builder {
     }
 
     /// The least target size of the first level below level 0. Default 64 MiB, four memtables. Each
-    /// deeper level may hold ten times the one above. The tree gets another level when that leaves
-    /// the first one at least this size.
+    /// deeper level may hold ten times the one above. The tree gets another level when it is large
+    /// enough that the first one then still gets a target of at least this size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
@@ -250,8 +250,8 @@ impl Builder {
     /// old deletions are merged downward, at worst all tables. In a tree in which a thirtieth of
     /// the data is written each day, the default costs less than 5 % of the bytes that compaction
     /// writes, because ordinary compactions already move deletions down. With a hundredth a day it
-    /// costs about 5 %, with a three-hundredth a quarter. In a tree that is hardly written it is
-    /// most of the bytes, but then few bytes are written.
+    /// costs about 5 %, with a three-hundredth a quarter. In a tree that is hardly written it costs
+    /// most of the bytes that compaction writes, but these are few.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(self, age: Duration) -> Builder {
@@ -275,10 +275,10 @@ impl Builder {
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
-    /// directory: at most once an `interval`, where something was counted, or the tree or the
-    /// oldest snapshot changed, and at closing.
-    /// `maypole stats` and [`Db::published_stats`](crate::Db::published_stats) read it. Default: never. A second is a good
-    /// interval; 10 milliseconds to a day are taken.
+    /// directory: at most once an `interval`, if something was counted or the tree or the oldest
+    /// snapshot changed, and at closing. `maypole stats` and
+    /// [`Db::published_stats`](crate::Db::published_stats) read it. Default: never. A second is a
+    /// good interval; 10 milliseconds to a day are accepted.
     ///
     /// One thread of the process writes for all its databases. A write that fails, as on a full
     /// disk, disturbs nothing and is tried again. The file is not synced. A database that is opened

@@ -64,7 +64,7 @@ impl Snapshot {
         self.inner.read_point(Some(self.sequence))
     }
 
-    /// As [`Db::get`](crate::Db::get), at the snapshot.
+    /// Like [`Db::get`](crate::Db::get), but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Snapshot {
         get::get(self.inner.to_read()?, key.as_ref(), Some(self.sequence))
     }
 
-    /// As [`Db::get_with`](crate::Db::get_with), at the snapshot.
+    /// Like [`Db::get_with`](crate::Db::get_with), but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Snapshot {
         get::get_with(self.inner.to_read()?, key.as_ref(), Some(self.sequence), read)
     }
 
-    /// As [`Db::contains_key`](crate::Db::contains_key), at the snapshot.
+    /// Like [`Db::contains_key`](crate::Db::contains_key), but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Snapshot {
         get::contains_key(self.inner.to_read()?, key.as_ref(), Some(self.sequence))
     }
 
-    /// As [`Db::explain`](crate::Db::explain), at the snapshot.
+    /// Like [`Db::explain`](crate::Db::explain), but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Snapshot {
         explain(self.inner.to_read()?, key.as_ref(), Some(self.sequence))
     }
 
-    /// As [`Db::multi_get`](crate::Db::multi_get), at the snapshot.
+    /// Like [`Db::multi_get`](crate::Db::multi_get), but reads the snapshot.
     ///
     /// # Errors
     ///
@@ -113,27 +113,27 @@ impl Snapshot {
         multi_get::multi_get(self.inner.to_read()?, keys, Some(self.sequence))
     }
 
-    /// As [`Db::iter`](crate::Db::iter), at the snapshot.
+    /// Like [`Db::iter`](crate::Db::iter), but reads the snapshot.
     pub fn iter(&self) -> DbIterator {
         self.range(..)
     }
 
-    /// As [`Db::range`](crate::Db::range), at the snapshot.
+    /// Like [`Db::range`](crate::Db::range), but reads the snapshot.
     pub fn range(&self, range: impl KeyBounds) -> DbIterator {
         DbIterator::over_range(self.read_point(), range)
     }
 
-    /// As [`Db::prefix`](crate::Db::prefix), at the snapshot.
+    /// Like [`Db::prefix`](crate::Db::prefix), but reads the snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
         DbIterator::over_prefix(self.read_point(), prefix.as_ref())
     }
 
-    /// As [`Db::cursor`](crate::Db::cursor), at the snapshot.
+    /// Like [`Db::cursor`](crate::Db::cursor), but reads the snapshot.
     pub fn cursor(&self) -> DbCursor {
         DbCursor::at(self.read_point(), Bounds::default())
     }
 
-    /// As [`Db::range_cursor`](crate::Db::range_cursor), at the snapshot.
+    /// Like [`Db::range_cursor`](crate::Db::range_cursor), but reads the snapshot.
     pub fn range_cursor(&self, range: impl KeyBounds) -> DbCursor {
         DbCursor::at(self.read_point(), Bounds::of(range))
     }

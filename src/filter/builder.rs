@@ -74,8 +74,9 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
-    /// Whether every key is queried after the build. On by default. It costs 1 to 5 ns a key and
-    /// catches what no test can find: a fault of memory between `add` and `finish`.
+    /// Whether every key is queried after the build. On by default. It costs 2 to 20 ns a key,
+    /// depending on family and size (`docs/filters.md`, column `verify`), and catches what no test
+    /// can find: a fault of memory between `add` and `finish`.
     pub fn verify(mut self, verify: bool) -> FilterBuilder {
         self.verify = verify;
         self
@@ -117,14 +118,14 @@ impl FilterBuilder {
     }
 
     /// Builds the filter. `None` when there is nothing to store: the spec is `none`, or no key was
-    /// added, or no build passed its verification. A table without a filter block is always right.
+    /// added, or no build passed its verification. A table without a filter only costs reads.
     pub fn finish(self) -> Option<FilterBlock> {
         self.finish_with(build).0
     }
 
-    /// Builds the parts of one filter. All have one encoding: if a part cannot have that of the
-    /// family, all are Bloom filters. `None` when a part has nothing to store. Also counts the
-    /// discarded builds.
+    /// Builds the parts of one filter. All have one encoding: if one part cannot be built in the
+    /// family's encoding, all parts are Bloom filters. `None` when a part has nothing to store.
+    /// Also returns the number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {

@@ -2,8 +2,9 @@
 //!
 //! A point lookup in an LSM tree queries several tables, and most of them do not hold the key. A
 //! filter answers for a table without reading it: **no** is certain and saves the read; **maybe**
-//! is wrong for a few keys in a hundred, the *false-positive rate* ε. A smaller ε costs more bits a
-//! key, at least `log2(1/ε)` of them. All families take the same 64-bit hash of the user key:
+//! is wrong for a few absent keys in a hundred, the *false-positive rate* ε. A smaller ε costs more
+//! bits a key, at least `log2(1/ε)` of them. All families take the same 64-bit hash of the user
+//! key:
 //!
 //! ```text
 //! family  bits a key at 1 %   how it answers                                  format
@@ -86,7 +87,7 @@
 //!    `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of `compare` and the bytes in
 //!    `docs/format.md`.
 //!
-//! `tests/layers.rs` fails when more than four files outside its folder name a family.
+//! `tests/layers.rs` fails when more than four files outside a family's folder name the family.
 
 mod bloom;
 mod builder;

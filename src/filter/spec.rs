@@ -88,7 +88,8 @@ impl FilterSpec {
     /// No filter: every lookup reads.
     pub const NONE: FilterSpec = FilterSpec { plan: None, most_bytes: NO_CAP };
 
-    /// RocksDB's Bloom filter. 10 bits a key give 1 %; each further 5.6 bits divide that by ten.
+    /// RocksDB's Bloom filter. 10 bits a key give a false-positive rate of 1 %; each further 5.6
+    /// bits divide the rate by ten.
     ///
     /// # Errors
     ///
@@ -97,8 +98,8 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Bloom)
     }
 
-    /// RocksDB's Ribbon filter (Standard128). 7 bits a key give 1 %; each further 3.5 bits divide
-    /// that by ten.
+    /// RocksDB's Ribbon filter (Standard128). 7 bits a key give a false-positive rate of 1 %; each
+    /// further 3.5 bits divide the rate by ten.
     ///
     /// # Errors
     ///
@@ -129,7 +130,7 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Burr)
     }
 
-    /// A filter of `family` with at most about the false-positive rate `rate`; 1 means none.
+    /// A filter of `family` with at most about the false-positive rate `rate`; 1 means no filter.
     ///
     /// # Errors
     ///
@@ -161,10 +162,10 @@ impl FilterSpec {
         FilterSpec { plan: Some((family, target)), most_bytes: NO_CAP }
     }
 
-    /// This filter, but with at most `bytes` bytes. A table with more keys than they suffice for
-    /// gets fewer bits a key, and no filter where that would be less than one. For whole filters of
-    /// large tables, where loading one must not take long; each part of a filter in parts counts
-    /// as a filter.
+    /// This filter, but with at most `bytes` bytes. A table with more keys than these bytes suffice
+    /// for gets fewer bits a key, and no filter if that would be less than one bit. Use it for
+    /// whole filters of large tables, where loading a filter must not take long. Each part of a
+    /// filter in parts counts as a filter.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};
@@ -199,8 +200,8 @@ impl FilterSpec {
         self.plan.map(|(family, _)| family)
     }
 
-    /// RocksDB's notation for a policy of such filters: `bloomfilter:10:false`. A family that it
-    /// does not have becomes its Bloom filter of the same false-positive rate. `None` for no
+    /// RocksDB's notation for a policy of such filters: `bloomfilter:10:false`. For a family that
+    /// RocksDB does not have, its Bloom filter of the same false-positive rate. `None` for no
     /// filter.
     ///
     /// RocksDB counts the bits of all its filters as those of a Bloom filter of the same rate.

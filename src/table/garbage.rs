@@ -134,8 +134,8 @@ pub(crate) struct Counting {
     sums: Vec<Hidden>,
     /// The entry before: sequence number, kind, bytes.
     last: (SequenceNumber, Option<EntryKind>, u64),
-    /// An entry of this key has a kind that is not understood. It, and all that follow of the key,
-    /// are kept whatever hides them.
+    /// Whether an entry of this key has a kind that is not understood. That entry and all older
+    /// ones of the key are kept, whatever hides them.
     key_is_opaque: bool,
     /// Some key has such an entry.
     is_opaque: bool,

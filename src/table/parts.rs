@@ -115,7 +115,7 @@ impl Table {
         self.block_file().read_stored(handle, |len| self.cache.buffer(len))
     }
 
-    /// Part `part` of the filter, past the cache. `fetch` reads it.
+    /// Part `part` of the filter, without using the cache. `fetch` reads it.
     fn read_filter_part(
         &self,
         stored: StoredFilter,
@@ -156,7 +156,7 @@ impl Table {
         }
     }
 
-    /// All parts of the filter, read past the cache, also of a filter that lookups do not query.
+    /// All parts of the filter, even of one that lookups do not query. Does not use the cache.
     /// `None`: the table has no filter.
     ///
     /// # Errors
@@ -169,8 +169,8 @@ impl Table {
         read.collect::<Result<_>>().map(Some)
     }
 
-    /// Reads the whole index, past the cache: its parts as one. `buffer` makes memory for what
-    /// every search reads.
+    /// Reads the whole index, its parts as one, without using the cache. `buffer` makes memory for
+    /// what every search reads.
     pub fn read_index(&self, buffer: impl Buffer) -> Result<Index> {
         let file = self.block_file();
         let add = |parser: &mut IndexParser, handle| {
@@ -197,8 +197,8 @@ impl Table {
         Ok(parser.finish(buffer))
     }
 
-    /// The whole index. One in parts is read past the cache, and so is one that the cache would not
-    /// keep. Hold no guard.
+    /// The whole index. An index in parts, or one that the cache would not keep, is read without
+    /// using the cache. Hold no guard.
     pub fn whole_index(&self) -> Result<WholeIndex> {
         match self.index_top.is_none() && self.index_part_to_read(&[], u64::MAX)? == 0 {
             true => Ok(WholeIndex::Cached(self.index(0)?)),
@@ -206,7 +206,7 @@ impl Table {
         }
     }
 
-    /// Part `part` of the index, past the cache. `fetch` reads it.
+    /// Part `part` of the index, without using the cache. `fetch` reads it.
     fn read_index_part(
         &self,
         top: &Index,
@@ -233,7 +233,7 @@ impl Table {
         self.load_index_from(part, |handle| self.fetch_part(handle))
     }
 
-    /// As [`Table::load_index`]. `fetch` reads what is not a whole index.
+    /// Like [`Table::load_index`]. `fetch` reads what is not a whole index.
     pub(super) fn load_index_from(
         &self,
         part: usize,
@@ -273,7 +273,7 @@ impl Table {
         self.load_filter_from(stored, part, |handle| self.fetch_part(handle))
     }
 
-    /// As [`Table::load_filter`]. `fetch` reads the part.
+    /// Like [`Table::load_filter`]. `fetch` reads the part.
     pub(super) fn load_filter_from(
         &self,
         stored: StoredFilter,

@@ -58,14 +58,14 @@ pub(crate) struct TableContext {
     pub pin_metadata: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
-    /// The same for a table that may have been ingested: it counts if the table's properties say
-    /// so.
+    /// For a table that may have been ingested: the sequence number of all its entries if the
+    /// table's properties say that it was ingested.
     pub sequence_if_ingested: Option<SequenceNumber>,
     /// Bytes at the end of the file that opening reads, in one read; 0: not known.
     pub tail_bytes: u64,
     /// The smallest and the largest internal key, if the tree stores them: the table's range
     /// deletions apply only between them. RocksDB writes a range deletion whole into each table
-    /// that it reaches, and zeroes sequence numbers of keys outside of it.
+    /// that it reaches, and may set the sequence numbers of keys outside the table's bounds to 0.
     pub key_bounds: Option<[Vec<u8>; 2]>,
     /// Whether a table in LevelDB's format is read, too. A database of this crate has no such
     /// tables.
@@ -406,7 +406,8 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
-        // Before the load takes its lock, so that this cache miss and the one of the slot overlap.
+        // The handle is read before the load takes its lock, so that this cache miss and that of
+        // the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }
@@ -474,7 +475,7 @@ impl Table {
     }
 
     /// Calls `see` with the user key of every entry of some data blocks. `choose` gets the number
-    /// of data blocks, and returns which to read. They are read past the cache.
+    /// of data blocks, and returns which to read. Does not use the cache.
     pub fn each_key_of_blocks(
         &self,
         choose: impl FnOnce(usize) -> Vec<usize>,

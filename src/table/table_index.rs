@@ -80,25 +80,25 @@ impl BlockSlots {
         }
     }
 
-    /// As [`Slots::get`].
+    /// See [`Slots::get`].
     #[inline]
     pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, Block>> {
         self.with(i)?.get(i, guard)
     }
 
-    /// As [`Slots::borrow`].
+    /// See [`Slots::borrow`].
     #[inline]
     pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<Block>> {
         self.with(i)?.borrow(i, guard)
     }
 
-    /// As [`Slots::prefetch`], but does nothing for slots that are allocated late.
+    /// Like [`Slots::prefetch`], but does nothing for slots that are allocated late.
     #[inline(always)]
     pub fn prefetch<const COUNT: usize>(&self, first: usize) {
         self.early.prefetch::<COUNT>(first);
     }
 
-    /// As [`Slots::prefetch_resident`].
+    /// See [`Slots::prefetch_resident`].
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
         if let Some(slots) = self.with(i) {

@@ -14,8 +14,8 @@ use super::index::{Index, IndexParser};
 /// The top of a filter in parts.
 pub(super) struct FilterTop {
     handles: Box<[BlockHandle]>,
-    /// `None`: they are those of the index. Several of its last parts may belong to the last filter
-    /// part.
+    /// `None`: the separators are those of the index. Several of the last parts of the index may
+    /// belong to the last part of the filter.
     separators: Option<Index>,
 }
 

@@ -84,14 +84,14 @@ pub(crate) fn unsupported_entry(file: &Path, user_key: &[u8], kind: u8) -> Error
 }
 
 impl Table {
-    /// Reads the whole file, past the cache. Checks every checksum, the number of the keys, that
-    /// they ascend, and that each lies between the separators of its block. Queries the filter for
-    /// every key.
+    /// Reads the whole file, without using the cache. Checks every checksum, the number of the
+    /// keys, that they ascend, and that each lies between the separators of its block. Queries the
+    /// filter for every key.
     pub fn verify(&self) -> Result<TableCheck> {
         Ok(self.survey()?.check)
     }
 
-    /// As [`Table::verify`], with further results.
+    /// Like [`Table::verify`], with further results.
     pub fn survey(&self) -> Result<Survey> {
         let index = self.read_index(LineBuf::zeroed)?;
         let filter = match self.any_filter() {
@@ -151,7 +151,8 @@ impl Table {
             if survey.check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
                 return Err(Damage::new(0, "keys in ascending order", printed()));
             }
-            // Without the global sequence number: separators were made from what is stored.
+            // The stored trailer has no global sequence number, and separators were made from
+            // stored keys.
             if index.find(user_key, cursor.stored_trailer()) != i {
                 return Err(Damage::new(0, "a key between its block's separators", printed()));
             }

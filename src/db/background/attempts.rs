@@ -1,5 +1,5 @@
-//! [`Work`]: what the jobs of a database are doing, and their attempts without space. Plain data in
-//! the state of the tree.
+//! [`Work`]: what the jobs of a database are doing, and which attempts of theirs found no space.
+//! Plain data in the state of the tree.
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ impl Cleanups {
         has_room
     }
 
-    /// Whether the table existed when one of the ranges was noticed, and lies in that range.
+    /// Whether the table existed when one of the ranges was noticed, and overlaps that range.
     fn wants(&self, file: &FileMeta) -> bool {
         self.0.iter().any(|cleanup| {
             file.number < cleanup.next_file
@@ -61,8 +61,8 @@ impl Cleanups {
         })
     }
 
-    /// The next compaction that a cursor has requested. Tables that compactions write are newer
-    /// than the request, so its work is finite.
+    /// The next compaction that a cursor has requested. It takes only tables that are older than
+    /// the request, and compactions write newer ones, so the work of a request is finite.
     pub fn plan(
         &mut self,
         levels: &[Vec<&FileMeta>; LEVELS],

@@ -65,8 +65,8 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // The tree has changed, so that nothing is due, or a manual compaction has claimed
-                // the work.
+                // Either the tree has changed, so that nothing is due any more, or a manual
+                // compaction has claimed the work.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -113,8 +113,8 @@ impl Inner {
             Err(error) => damaged_input(&plan, &version, error),
             Ok(_) => None,
         };
-        // Before the change is announced: an obsolete file is deleted with the last version that
-        // holds it.
+        // The version is dropped before the change is announced, because an obsolete file is
+        // deleted with the last version that holds it.
         drop(version);
         let mut state = self.tree.lock();
         state.release(&plan, borrowed);
@@ -278,8 +278,9 @@ mod tests {
     const MEMTABLE_BYTES: u64 = 256 << 10;
     const WINDOW: u64 = 5_000;
 
-    /// The most bytes that tables take while a retention writes, measured whenever no compaction
-    /// runs, and the bytes that are alive. Deletes `together` keys at a time.
+    /// Writes new keys and deletes the oldest, `together` keys at a time. Returns the most bytes
+    /// that tables take meanwhile, measured whenever no compaction runs, and the bytes of the
+    /// entries that are alive.
     fn most_stored(together: u64) -> (u64, u64) {
         let builder = Db::builder("/db").fs(Arc::new(MemFs::new())).compression(Compression::None);
         let builder = builder.memtable_bytes(MEMTABLE_BYTES as usize).table_bytes(1 << 20);

@@ -63,8 +63,8 @@ impl Inner {
         Ok(())
     }
 
-    /// As [`Inner::install`], for tables that were written for this change. They are deleted where
-    /// the change is certainly not recorded.
+    /// Like [`Inner::install`], for tables that were written for this change. Deletes them if the
+    /// change is certainly not recorded.
     pub(super) fn install_outputs(
         &self,
         level: usize,

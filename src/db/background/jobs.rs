@@ -7,10 +7,10 @@
 //!                                                              ─► panicked     ─► latched
 //! ```
 //!
-//! **No space.** The job changes nothing, and no error is latched. Readers continue. Writers
-//! continue until they would have to wait for the job, and then get its error. While the job waits,
-//! no other of its kind starts. A caller of [`Inner::wait_until`] makes it try again at once, and
-//! gets the error if that attempt fails too.
+//! **No space.** The job changes nothing, and no error is latched, so the database does not become
+//! read-only. Readers continue. Writers continue until they would have to wait for the job, and
+//! then get its error. While the job waits, no other of its kind starts. A caller of
+//! [`Inner::wait_until`] makes it try again at once, and gets the error if that attempt fails too.
 //!
 //! **Closing** waits until no job is left. A job may drop the last `Db`, because a file system may
 //! hold one. Then the last job to end closes the database.
@@ -106,7 +106,7 @@ impl Inner {
         self.work_if(Status::check_writable)
     }
 
-    /// As [`Inner::work_in_this_thread`], also where a failure has made the database read-only.
+    /// Like [`Inner::work_in_this_thread`], but also if a failure has made the database read-only.
     pub(crate) fn work_until_closed(&self) -> Result<Working> {
         self.work_if(Status::check_open)
     }
@@ -151,8 +151,8 @@ impl Inner {
         }
     }
 
-    /// The error for a writer that would have to wait for `cause`, where that work itself waits for
-    /// space, which may take for ever.
+    /// The error for a writer that would have to wait for `cause`, if that work itself waits for
+    /// space, perhaps for ever.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,

@@ -80,7 +80,7 @@ impl Inner {
 
     /// Compacts all files that meet `range`, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
-        // Before the flush, which writes everything up to this number to tables.
+        // The number is read before the flush, which writes everything up to it to tables.
         let last_old = self.reading.visible();
         self.flush()?;
         let _working = self.work_in_this_thread()?;
@@ -178,7 +178,8 @@ impl Inner {
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
         let step_bytes = self.settings.shape.table_bytes.saturating_mul(STEP_TABLES);
-        // Only neighbors, because the outputs may reach from the first input to the last.
+        // A step has only neighbors, because its outputs may reach from the first input to the
+        // last.
         files.split(is_done).flat_map(|files| steps(files, below, step_bytes)).find_map(|files| {
             compaction::plan_neighbours(
                 &metas,

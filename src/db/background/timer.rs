@@ -50,7 +50,8 @@ struct Turn {
 }
 
 /// Runs `work` after `delay`, and again when it says so. The caller must hold no lock of the
-/// database, because the thread locks its state after the turns.
+/// database, because the timer's thread locks the list of turns first and the database's state
+/// after it.
 pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
@@ -98,7 +99,8 @@ fn work_by_turns() {
         {
             state.turns.push(Turn { at: now + wait, inner, work });
         }
-        // Not under the lock, because the last job of a closed database finishes its closing.
+        // The lock is released first, because the last job of a closed database finishes its
+        // closing.
         drop(state);
         drop(working);
         state = lock(&timer.state);

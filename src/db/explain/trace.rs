@@ -206,8 +206,8 @@ impl LookupTrace {
         )
     }
 
-    /// What it would have searched without filters. A table that its filter spared is counted with
-    /// one data block, as large as those of the table are on average.
+    /// What the lookup would have searched without filters. A table that its filter spared counts
+    /// with one data block of the table's average size.
     pub fn cost_without_filters(&self) -> LookupCost {
         self.tables().filter(|table| table.was_skipped()).fold(self.cost(), |sum, table| {
             LookupCost {

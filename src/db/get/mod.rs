@@ -15,17 +15,17 @@
 //!
 //! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
 //! the trees of other engines they may, and level 0 may have no order (`Version::mixed`). Such a
-//! version has no runs, so that the lookup passes it by and comes to [`steps::find_in_mixed`].
+//! version has no runs, so the lookup searches no run and continues with [`steps::find_in_mixed`].
 //!
 //! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a
 //! smaller sequence number, in deeper sources all. So the search stops at the first source with a
 //! visible range deletion that covers the key. The range of a file includes its range deletions, so
 //! the file is a candidate. A filter knows nothing of range deletions, so they are checked first.
 //!
-//! **Misses.** A read of the device may take any time, during which the guard would keep all memory
-//! that the process retires. So a lookup that needs what is not in memory drops its guard, keeps
-//! the version by a count, and continues from there (`find_and_read`). It has already searched the
-//! memtables, so they are not kept.
+//! **Misses.** A lookup holds a guard, which keeps all memory that the process retires, and a read
+//! of the device may take any time. So a lookup that needs what is not in memory drops its guard,
+//! keeps the version by a count instead, and continues from there (`find_and_read`). It does not
+//! keep the memtables, because it has already searched them.
 //!
 //! **User code** may take any time too. [`get_with`] lends it the value
 //! ([`Guard::lend`]), and with it one block or one memtable.

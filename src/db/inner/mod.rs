@@ -118,8 +118,8 @@ impl Inner {
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
             self.status.latch(&error);
-            // Under the lock, so that a thread that has just checked and is about to sleep does not
-            // miss it.
+            // The lock is held meanwhile, so that a thread that has just checked the status and is
+            // about to sleep does not miss the change.
             let _state = self.tree.lock();
             self.tree.notify();
         }
@@ -131,7 +131,7 @@ impl Inner {
         error.is_out_of_space() && self.status.failure().is_none()
     }
 
-    /// As [`Inner::latch`], but for an error after which the caller may try again.
+    /// Like [`Inner::latch`], but for an error after which the caller may try again.
     pub fn latch_unless_retried(&self, error: Error) -> Error {
         if self.may_retry(&error) { error } else { self.latch(error) }
     }

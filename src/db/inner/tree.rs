@@ -67,7 +67,7 @@ impl Tree {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Tree::wait`], no longer than `most`.
+    /// Like [`Tree::wait`], but no longer than `most`.
     pub fn wait_at_most<'a>(&self, state: StateGuard<'a>, most: Duration) -> StateGuard<'a> {
         let waited = self.changed.wait_timeout(state, most);
         waited.unwrap_or_else(PoisonError::into_inner).0

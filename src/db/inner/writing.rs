@@ -61,8 +61,8 @@ pub(crate) struct Writing {
     sealed_wals: Mutex<SealedWals>,
     /// The take-over of the directory that waits for space.
     pending: Mutex<Option<PendingWritable>>,
-    /// Held by ingestions while they enter the tree, so that its holder can keep them out. Locked
-    /// before the writer.
+    /// An ingestion holds this lock while it enters the tree, so any other holder keeps ingestions
+    /// out. Locked before the writer.
     ingesting: Mutex<()>,
 }
 
@@ -179,8 +179,8 @@ impl Writing {
     }
 }
 
-/// The sequence number of the last of `count` writes after `last`. They must not run out; 2^56
-/// writes are 2,000 years at a million a second.
+/// The sequence number of the last of `count` writes after `last`. An error if no number is left:
+/// 2^56 writes take 2,000 years at a million a second.
 pub(crate) fn sequence_after(last: SequenceNumber, count: u64) -> Result<SequenceNumber> {
     last.checked_add(count).filter(|&sequence| sequence < MAX_SEQUENCE).ok_or_else(|| {
         Error::InvalidArgument("the sequence numbers of this database are used up".into())

@@ -177,7 +177,8 @@ impl DbCursor {
             return;
         }
         let ReadState { marks, memtable, .. } = &*self.point.state;
-        // If not, the cursor does not read this memtable.
+        // A cursor at a smaller sequence number than the memtable's smallest does not read the
+        // memtable.
         let reads_memtable = memtable.smallest_sequence() <= self.point.sequence;
         let in_first = passed.in_first.min(passed.entries);
         let in_memtable = if reads_memtable { in_first } else { 0 };
@@ -192,8 +193,8 @@ impl DbCursor {
         }
     }
 
-    /// Forward: moves the merge over the versions of its key that are `hidden`, or else over those
-    /// that are too new.
+    /// Forward: if `hidden`, moves the merge over the remaining versions of its key, otherwise over
+    /// those that are too new to be seen.
     #[cold]
     fn skip_versions(&mut self, hidden: bool) -> Result<()> {
         let key = user_key(self.merged.key());

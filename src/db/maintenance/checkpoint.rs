@@ -66,7 +66,8 @@ impl Inner {
         copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
         let fs = &self.store.fs;
-        // Before anything is made: a database that cannot be written makes no copy.
+        // The flush comes before anything is made, so that a database that cannot be written makes
+        // no copy.
         make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
     }
 

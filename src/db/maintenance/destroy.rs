@@ -53,7 +53,8 @@ fn step(name: &str, most: u64) -> Option<u8> {
 
 pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     let (fs, dir) = (&options.fs, &options.path);
-    // Before the lock, because the lock leaves a file, which a foreign directory must not get.
+    // This check comes before the lock, because the lock leaves a file, which a foreign directory
+    // must not get.
     let most = Recovered::default().most_file_number();
     let is_ours = |name: &String| {
         name == "CURRENT"

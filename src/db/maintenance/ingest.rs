@@ -27,11 +27,11 @@
 //!   level. Outputs are no higher, and everything in them is older. If no input overlaps the file
 //!   but their span does, the compaction has nothing in the file's range, but an output may reach
 //!   over it. Rule 2 puts the file above the outputs, so they share no level.
-//! - *It begins between the choice and the new tree.* The tree does not change then, as the
-//!   manifest is locked. From the old tree the compaction sees no file. The file's range is
-//!   reserved in its level as an output's is, so no outputs go there. Outputs that go to a higher
-//!   level come from inputs that do not overlap the file: rule 1 has found none there. Outputs that
-//!   go to a deeper level are older.
+//! - *It begins between the choice and the new tree.* The tree does not change then, because the
+//!   MANIFEST is locked. The compaction starts from the old tree, which does not have the file. The
+//!   file's range is reserved in its level as an output's is, so no outputs go there. Outputs that
+//!   go to a higher level come from inputs that do not overlap the file: rule 1 has found none
+//!   there. Outputs that go to a deeper level are older.
 //! - *It looked, when it began, at the levels below its outputs, and dropped tombstones where these
 //!   had nothing.* The file is not below the outputs, or no input has a key in its range. And a
 //!   tombstone that the compaction has is older than the file: it has nothing to hide in it.
@@ -115,7 +115,7 @@ impl Inner {
                 "the files to ingest overlap each other: one key would have two values".into(),
             ));
         }
-        // Before writers wait.
+        // The names are synced before writers have to wait.
         self.writing.sync_names(&self.store)?;
         let (ingesting, mut writer) = self.keep_writers_out(copied)?;
         let sequence = sequence_after(writer.last_sequence, 1)?;
@@ -140,8 +140,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Locks writers and other ingestions out while no memtable overlaps the files. Flushes those
-    /// that do. Writers wait for that only if they have written to the range again each time.
+    /// Locks writers and other ingestions out when no memtable overlaps the files. Flushes the
+    /// memtables that do first. Writers wait for a flush only if they wrote to the range again
+    /// during each of the flushes before.
     fn keep_writers_out(
         &self,
         files: &[FileMeta],
@@ -222,8 +223,8 @@ impl Inner {
             VersionEdit { added, durable_wals, skipped, ..VersionEdit::default() }
         };
         let unlisted = std::mem::take(copied);
-        // Before any compaction may drop what the files hide, because readers must see the files by
-        // then.
+        // The number becomes visible before any compaction can drop what the files hide, because by
+        // then readers must see the files.
         let shown = || self.reading.set_visible(sequence);
         let listed = self.change_tree(opened.clone(), edit, |_| {}, shown);
         let mut state = self.tree.lock();
@@ -385,7 +386,7 @@ pub(in crate::db) fn copy_file(fs: &dyn Fs, from: &Path, to: &Path) -> Result<u6
     copy_open_file(fs, &*fs.open(from)?, to)
 }
 
-/// As [`copy_file`], for a file whose name may be gone.
+/// Like [`copy_file`], but for a file whose name may be gone.
 pub(in crate::db) fn copy_open_file(
     fs: &dyn Fs,
     source: &dyn RandomAccessFile,

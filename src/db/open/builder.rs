@@ -54,8 +54,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] where there is
-    /// none, and [`Error::InvalidArgument`] where the process may not open all its tables.
+    /// Those of [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] if there is
+    /// none, and [`Error::InvalidArgument`] if the process may not open all its tables.
     pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
         self.at_its_path(|options| Ok(Db::of(Arc::new(read_only::open(options)?))))
@@ -130,7 +130,7 @@ impl Builder {
         self.at_its_path(|options| destroy(&options))
     }
 
-    /// The counters that the database's owner has published, or its last owner; `None` where none
+    /// The counters that the database's owner, or its last owner, has published; `None` if no owner
     /// has. Reads one small file and opens nothing. See [`Builder::publish_stats`].
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Builder {
     fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
         self.path = lasting(&*self.fs, &self.path)?;
         let (fs, path) = (Arc::clone(&self.fs), self.path.clone());
-        // Before anything is written there, be it a lock.
+        // This check comes before anything is written there, even a lock.
         known_files::refuse_foreign_database(&*fs, &path)?;
         call(self).map_err(|error| match error {
             Error::NoDatabase { .. } if !is_file(&*fs, &path) => {

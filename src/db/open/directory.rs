@@ -62,9 +62,9 @@ impl Directory {
         }
     }
 
-    /// Refuses a directory with tables, or with a log of writes, and without `CURRENT`: it was a
-    /// database, and a new one would delete them. A directory without is new, or a crash cut its
-    /// creation short.
+    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`: it was a database,
+    /// and a new one would delete these files. A directory without such files is new, or a crash
+    /// cut its creation short.
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());
@@ -102,7 +102,7 @@ impl Directory {
     }
 }
 
-/// As [`Directory::refuse_lost_current`]. If the directory cannot be read, this is no error.
+/// Like [`Directory::refuse_lost_current`], but a directory that cannot be read is no error.
 pub(in crate::db) fn refuse_lost_current(fs: &dyn Fs, dir: &Path) -> Result<()> {
     match Directory::read(fs, dir) {
         Ok(directory) => directory.refuse_lost_current(fs, dir),

@@ -35,8 +35,8 @@ impl Repair<'_> {
         self.name_new_tables()?;
         let oldest_wal = self.store.new_number();
         let manifest_number = self.store.new_number();
-        // Durable before the new MANIFEST, because an opening may then delete what the new one does
-        // not list.
+        // The second names are durable before the new MANIFEST is in force, because from then on an
+        // opening may delete what that MANIFEST does not list.
         let replaced = self.link_replaced_files()?;
 
         let edit = VersionEdit {

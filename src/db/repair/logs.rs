@@ -52,8 +52,8 @@ struct Writes<'a> {
 
 impl Repair<'_> {
     /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must exist, each with
-    /// its synced bytes; `None` if no MANIFEST lists them. `last`: the write before theirs, if
-    /// known. `skipped`: numbers that no log holds.
+    /// its synced bytes; `None` if no MANIFEST lists them. `last`: the sequence number of the last
+    /// write before theirs, if known. `skipped`: numbers that no log holds.
     pub(super) fn logs(
         &mut self,
         numbers: &[u64],

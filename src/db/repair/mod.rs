@@ -50,7 +50,8 @@ const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     let (fs, dir) = (&options.fs, &options.path);
-    // Before the lock, because the lock leaves a file, which a foreign directory must not get.
+    // This check comes before the lock, because the lock leaves a file, which a foreign directory
+    // must not get.
     let is_ours = |name: &String| name == "CURRENT" || names::parse(name).is_some();
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));

@@ -126,7 +126,8 @@ impl Repair<'_> {
             match opened {
                 Ok((table, survey)) => {
                     self.may_hold_unknown |= survey.unknown.is_some();
-                    // From the entries, because the properties of many tables do not hold them.
+                    // The numbers come from the entries, because the properties of many tables do
+                    // not hold them.
                     let own = survey.sequences.filter(|_| !table.needs_global_sequence());
                     newest.extend(own.map(|(_, largest)| (number, largest)));
                     let meta = parts.of(number, table.properties().identity());
@@ -202,8 +203,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A global sequence number that is lost: one after the writes of all tables with lower file
-    /// numbers, which are older.
+    /// A guess of a global sequence number that is lost: one more than the largest of all tables
+    /// with lower file numbers, which are older.
     fn guess(&self, number: u64) -> SequenceNumber {
         let before = self.newest.iter().take_while(|&&(other, _)| other < number);
         before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
@@ -298,7 +299,7 @@ impl Repair<'_> {
             is_empty = false;
             table.add(key, value)
         })?;
-        // As in an open table, they count only within its bounds.
+        // Range deletions count only within the table's bounds, as in an open table.
         let ranges = match meta {
             Some(meta) => {
                 let end = key::user_key_behind(&meta.largest);

@@ -48,9 +48,9 @@ pub(super) enum FileLocation {
     NamedAs(PathBuf),
 }
 
-/// As [`Error::is_damage`], for a table. Its footer has no checksum, so an unsupported feature may be
-/// damage. The header of a log has one, so an unsupported feature there was written by a newer
-/// version.
+/// [`Error::is_damage`] for an error of a table. The footer of a table has no checksum, so an
+/// unsupported feature may be damage. The header of a log has a checksum, so an unsupported feature
+/// there comes from a newer version.
 pub(super) fn is_table_damage(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Unsupported { .. })
 }

@@ -70,7 +70,7 @@ impl RocksDb {
     ///
     /// # Errors
     ///
-    /// As [`Builder::open_rocksdb`](crate::Builder::open_rocksdb).
+    /// Those of [`Builder::open_rocksdb`](crate::Builder::open_rocksdb).
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<RocksDb> {
         Db::builder(path).open_rocksdb()
     }

@@ -120,8 +120,8 @@ fn level_0_oldest_first(groups: &[Group]) -> Vec<usize> {
     level_0
 }
 
-/// Where level 0 has many tables: moves each, the oldest first, to the deepest level above which it
-/// overlaps nothing. Newer tables stay above it.
+/// If level 0 has too many tables, moves each, the oldest first, to the deepest level above which
+/// it overlaps nothing. Newer tables stay above it.
 fn move_down(groups: &mut [Group]) {
     let level_0 = level_0_oldest_first(groups);
     if level_0.len() <= MAX_IN_LEVEL_0 {
@@ -145,8 +145,8 @@ fn move_down(groups: &mut [Group]) {
     }
 }
 
-/// Where level 0 still has many tables: joins some that follow each other in age, so that few
-/// enough are left, those with the fewest bytes together.
+/// If level 0 still has too many tables, joins neighbours in age until few enough are left, those
+/// with the fewest bytes together.
 fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
     let level_0 = level_0_oldest_first(&groups);
     let Some(surplus) = level_0.len().checked_sub(MAX_IN_LEVEL_0).filter(|&n| n > 0) else {
@@ -166,7 +166,7 @@ fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
     };
     let Some((_, start, end)) = edges.iter().filter_map(window).min() else { return groups };
     let mut chosen = level_0[start..end].to_vec();
-    // From behind, so that the other positions stay.
+    // The last positions come first, so that the others stay valid.
     chosen.sort_unstable_by(|a, b| b.cmp(a));
     let mut chosen =
         chosen.into_iter().map(|i| groups.swap_remove(i)).collect::<Vec<_>>().into_iter();

@@ -30,7 +30,7 @@ fn table(
     table_of_kinds(fs, level, number, &entries, ranges)
 }
 
-/// As [`table`], with the kind of each entry behind its sequence number.
+/// Like [`table`], with the kind of each entry behind its sequence number.
 fn table_of_kinds(
     fs: &MemFs,
     level: u32,
@@ -109,10 +109,10 @@ fn keys(db: &Db) -> Vec<String> {
 }
 
 /// RocksDB writes a range deletion whole into every table that it reaches, and only the bounds in
-/// the MANIFEST cut it. A key outside of such a table may be newer and have sequence number 0,
-/// because nothing older is left of it. A reader that applies the stored range deletion uncut hides
-/// that key. It counts within the bounds only: in lookups, in cursors, and after an import,
-/// in compactions.
+/// the MANIFEST cut it. A key outside the bounds may be newer than the range deletion and yet have
+/// sequence number 0, because nothing older is left of it. A reader that applies the stored range
+/// deletion uncut hides that key. So a range deletion counts within the bounds of its table only:
+/// in lookups, in cursors, and after an import, in compactions.
 #[test]
 fn a_range_deletion_ends_at_the_bounds_of_its_table() {
     for is_open in [false, true] {

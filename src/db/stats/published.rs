@@ -55,29 +55,29 @@ pub struct PublishedStats {
     pub written: SystemTime,
     /// How often the owner looks whether there is something to write.
     pub interval: Duration,
-    /// As [`Stats::tickers`].
+    /// See [`Stats::tickers`].
     pub tickers: Tickers,
-    /// As [`Stats::levels`].
+    /// See [`Stats::levels`].
     pub levels: Vec<LevelStats>,
-    /// As [`Stats::predicted_fpr`].
+    /// See [`Stats::predicted_fpr`].
     pub predicted_fpr: Option<f64>,
-    /// As [`Stats::cache`].
+    /// See [`Stats::cache`].
     pub cache: Vec<(BlockKind, KindUsage)>,
-    /// As [`Stats::cache_capacity_bytes`].
+    /// See [`Stats::cache_capacity_bytes`].
     pub cache_capacity_bytes: u64,
-    /// As [`Stats::metadata_bytes`]. 0 if the owner did not say.
+    /// See [`Stats::metadata_bytes`]. 0 if the owner did not say.
     pub metadata_bytes: u64,
-    /// As [`Stats::memtable_bytes`].
+    /// See [`Stats::memtable_bytes`].
     pub memtable_bytes: u64,
-    /// As [`Stats::memtable_entries`].
+    /// See [`Stats::memtable_entries`].
     pub memtable_entries: u64,
-    /// As [`Stats::held_by_readers_bytes`]. 0 if the owner did not say.
+    /// See [`Stats::held_by_readers_bytes`]. 0 if the owner did not say.
     pub held_by_readers_bytes: u64,
-    /// As [`Stats::compaction_debt_bytes`].
+    /// See [`Stats::compaction_debt_bytes`].
     pub compaction_debt_bytes: u64,
-    /// As [`Stats::oldest_snapshot`], when this was written.
+    /// See [`Stats::oldest_snapshot`], when this was written.
     pub oldest_snapshot: Option<Duration>,
-    /// As [`Stats::held_by_snapshots_bytes`].
+    /// See [`Stats::held_by_snapshots_bytes`].
     pub held_by_snapshots_bytes: u64,
 }
 

@@ -189,9 +189,9 @@ impl Stats {
         self.levels.iter().map(|level| level.filter_bytes).sum()
     }
 
-    /// The false-positive rate to expect of all filters as they were used; `None` without filters.
-    /// It is the mean of the tables' predictions, weighted by the number of absent keys that each
-    /// filter was queried for, or by entries if there were none.
+    /// The predicted false-positive rate of all filters together; `None` without filters. It is the
+    /// mean of the tables' predictions, weighted by the number of absent keys that each filter was
+    /// queried for, or by entries if there were none.
     pub fn predicted_fpr(&self) -> Option<f64> {
         predicted_fpr(&self.files)
     }

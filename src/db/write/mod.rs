@@ -161,8 +161,8 @@ impl Inner {
                         WriteStallCause::Debt => Ticker::StallDebtStops,
                     };
                     self.stalled(ticker, || {
-                        // Every change of the state wakes it. The timeout only guards against a
-                        // missed change.
+                        // Every change of the state wakes this thread. The timeout only guards
+                        // against a missed change.
                         drop(self.tree.wait_at_most(state, STOP_PATIENCE));
                     });
                 }

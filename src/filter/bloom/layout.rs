@@ -68,8 +68,9 @@ pub(super) fn repair(block: &mut Vec<u8>) {
     repair_trailer(block, |_, trailer| [MARKER, 0, trailer[2] % 31, 0, 0]);
 }
 
-/// Cuts `block` to whole lines and a trailer, which `trailer_of` computes from the number of lines
-/// and the last five bytes. All families with RocksDB's encoding are repaired this way.
+/// For fuzzing: cuts `block` to whole lines, and appends the trailer that `trailer_of` computes
+/// from the number of lines and the last five bytes. It serves all families with RocksDB's
+/// encoding.
 #[cfg(any(test, fuzzing))]
 pub fn repair_trailer(
     block: &mut Vec<u8>,

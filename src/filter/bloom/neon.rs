@@ -11,8 +11,8 @@
 //! found  = bytes & 1 << (top >> 7 & 7)
 //! ```
 //!
-//! For up to 8 probes that is 33 instructions, where the portable loop has 55 for 7 (counted in
-//! optimised code of Rust 1.95). The times were not measured on such a processor.
+//! This takes 33 instructions for up to 8 probes. The portable loop takes 55 for 7 probes (counted
+//! in optimised code of Rust 1.95). The times were not measured on such a processor.
 
 use std::arch::aarch64::*;
 
@@ -58,8 +58,8 @@ fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
     vmaxv_u8(missing) == 0
 }
 
-/// A byte for each of eight probes, which is not 0 if the filter has 0, for the first `count` of
-/// them.
+/// A byte for each of eight probes. It is not 0 if the filter's bit is 0 and the probe is one of
+/// the first `count`.
 #[inline]
 #[target_feature(enable = "neon")]
 fn missing_of(line: uint8x16x4_t, seed: u32, powers: &[u32; GROUP], count: u8) -> uint8x8_t {

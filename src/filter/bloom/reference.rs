@@ -1,8 +1,9 @@
 //! The Bloom filter as its definition says: the version to read first, and the oracle of the fast
 //! ones, with which it shares no arithmetic. Tests run it, and traces are made with it.
 //!
-//! A key sets `probes` bits of its line. A query of a present key finds them all set. An absent key
-//! shares its line with some 50 others; it passes if they happen to have set all of its bits.
+//! A key sets `probes` bits of its line. A query of a present key finds them all set. The line of
+//! an absent key has some 50 other keys, at 10 bits a key; the absent key passes if they happen to
+//! have set all of its bits.
 
 use super::layout::Line;
 use crate::filter::family::KeyHash;

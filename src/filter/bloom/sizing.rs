@@ -11,8 +11,8 @@
 //! 0.1 %    9.97        14.38             15.5         bits a key
 //! ```
 //!
-//! So "10 bits a key are 1 %" is nearly true. A factor of ten costs 4.8 bits in the textbook
-//! filter, and 5.6 here.
+//! So "10 bits a key are 1 %" is nearly true. A tenth of the rate costs 4.8 more bits a key in the
+//! textbook filter, and 5.6 here.
 
 use crate::memory::LINE_BYTES;
 
@@ -48,9 +48,10 @@ pub fn standard_bloom_fpr(bits_per_key: f64, probes: u32) -> f64 {
     (1.0 - (-f64::from(probes) / bits_per_key).exp()).powi(probes as i32)
 }
 
-/// RocksDB's estimate for its Bloom filter: the mean of a line one standard deviation fuller and
-/// one emptier than the average (`util/bloom_impl.h`, `CacheLocalFpRate`). Up to 5 % low at
-/// 16 bits a key; kept because RocksDB sizes Ribbon filters by it.
+/// RocksDB's estimate for its Bloom filter: the mean of two rates, that of a line one standard
+/// deviation fuller than the average and that of a line as much emptier (`util/bloom_impl.h`,
+/// `CacheLocalFpRate`). At 16 bits a key the estimate is up to 5 % too low. It is used because
+/// RocksDB sizes Ribbon filters by it.
 pub fn rocksdb_bloom_fpr(millibits_per_key: u32) -> f64 {
     let probes = bloom_probes(millibits_per_key);
     let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
@@ -130,11 +131,11 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
     cache_line_bloom_fpr(keys_per_line, bloom_probes(millibits_per_key))
 }
 
-/// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most `fpr`; the
-/// largest size allowed (100 bits) when none is enough.
+/// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most the
+/// false-positive rate `fpr`; the largest size allowed (100 bits a key) if no size is enough.
 ///
 /// Found by bisection, because the rate falls with the size. At two break points of
-/// [`bloom_probes`] it rises a little, by less than the value of a thousandth of a bit.
+/// [`bloom_probes`] it rises a little, by less than a thousandth of a bit lowers it.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {

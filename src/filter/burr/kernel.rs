@@ -22,8 +22,8 @@ impl<W: super::row::Word> Lanes for W {}
 pub(super) struct Segments {
     /// Byte offset of the left block's segments.
     pub at: usize,
-    /// The number of segments of the left block, and the number that count in the right block,
-    /// whose segments follow.
+    /// The number of segments of the left block. The right block's segments follow them, and only
+    /// as many of those are used.
     pub columns: u32,
 }
 

@@ -29,13 +29,13 @@
 //! tags      [..]                                            the last few, stored as tags
 //! ```
 //!
-//! The overflow of a bucket is in the left end of the next one, so the left end is bumped: 2 bits
-//! say whether all, 0.84, 0.67 or none of a bucket stays.
+//! The rows of a bucket overflow into the left end of the next one, so keys are bumped from the
+//! left end: 2 bits say whether all, 0.84, 0.67 or none of a bucket stays.
 //!
 //! **Storage** is interleaved: the w bits of one column of w slots are a *segment*, and the r
-//! segments of a block of w slots are contiguous. A query reads two neighbouring blocks, 2 lines in
-//! most cases, and compares all columns at once. The bits a key may be a fraction, because the
-//! first blocks of layer 0 may have one column fewer.
+//! segments of a block of w slots are contiguous. A query reads two neighbouring blocks, usually
+//! two cache lines, and compares all columns at once. The number of bits a key need not be whole,
+//! because the first blocks of layer 0 may have one column fewer.
 //!
 //! Reading order: `reference`, the whole filter step by step; [`shape`] and [`row`], from a hash to
 //! its row; [`layout`], the bytes; [`build`](mod@build), step by step. For queries: [`query`], and

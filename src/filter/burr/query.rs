@@ -97,8 +97,8 @@ impl BurrGeometry {
         block.prefetch((layer.thresholds_at + (start >> W::SHAPE.bucket_shift()) / 4) as usize);
     }
 
-    /// Queries one layer, where `start` is the start position of `hash`; returns "maybe" if it is
-    /// none.
+    /// Queries one layer, where `start` is the start position of `hash`. The answer is "maybe" if
+    /// the layer has no such position.
     #[inline(always)]
     fn ask<W: Lanes, K: Kernels>(
         &self,
@@ -265,10 +265,11 @@ impl Geometry for BurrGeometry {
         reference::trace(block, hash).unwrap_or_else(QueryTrace::Untrusted)
     }
 
-    /// Computed from what is stored; the number of keys does not matter. Layer by layer: the part
-    /// of the start positions that stay passes at the layer's rate, and the rest goes on. What no
-    /// layer keeps meets the tags, which few absent keys pass. A small filter has no second layer,
-    /// so there that part is some per cent.
+    /// The rate follows from the stored filter; the number of keys does not matter. In each layer,
+    /// absent keys at start positions that stay pass at the layer's rate, and the others go on to
+    /// the next layer. Those that no layer keeps are compared with the tags, and few of them pass.
+    /// A small filter has no second layer, so there some per cent of the absent keys reach the
+    /// tags.
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
         let Ok(layout) = Layout::decode(block) else { return 1.0 };
         let (shape, width) = (layout.shape, layout.shape.width);

@@ -83,12 +83,12 @@ fn no_size_misses_a_key() {
     }
 }
 
-/// Two streams band a window, each its half, and were thought to share nothing. They do: the rows
-/// of the left stream's last bucket overflow into the right stream's first slots, meet the rows
-/// there, and move on, as far as the class that the right stream is just about to roll back. The
-/// rollback then took rows that others had been reduced by: 3 of 3,000 filters missed a key. Now
-/// the left stream's last bucket waits until the right stream is done. If buckets are few, every
-/// bucket is near the seam.
+/// Two streams band the two halves of a window. They shared slots: the rows of the left stream's
+/// last bucket overflow into the right stream's first slots, meet the rows there, and move on, as
+/// far as the class that the right stream is just about to roll back. The rollback then removed
+/// rows by which others had been reduced: 3 of 3,000 filters missed a key. Now the left stream's
+/// last bucket waits until the right stream is done. The filters here have few buckets, so that
+/// every bucket is near the seam.
 #[test]
 fn no_key_is_lost_where_two_streams_meet() {
     for width in [32, 64] {
@@ -176,9 +176,10 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
     }
 }
 
-/// Over 26 seeds of the same URLs, small tables were observed below their prediction in 24: it left
-/// out that keys which no layer keeps meet tags, which hardly any absent key passes. One filter has
-/// a rate of its own, and the mean of many is the prediction.
+/// The prediction was too high for small filters: with 24 of 26 seeds of the same URLs, the
+/// observed rate was lower. It ignored that absent keys which no layer keeps are compared with
+/// tags, which hardly any of them passes. The rates of single filters vary, so the test compares
+/// the prediction with the mean of many.
 #[test]
 fn the_prediction_is_the_mean_of_many_small_filters() {
     for (width, keys, filters) in [(64, 300, 200), (64, 500, 200), (64, 2000, 60), (32, 6000, 20)] {

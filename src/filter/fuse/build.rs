@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Two values are kept for each slot: how many keys it has, and the exclusive or of their hashes.
-//! When one key is left, that is its hash. A key's first slot grows with its hash, so keys in order
-//! access the tables from low to high, three segments at a time.
+//! When one key is left, the exclusive or is its hash. A key's first slot grows with its hash, so
+//! keys in order access the tables from low to high, three segments at a time.
 //!
 //! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key
 //! that is 23 bytes a key, in addition to the list of hashes.
@@ -20,7 +20,7 @@ use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 
-/// Hashes that are sorted together, which fit into a near cache.
+/// The number of hashes that are sorted together. They fit into the first-level cache.
 const GROUP_HASHES: usize = 256;
 
 /// The filter of `hashes`. `None` when a Bloom filter should be made instead: no fingerprint of

@@ -17,7 +17,8 @@
 //! ```
 //!
 //! Integers are little-endian. The length of the filter follows from the trailer; a filter of
-//! another length is not trusted. The check detects two errors that cancel each other.
+//! another length is not trusted. The check detects damaged fields of the trailer that give the
+//! correct length together.
 //!
 //! ```text
 //! slot 0        mulhi(hash, segments << log2 slots)

@@ -1,5 +1,4 @@
-//! The binary fuse filter, `fuse`: three slots per key, no equations over many slots, no cache
-//! lines.
+//! The binary fuse filter, `fuse`: each key has three slots, nearly always in three cache lines.
 //!
 //! **The idea.** The filter is one array of slots of r bits. A key has a fingerprint of r bits and
 //! three slots, and the array is filled so that the exclusive or of the three slots is the
@@ -14,15 +13,15 @@
 //! ```
 //!
 //! **How it is filled** ([`build`](mod@build)). If only one key has a certain slot, that key can
-//! wait: whatever the other slots become, this one can be set last so that the equation of the key
-//! holds. So the key is taken out, which may leave other slots with one key only, and so on. If all
-//! keys are taken out this way, the slots are set in the opposite order. If some are left, the next
-//! seed picks other slots.
+//! wait: whatever the other slots become, this one can be set last, such that the exclusive or is
+//! the key's fingerprint. So the key is taken out, which may leave other slots with one key only,
+//! and so on. If all keys are taken out this way, the slots are set in the opposite order. If some
+//! are left, the next seed picks other slots.
 //!
 //! Three random slots of the whole array would need 1.23 slots a key. Here the three are in
 //! neighbouring segments. Slots at the two ends of the array have fewer keys, so taking out starts
-//! there and moves inward. So 1.125 slots a key are enough for many keys; for ten thousand about
-//! 1.25 ([`sizing`]).
+//! there and moves inward. So 1.125 slots a key are enough in a filter of ten million keys, and
+//! about 1.25 in one of ten thousand ([`sizing`]).
 //!
 //! Absent on purpose: fractions of a bit. A filter has 4 to 16 whole bits a slot, and a size
 //! between two widths is not used. Nor is there a second layer: a filter has all keys or is not

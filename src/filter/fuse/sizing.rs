@@ -86,8 +86,8 @@ pub fn rate(bits: u32) -> f64 {
     0.5f64.powi(bits as i32)
 }
 
-/// Bits a key for a rate, with about a million keys. If a Bloom filter is smaller, it is made
-/// instead.
+/// The bits a key that a rate takes with about a million keys. At a rate for which a Bloom filter
+/// is smaller, the bits of that, because it is made instead.
 pub fn bits_for_rate(rate: f64) -> f64 {
     let fuse = 1.13 * f64::from(bits_of_rate(rate));
     fuse.min(f64::from(bloom_millibits_for_fpr(rate)) / 1000.0)

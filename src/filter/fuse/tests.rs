@@ -125,8 +125,8 @@ fn a_trailer_that_is_not_exactly_right_is_not_trusted() {
     assert!(Layout::parse(&changed).is_err());
 }
 
-/// Another implementation of the paper, used only as an oracle here. The interpreter and the other
-/// targets that build the library alone do not have it.
+/// Another implementation of the paper, used only as an oracle here. Miri and the targets that
+/// build only the library do not have it.
 #[cfg(not(any(target_family = "wasm", loom, miri, library_alone)))]
 mod oracle {
     use xorf::{BinaryFuse8, Filter};

@@ -77,8 +77,8 @@ impl FilterPieces {
 }
 
 impl FilterReader {
-    /// What is to be kept of a filter whose pieces are read alone. `None`: its keys have several
-    /// lines.
+    /// What is to be kept of a filter whose pieces are read one by one. `None` if a key of the
+    /// filter has several lines.
     pub(crate) fn pieces(&self) -> Option<FilterPieces> {
         FilterPieces::of(self.geometry())
     }

@@ -22,9 +22,10 @@
 //! instead.
 //!
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
-//! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader; [`kernel`] and
-//! `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea with the
-//! contradictions taken out, and has a textbook version.
+//! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader;
+//! [`kernel`] and `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea,
+//! but moves the keys whose equations contradict others to a smaller filter. It has a textbook
+//! version.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and

@@ -8,7 +8,7 @@
 //!
 //! A row is one equation over GF(2) in each column j: the XOR of the slots' bits of column j, taken
 //! where a coefficient is 1, must be bit j of the fingerprint. An absent key's sum is correct by
-//! chance, in one of two cases for each column.
+//! chance, with probability 1/2 in each column.
 //!
 //! Everything comes from the key's 64-bit hash and a seed by multiplications. The constants are
 //! RocksDB's (`util/ribbon_impl.h`, `StandardHasher`, `StandardRehasherAdapter`).

@@ -3,13 +3,13 @@
 //! *How many slots?* A little more than one per key. With more keys, more slots a key are needed,
 //! because the chance that the band is overloaded somewhere grows with its length: 1.04 slots a key
 //! at ten thousand keys, 1.05 at a million, 1.07 at a hundred million. [`slots_for`] has RocksDB's
-//! table, made for one failing seed in twenty (`util/ribbon_config.cc`).
+//! table, made so that one seed in twenty fails (`util/ribbon_config.cc`).
 //!
 //! *How many columns?* One for each halving of the false-positive rate. [`fit`] meets a target in
-//! stored bits (7 bits a key give a rate of 1 %), a target rate, or RocksDB's target: as good as a
-//! Bloom filter of that many bits. The filter must be as long as RocksDB's, to the byte. So this
-//! file keeps RocksDB's order of floating-point operations. Like RocksDB, it biases rounding by the
-//! hash of the first key.
+//! stored bits (7 bits a key give a rate of 1 %), a target rate, or RocksDB's target, which is the
+//! rate of a Bloom filter of a given number of bits. The filter must be as long as RocksDB's, to
+//! the byte. So this file keeps RocksDB's order of floating-point operations. Like RocksDB, it
+//! biases rounding by the hash of the first key.
 //!
 //! A layout has at least 256 slots. For few keys that is wasteful, and a Bloom filter is made
 //! instead.
@@ -24,8 +24,8 @@ pub const MAX_KEYS: usize = 950_000_000;
 /// From this many slots on a ribbon is always the better filter.
 const SMALL_SLOTS: u32 = 1024;
 
-/// The number of keys for 2^i slots with one failing seed in twenty, for i = 8 to 17 (measured by
-/// RocksDB's authors).
+/// The number of keys at which one seed in twenty fails with 2^i slots, for i = 8 to 17 (measured
+/// by RocksDB's authors).
 const KEYS_AT_POWER_OF_TWO: [f64; 10] =
     [248.851, 499.532, 1001.26, 2003.97, 4005.59, 8000.39, 15966.6, 31828.1, 63447.3, 126506.0];
 
@@ -98,8 +98,8 @@ fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {
     }
 }
 
-/// Segments that take `millibits / 1000` bits a key, trailer included: the requested size is stored
-/// to within half a segment.
+/// The number of segments of a filter with `millibits / 1000` bits a key, trailer included. The
+/// stored size differs from the requested one by at most half a segment.
 fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     let bytes = keys as f64 * f64::from(millibits) / 8000.0 - TRAILER_BYTES as f64;
     let segments = (bytes / SEGMENT_BYTES as f64).round();
@@ -107,8 +107,9 @@ fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     (segments as usize).clamp(1, (blocks * MAX_COLUMNS) as usize)
 }
 
-/// Segments for one false positive in `one_in` absent keys. RocksDB adds a random part of a slot,
-/// `bias / 2^32`, before it rounds slots to blocks, which sometimes gives one segment less.
+/// The number of segments for one false positive in `one_in` absent keys. RocksDB adds a random
+/// part of a slot, `bias / 2^32`, before it rounds slots to blocks, which sometimes gives one
+/// segment less.
 fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     if one_in <= 1.0 {
         return 1;

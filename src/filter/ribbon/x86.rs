@@ -251,8 +251,8 @@ fn matches_avx2(query: &Query) -> bool {
     }
 }
 
-/// As [`picks_avx512`], in each half of a register. A shift by 64 or more, or by a negative number,
-/// gives 0, so of the words that each line below adds up, the correct ones remain.
+/// The same as [`picks_avx512`], in each half of a register. A shift by 64 or more, or by a
+/// negative number, gives 0, so the wrong words of each sum below vanish.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
@@ -275,8 +275,9 @@ fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
     (near, far)
 }
 
-/// The portable loop, with an instruction that counts bits. AVX2 has none, and folding a register
-/// to its parity takes as long as counting each of its words.
+/// The portable loop, compiled with the instruction that counts the bits of an integer. AVX2 has no
+/// such instruction for vectors, and folding a register to its parity takes as long as counting
+/// each of its words.
 #[target_feature(enable = "bmi2,popcnt")]
 fn solve_popcnt(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     solve(rows, layout, segments);

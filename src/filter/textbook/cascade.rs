@@ -155,8 +155,9 @@ mod tests {
             let ratio = three[2].keys as f64 / three[0].keys as f64;
             assert!((ratio - 0.5).abs() < 0.1, "{layers:?}");
         }
-        // 1.44 bits for each halving: log2(s/r) + 1/2 in the first layer, and as many layers of one
-        // halving as the sums √½ + √½/2 + … and 1/2 + 1/4 + … of the keys give.
+        // A key takes 1.44 bits for each halving of the rate: log2(s/r) + 1/2 halvings in the first
+        // layer, and one in each later layer. The later layers hold √½ + √½/2 + … and 1/2 + 1/4 + …
+        // times as many keys as the first.
         let bits_per_key = cascade.bytes() as f64 * 8.0 / 4000.0;
         let expected = 1.44 * (25f64.log2() + 0.5 + 2.0 * 0.5f64.sqrt() + 1.0);
         assert!((bits_per_key / expected - 1.0).abs() < 0.15, "{bits_per_key} {expected}");

@@ -58,7 +58,7 @@ impl CountingBloom {
         CountingBloom::try_new(counters, hashes).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`CountingBloom::new`], for sizes that come from outside.
+    /// Like [`CountingBloom::new`], but for sizes from untrusted input.
     ///
     /// # Errors
     /// [`TooLarge`] if memory is short, or the counters would take more than 2^43 bits.

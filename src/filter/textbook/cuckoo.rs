@@ -13,12 +13,12 @@
 //!
 //! An evicted fingerprint has lost its key. Its other bucket must follow from the fingerprint and
 //! the bucket, so `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this returns
-//! the first. The paper takes the xor of the two, which needs a power of two of buckets; a
+//! the first bucket. The paper takes the xor of the two, which needs a power of two of buckets; a
 //! difference does not.
 //!
-//! A query compares with `2b` slots, so the rate is about `2b · load / 2^f`: `f` bits of
-//! fingerprint spend 3 on the eight slots, and 5 % of the slots stay empty. That is why a cuckoo
-//! filter beats a Bloom filter for small rates only.
+//! A query compares a fingerprint of `f` bits with the slots of two buckets, four each, so the rate
+//! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
+//! empty. That is why a cuckoo filter beats a Bloom filter for small rates only.
 //!
 //! Invariants: a slot that holds 0 is empty, and no fingerprint is 0. Each present key's
 //! fingerprint is in one of its two buckets, as often as the key was added. A failed insertion
@@ -72,7 +72,7 @@ impl CuckooFilter {
         CuckooFilter::try_new(keys, fingerprint_bits).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`CuckooFilter::new`], for sizes that come from outside.
+    /// Like [`CuckooFilter::new`], but for sizes from untrusted input.
     ///
     /// # Errors
     /// [`TooLarge`] if memory is short, or the slots would take more than 2^43 bits.
@@ -163,8 +163,9 @@ impl CuckooFilter {
         thrown
     }
 
-    /// Removes a key that was added, once. `false` when it is certainly absent. A key that was
-    /// never added may look present; removing it loses another key of the same fingerprint.
+    /// Removes a key; of one that was added several times, one addition. Returns `false` if the key
+    /// is certainly absent. A key that was never added may look present; removing it then removes
+    /// another key of the same fingerprint.
     pub fn remove(&mut self, hash: u64) -> bool {
         let (fingerprint, bucket) = self.locate(hash);
         let other = self.other_bucket(fingerprint, bucket);

@@ -6,7 +6,8 @@
 //! false-positive rate of a Bloom filter", IPL 2010: how to compute it exactly.
 //!
 //! `n` keys set `k` bits each in an array of `m` bits. A bit stays 0 with probability
-//! `(1 - 1/m)^(kn)`, nearly `e^(-kn/m)`. A key that is absent finds all its `k` bits set with about
+//! `(1 - 1/m)^(kn)`, nearly `e^(-kn/m)`. An absent key finds all its `k` bits set with a
+//! probability of about
 //!
 //! ```text
 //!         (1 - e^(-kn/m))^k          smallest at k = ln 2 · m/n, where half of all bits are set
@@ -124,8 +125,8 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
 
 /// The fewest bits of one shared array for `keys` keys, at least 1, with a whole number of hashes,
 /// at most [`MAX_HASHES`], and that number. The mean rate over all sets of keys, [`exact_rate`], is
-/// at most `rate_wanted`. [`bits_per_key`] falls short of it by up to 1 % at the usual rates,
-/// because hashes come in whole numbers, and by more for few keys.
+/// at most `rate_wanted`. The usual formula, [`bits_per_key`], gives up to 1 % too few bits at the
+/// usual rates, because hashes come in whole numbers, and even fewer for few keys.
 ///
 /// # Panics
 /// Unless `rate_wanted` is above 0 and below 1.
@@ -133,7 +134,7 @@ pub fn whole_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     fewest(keys, rate_wanted, 1, |bits, hashes| exact_rate(bits, keys.max(1), hashes))
 }
 
-/// As [`whole_shape`], but each hash has a separate array: the bits are a multiple of the hashes,
+/// Like [`whole_shape`], but each hash has a separate array: the bits are a multiple of the hashes,
 /// and the rate is [`rate_of_split`].
 ///
 /// # Panics
@@ -316,8 +317,8 @@ mod tests {
                 }
             }
         }
-        // Far beyond the reach of the recurrence. The variance of the set bits, (0.5 - 0.25 (1 + ln
-        // 2)) m, gives the first term of the error of the usual formula.
+        // These numbers are too large for the recurrence. But the variance of the set bits, (0.5 -
+        // 0.25 (1 + ln 2)) m, gives the first term of the error of the usual formula.
         let (keys, hashes) = (10_000_000, 10u32);
         let bits = (f64::from(hashes) * keys as f64 / LN_2) as usize;
         let lacks = exact_rate(bits, keys, hashes) / 0.5f64.powi(10) - 1.0;

@@ -128,8 +128,8 @@ pub(super) fn measured<F: Fn(u64) -> bool>(
     let rates: Vec<f64> = rates.collect();
     let mean = rates.iter().sum::<f64>() / filters as f64;
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-    // A few filters say little about their deviation; a rare event is at least as uncertain as its
-    // count.
+    // The deviation among a few filters may be low by chance. The number of false positives is a
+    // count of rare events, so the deviation of such a count is the least.
     let by_count = mean / (filters * asked) as f64;
     (mean, (variance / (filters * filters.max(2) - filters) as f64).max(by_count).sqrt())
 }

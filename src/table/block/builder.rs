@@ -32,8 +32,8 @@ impl BlockBuilder {
         }
     }
 
-    /// For an index whose values are handles without a length before them. Each entry is a restart
-    /// point, so that each holds a whole key and a whole handle.
+    /// A builder for an index, whose values are handles without a length before them. Each entry is
+    /// a restart point, so that it holds a whole key and a whole handle.
     pub fn for_index() -> BlockBuilder {
         BlockBuilder { value_lengths: false, ..BlockBuilder::new(1) }
     }

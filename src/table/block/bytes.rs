@@ -7,7 +7,7 @@
 //!
 //! A block that is not compressed stays in the buffer that it was read into, with its trailer: the
 //! payload is the front of the buffer. The room behind it is for what is made of the payload
-//! ([`super::key_heads`]). It begins at the next line, so it may take the trailer's place.
+//! ([`super::key_heads`]). It begins at the next cache line, so it may take the trailer's place.
 
 use std::ops::Deref;
 

@@ -63,7 +63,7 @@ unsafe impl<B: Sync> Sync for PinnedBlock<B> {}
 
 impl<B: PinsBlock> PinnedBlock<B> {
     pub fn new(block: B) -> PinnedBlock<B> {
-        // From the bytes that promise not to move (`StableBytes`).
+        // The address is that of bytes that promise not to move (`StableBytes`).
         let entries = &block.stable_bytes()[..block.entries().len()];
         PinnedBlock { entries: NonNull::from(entries), block }
     }

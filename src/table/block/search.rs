@@ -142,8 +142,9 @@ impl Block {
             let entry = Entry::decode(entries, offset)?;
             let suffix = &entries[entry.suffix.clone()];
             if entry.shared <= same_bytes {
-                // A whole key, which at a restart point may well start like the one before; or the
-                // first entry, all of whose shared bytes are known.
+                // Either this is the first entry, whose shared bytes are known to be the target's,
+                // or the key is whole, as at a restart point, where it may start like the key
+                // before although it shares nothing with it.
                 matched = entry.shared;
             }
             same_bytes = 0;

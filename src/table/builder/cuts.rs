@@ -11,8 +11,9 @@ pub(crate) const PART_BYTES: usize = 4096;
 /// Keys of a filter part for each of its bytes, as a ratio: 10 bits a key.
 const KEYS_IN_BYTES: (usize, usize) = (4, 5);
 
-/// A filter part has at least this share of the keys that it may have. One that would have fewer is
-/// joined to the part before, because a small filter has a higher rate for the same bits per key.
+/// If the last filter part would have fewer than 1 / `MIN_SHARE` of the keys that a part may have,
+/// it is joined to the part before, because a small filter has a higher rate for the same bits per
+/// key.
 pub(super) const MIN_SHARE: usize = 4;
 
 /// Where filter and index are cut.

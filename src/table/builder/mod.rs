@@ -292,7 +292,7 @@ impl TableBuilder {
             return false;
         }
         let current = self.data.estimated_bytes();
-        // With about 4 bytes for the lengths of the entry.
+        // The lengths of the entry take about 4 bytes.
         let with_entry = current + key.len() + value.len() + 4 + BLOCK_TRAILER_BYTES;
         let limit = self.options.block_bytes;
         current >= limit

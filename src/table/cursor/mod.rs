@@ -80,8 +80,8 @@ impl TableCursor {
         self.options.fill_cache = fill_cache;
     }
 
-    /// A cursor in the next table of a scan that has walked off the end of this one: it keeps the
-    /// size of the reads, and the buffer.
+    /// The cursor in the next table, for a scan that has walked off the end of this one. It keeps
+    /// the size of the reads, and the buffer.
     pub fn into_next(mut self, table: Arc<Table>) -> TableCursor {
         let entered = self.ahead.enter_next_file();
         TableCursor { ahead: self.ahead, entered, ..TableCursor::new(table, self.options) }

@@ -17,8 +17,8 @@
 //!
 //! Absent on purpose: a request to the system to fetch what follows while this is decoded. For
 //! adjacent reads Linux does so automatically, in requests as large as the reads. An explicit
-//! request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took half again as much processor time for a
-//! scan (`docs/measurements/2026-11-24-cold-scan.md`).
+//! request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took 1.5 times the processor time for a scan
+//! (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,8 +38,9 @@ const MAX_READ_BYTES: usize = 1 << 20;
 /// 512 of them.
 const MAX_SCAN_BYTES: usize = 8 << 20;
 
-/// The same for the runs of one compaction. Several compactions may run at a time, in parallel with
-/// reads and writes, and no budget counts their memory.
+/// The most bytes that the runs of one compaction hold together for reading ahead. Several
+/// compactions may run at a time, in parallel with reads and writes, and no budget counts their
+/// memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
 /// The least share of a run in these bytes.
@@ -212,9 +213,9 @@ impl ReadAhead {
         self.held(handle)
     }
 
-    /// Block `i` and those that follow in the scan's direction: within its bounds, up to
-    /// `most_bytes` bytes of the file, and to before many blocks that are in memory. The last one
-    /// is not in memory.
+    /// Block `i` and those that follow in the scan's direction, within the scan's bounds and up to
+    /// `most_bytes` bytes of the file. They end before a stretch of more than
+    /// [`MAX_RESIDENT_BYTES`] that is in memory, and the last one is not in memory.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,

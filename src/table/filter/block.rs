@@ -99,8 +99,8 @@ pub(crate) enum FilterAnswer {
 }
 
 impl TableFilter {
-    /// The filter, or a part, from a block that was read. If it is damaged although its checksum is
-    /// right, that is no error: it answers "maybe".
+    /// The filter, or a part of it, from a block that was read. A filter that is damaged although
+    /// its checksum is right is no error: it answers "maybe".
     pub fn decode(
         file: &BlockFile,
         stored: StoredBlock,

@@ -25,8 +25,8 @@ pub struct FilterInfo {
     pub bytes: u64,
     /// Hashes in the filter. For files that do not say, one hash for each entry.
     pub keys: u64,
-    /// The false-positive rate to expect, 0 to 1. `None` where only the file's properties were
-    /// read and they do not say, as in files of RocksDB.
+    /// The false-positive rate to expect, 0 to 1. `None` if only the file's properties were read
+    /// and they do not state it, as in files of RocksDB.
     pub predicted_fpr: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
 }
 
 /// The false-positive rate to expect of one filter, whole or a partition, that holds this share of
-/// the table's `keys`. The caller sums.
+/// the table's `keys`. The caller adds up the partitions.
 pub(crate) fn predicted_fpr(filter: &FilterReader, keys: u64, share: f64) -> f64 {
     filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1))
 }

@@ -195,7 +195,7 @@ impl BlockFile {
         self.decode_metadata(self.read_stored(handle, LineBuf::zeroed)?)
     }
 
-    /// As [`BlockFile::read_metadata`], for a block that was read before.
+    /// Like [`BlockFile::read_metadata`], for a block that was read before.
     pub fn decode_metadata(&self, stored: StoredBlock) -> Result<BlockBytes> {
         self.check(&stored)?;
         self.uncompress_metadata(stored)

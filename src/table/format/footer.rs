@@ -161,7 +161,7 @@ impl Footer {
             .map_err(|damage| damage.in_file(file, footer_offset))
     }
 
-    /// As [`Footer::decode`], also of a table in LevelDB's format.
+    /// Like [`Footer::decode`], but also accepts a table in LevelDB's format.
     pub(crate) fn decode_also_leveldbs(
         tail: &[u8],
         file_bytes: u64,

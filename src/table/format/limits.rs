@@ -14,8 +14,8 @@
 //!
 //! Without the limit on names and keys a block of *b* bytes could claim b² / 12: one long key, and
 //! entries of three bytes that share all of it. Without the limit on the metaindex `verify` could
-//! read one block a million times. Without the limit on the index a lookup could read a block as
-//! often, or follow an index that leads to itself.
+//! read one block a million times. Without the limit on the index a lookup could do the same, or
+//! follow an index that leads to itself.
 //!
 //! Honest tables stay within the limits. Tables of this crate have whole separators in an
 //! uncompressed index, or a compressed index that [`crate::table::builder`] has held to the limit.

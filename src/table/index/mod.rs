@@ -21,9 +21,9 @@
 //! decoding stored entries, and most separators differ in their heads. Keys decide where heads are
 //! equal.
 //!
-//! **Large trees.** The heads of all tables together fit into no near cache of the processor, and
-//! in a binary search each line determines the next: four dependent cache misses. The ends of
-//! groups are few enough to stay in a near cache. They name a group of two lines. Both are fetched
+//! **Large trees.** The heads of all tables together do not fit into the processor's fast caches,
+//! and in a binary search each line determines the next: four dependent cache misses. The ends of
+//! groups are few enough to stay in a fast cache. They name a group of two lines. Both are fetched
 //! at one time, and so are the blocks' slots, by the callers of [`Index::find_group`].
 //!
 //! A separator that is a user key sorts behind every version of that key, as an internal key with
@@ -464,7 +464,7 @@ impl Index {
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
-            // Before all separators, or behind them.
+            // The key is before all separators, or behind them.
             let is_before = user_key < self.common_prefix.bytes();
             return Group { first: if is_before { 0 } else { self.len() }, target: 0 };
         };

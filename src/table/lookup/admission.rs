@@ -1,8 +1,9 @@
 //! Which filters are worth their read.
 //!
-//! A filter that is not in memory costs a read, and displaces what is. It spares one only to a
-//! lookup whose key the table does not hold. So a lookup passes it by, as if there were none, until
-//! the lookups that passed it by in vain would have paid for the read:
+//! Loading a filter costs a read, and evicts something from the cache. It saves a read only if the
+//! table does not hold the key of the lookup. So a lookup passes by a filter that is not in memory,
+//! as if there were none, until the reads that such lookups made in vain would have paid for
+//! loading it:
 //!
 //! ```text
 //!           searched in vain: + 1 read                   read, and it says no: as before
@@ -14,14 +15,14 @@
 //! keeps its credit when it is evicted. So a part that is queried for absent keys is read at once
 //! at the next query, and one that is queried for present keys is not.
 //!
-//! Where the part of the index is not in memory either, one read brings both ([`super::joint`]). The
-//! filter then costs its bytes alone, which counts as an eighth of a read. If it says "no", it has
-//! spared a read. Beyond one read a credit grows by an eighth with each "no" in a row. At two reads
-//! the load has absent keys only, and the filter is read without the index.
+//! Where the part of the index is not in memory either, one read brings both ([`super::joint`]).
+//! The filter then costs its bytes alone, which counts as an eighth of a read. If it says "no", it
+//! has spared a read. Beyond one read a credit grows by an eighth with each "no" in a row. A credit
+//! of two reads means that the last keys were all absent, so the filter is read without the index.
 //!
 //! This is the rule for renting skis: rent until the rents would have bought the pair.
-//! `docs/filters.md` proves what it costs at most. It holds where the filters and indexes of all
-//! tables would fill the cache. Elsewhere what is read stays, and is read once.
+//! `docs/filters.md` proves what it costs at most. The rule applies if the filters and indexes of
+//! all tables would fill the cache. Otherwise a filter stays in the cache once it was read.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;

@@ -139,7 +139,7 @@ impl<'t> BlockBatch<'t> {
 /// called again while earlier ones are being read. Hold no guard.
 ///
 /// # Errors
-/// That of `want_more`, or the first one of a block.
+/// The error of `want_more`, or that of the first block that cannot be read.
 pub(crate) fn batch_read<'t>(
     reader: &OverlappedReader,
     mut want_more: impl FnMut(&mut BlockBatch<'t>) -> Result<bool>,

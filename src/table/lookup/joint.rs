@@ -82,8 +82,8 @@ impl JointRead {
 
 impl Table {
     /// The joint read of part `part` of the filter and the part of the index that leads to the key.
-    /// `None`: the index part is in memory, or they lie too far apart, or the filter has lately
-    /// answered "no" to each query, so that the index would be read in vain.
+    /// `None` if the index part is in memory, or the two parts are too far apart in the file, or
+    /// the filter has lately answered "no" to each query, so that the index would be read in vain.
     pub(super) fn joint_read(&self, part: usize, key: &LookupKey<'_>) -> Option<JointRead> {
         let (index_top, filter_top) = (self.index_top.as_ref()?, self.filter_top.as_ref()?);
         if self.says_only_no(part) {

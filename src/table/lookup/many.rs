@@ -50,8 +50,9 @@ impl Table {
     }
 
     /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Queried together,
-    /// keys take a fraction of the time that they take one by one. Returns for which keys there is
-    /// no answer, bit `i` for `keys[i]`: the filter, or its part with the key, is not in memory.
+    /// keys take a fraction of the time that they take one by one. In the result, bit `i` is set if
+    /// there is no answer for `keys[i]`, because the filter, or its part with the key, is not in
+    /// memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
@@ -90,8 +91,8 @@ impl Table {
         0
     }
 
-    /// As [`Table::filter_says_maybe_together`], of a filter in parts: each step for all keys
-    /// before the next one.
+    /// Like [`Table::filter_says_maybe_together`], for a filter in parts. Takes each step for all
+    /// keys before the next one.
     fn parts_say_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

@@ -247,9 +247,9 @@ impl Table {
         }
     }
 
-    /// The answer where no full filter is in memory: a filter in parts, an old filter, one of
-    /// prefixes, one that is still to be read, one that cannot be trusted, or none. Lookups call it
-    /// through [`TableObserver::call_other_filter`].
+    /// The answer of the table if no filter of whole keys is in memory as one block: the filter is
+    /// in parts, old, of prefixes, still to be read or not to be trusted, or there is none. Lookups
+    /// call it through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,

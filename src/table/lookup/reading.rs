@@ -175,7 +175,7 @@ impl Table {
         self.count_other_filter(answer, &pin(), tickers)
     }
 
-    /// As [`Table::get_from_block`], from block `i` on.
+    /// Like [`Table::get_from_block`], from block `i` on.
     fn get_from_read_blocks(
         &self,
         mut index: Lease<'static, TableIndex>,

@@ -45,8 +45,8 @@ impl FilterTally {
     pub fn record(self, table: &Table, guard: &Guard, tickers: ThreadTickers<'_>) {
         let FilterTally { hits, noes, maybes, untrusted } = self;
         let file = table.file_counters().on_thread(tickers, guard);
-        // For a lookup of one key the answer is known when this is compiled, and only its counters
-        // are incremented.
+        // Inlined into a lookup of one key, where the compiler knows the answer, this match
+        // increments only the counters of that answer.
         match (noes, maybes, untrusted) {
             (1.., 0, 0) => {
                 tickers.add_all([(Ticker::BlockCacheFilterHit, hits), (Ticker::BloomUseful, noes)]);

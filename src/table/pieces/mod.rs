@@ -275,8 +275,8 @@ impl Table {
         Some(self.pieces.filter()?.handle(piece))
     }
 
-    /// A piece of the index, past the cache. `fetch` reads it, and five bytes behind it, as if it
-    /// were a block with a trailer.
+    /// A piece of the index, without using the cache. `fetch` reads the piece and the five bytes
+    /// after it, as if it were a block with a trailer.
     pub(super) fn read_index_piece(
         &self,
         pieces: &IndexPieces,
@@ -294,7 +294,7 @@ impl Table {
         parse().map_err(|damage| file.damaged(damage, handle))
     }
 
-    /// A piece of the filter, likewise.
+    /// A piece of the filter, read in the same way.
     pub(super) fn read_filter_piece(
         &self,
         pieces: &WholeFilterPieces,

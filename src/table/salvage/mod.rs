@@ -79,7 +79,7 @@ impl Salvage {
     /// table.
     ///
     /// # Errors
-    /// Why nothing of the table can be read, or that it needs a newer version.
+    /// The reason why nothing of the table can be read, or that it needs a newer version.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         from_manifest: Option<SequenceNumber>,
@@ -294,7 +294,7 @@ fn index_blocks(
     properties: Option<&TableProperties>,
     must_follow: bool,
 ) -> Result<Option<Vec<BlockHandle>>> {
-    // Without properties: the forms that this crate writes.
+    // If there are no properties, the forms that this crate writes are tried.
     let written = [(true, false), (false, false), (true, true), (false, true)];
     let written = written.map(|(user_keys, two_level)| IndexForm {
         two_level,

@@ -68,11 +68,11 @@ impl SstReader {
         SstReader::open_in(&RealFs, path)
     }
 
-    /// As [`SstReader::open`], in another file system.
+    /// Like [`SstReader::open`], in another file system.
     ///
     /// # Errors
     ///
-    /// As [`SstReader::open`].
+    /// Those of [`SstReader::open`].
     pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<SstReader> {
         let context = TableContext {
             cache: BlockCache::new(READER_CACHE_BYTES),
@@ -252,8 +252,8 @@ impl SstReader {
         Ok(())
     }
 
-    /// Looks a key up as a database would, and returns the trace. The search is for the table's own
-    /// newest entry. A range deletion that covers the key is reported and not applied.
+    /// Looks a key up as a database would, and returns the trace. It searches for the newest entry
+    /// of the key in this table. A range deletion that covers the key is reported and not applied.
     ///
     /// # Errors
     ///

@@ -75,11 +75,11 @@ impl SstWriter {
         SstWriter::create_in(Arc::new(RealFs), path, options)
     }
 
-    /// As [`SstWriter::create`], in another file system.
+    /// Like [`SstWriter::create`], in another file system.
     ///
     /// # Errors
     ///
-    /// As [`SstWriter::create`].
+    /// Those of [`SstWriter::create`].
     pub fn create_in(
         fs: Arc<dyn Fs>,
         path: impl AsRef<Path>,
@@ -111,7 +111,7 @@ impl SstWriter {
     ///
     /// # Errors
     ///
-    /// As [`SstWriter::put`].
+    /// Those of [`SstWriter::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.add(key, EntryKind::Deletion, &[])
     }

@@ -121,8 +121,8 @@ fn the_builder_refuses_empty_ranges_and_a_wrong_order() {
     }
 }
 
-/// The table's bytes with the range block's contents replaced by as many bytes, checksum made
-/// right.
+/// The table's bytes with other contents of the same length in the range block, and its checksum
+/// corrected.
 fn with_range_block(entries: &[(Vec<u8>, &[u8])]) -> Vec<u8> {
     let (mut bytes, _) = table_bytes(&Entries::new(), options(Compression::None));
     let table = Table::open(file_of(&bytes), context(0)).unwrap();

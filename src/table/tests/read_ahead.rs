@@ -204,8 +204,8 @@ fn a_file_shorter_than_one_read_is_read_once() {
     assert_eq!((count, bytes), (2, data_bytes(&table)), "the first block, and the rest");
 }
 
-/// Lookups had left one block in ten in memory. A scan read up to each of them and went on behind
-/// it: a tenth as much at a time, and the system saw reads in no order.
+/// Lookups had left one block in ten in memory. A scan ended a read before each of them and began
+/// another behind it, so its reads were short, with gaps that the system took for random reads.
 #[test]
 fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
     for backward in [false, true] {

@@ -314,8 +314,7 @@ fn every_format_version_with_every_checksum_is_read() {
                 let table = Table::open(file_of(&bytes), context(1 << 20)).unwrap();
                 assert_eq!(table.footer().format_version, version);
                 assert_reads_as(&table, &entries);
-                // The context ties a block to its offset: one flipped data bit is seen, also where
-                // the kind has no checksum of its own.
+                // A flipped data bit is detected by every kind that has a checksum.
                 let mut moved = bytes.clone();
                 moved[1] ^= 0x40;
                 if kind != ChecksumKind::None {

@@ -10,7 +10,7 @@ fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec
     table_in_parts_of(None, entries, compression, ranges)
 }
 
-/// As [`table_bytes`]. `part_bytes`: the size of the parts of filter and index.
+/// Like [`table_bytes`]. `part_bytes`: the size of the parts of filter and index.
 fn table_in_parts_of(
     part_bytes: Option<usize>,
     entries: &Entries,

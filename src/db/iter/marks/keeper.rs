@@ -114,8 +114,8 @@ impl Keeper {
         if self.kept.len() == MAX_MARKS {
             let is_idle = |it: &Kept| !it.mark.used.load(Ordering::Relaxed);
             let idle = self.kept.iter().position(is_idle).unwrap_or_else(|| {
-                // The oldest mark is dropped if all are used. The flags are cleared, so that a mark
-                // counts as used only if it is used before the next time.
+                // The oldest mark is dropped if all are used. Then all flags are cleared, so that a
+                // mark counts as used only if a reader uses it before a mark must be dropped again.
                 self.kept.iter().for_each(|it| it.mark.used.store(false, Ordering::Relaxed));
                 0
             });

@@ -12,19 +12,20 @@
 //! ```
 //!
 //! A row of `hit` is the set of the probes that hit a byte: the intersection of the probes of its
-//! word and those of its byte in the word. So a key is three words of 64 bits ([`Sets`]), computed
-//! for eight keys at a time, and one instruction multiplies (GFNI). Its sums are without carry: two
-//! probes of the same bit would cancel, and the key would be lost. So before the product only the
-//! first of all probes of one bit is kept.
+//! word and those of its byte in the word. So three words of 64 bits hold the probes of a key: by
+//! word, by byte and by bit ([`Sets`]). They are computed for eight keys at a time, and one
+//! instruction multiplies the matrices of a key (GFNI). Its sums have no carry: two probes of the
+//! same bit would cancel, and the key would be lost. So only the first of all probes of one bit
+//! enters the product.
 //!
-//! AVX2: the multiplications process eight keys at a time. Then each key gets the mask of its line,
-//! one probe after the other: 1 shifted left by `bit - 32 * lane` in every lane. That is zero in
-//! every lane but one, because shifts by 32 and more give 0, and negative numbers count as large
-//! ones.
+//! AVX2: the multiplications process eight keys at a time. Then the mask of each key's line is
+//! made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`. The result is
+//! zero in every lane but one, because shifts by 32 and more give 0, and negative numbers count as
+//! large ones.
 //!
-//! The limits (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle. The
-//! same in registers of 512 bits gains little, because these execute an operation in two turns. The
-//! product takes a handful of operations for up to eight probes.
+//! The limits (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle.
+//! Registers of 512 bits gain little for this method, because Zen 4 executes an operation on them
+//! in two turns. The product takes a handful of operations for up to eight probes.
 
 use std::arch::x86_64::*;
 
@@ -247,7 +248,7 @@ pub(super) fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyH
     let one_at = |bit, lanes| _mm256_sllv_epi32(ones, _mm256_add_epi32(bit, lanes));
 
     let Some(first) = batches.first() else { return };
-    // Two in turn, as above.
+    // Two batches in turn, for the reason given in [`add_avx512`].
     let (mut batch, mut ahead) = (&mut { Numbers::<PROBES>::EMPTY }, &mut { Numbers::EMPTY });
     batch.fill(lines, first);
     for i in 0..batches.len() {

@@ -66,8 +66,8 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolling saves a sixth of the time of a probe. Filters rarely use other numbers of
-        // probes.
+        // Unrolling saves a sixth of the time of a probe. Filters rarely have a number of probes
+        // other than these.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,

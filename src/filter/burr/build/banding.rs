@@ -33,11 +33,11 @@
 //! ```
 //!
 //! Bucket `seam - 1` is filled second, when both streams have finished. If it were filled earlier,
-//! its rows would move through the right stream's slots. They would end up in the part that is
-//! rolled back when a class there fails, and keys would be lost (see the tests). For its overflow
-//! it needs the left end of bucket `seam`. So the right stream takes only class 0 of that bucket,
-//! and the rest comes third. Otherwise a whole bucket would be bumped in every window: 1.7 % of the
-//! size at 10 thousand keys.
+//! its rows would overflow into the right stream's slots. When a class of that stream fails, they
+//! would be rolled back with it, and keys would be lost (see the tests). The overflow of bucket
+//! `seam - 1` needs the left end of bucket `seam`. So the right stream takes only class 0 of bucket
+//! `seam`, and the other classes come third. If it took all of them, a whole bucket would be bumped
+//! in every window: 1.7 % of the size at 10 thousand keys.
 //!
 //! A [`Window`] is a run of buckets whose keys fit into the cache.
 
@@ -236,7 +236,7 @@ impl<R: Row> Stream<R> {
 /// Steps every stream until one row has no coefficients left.
 ///
 /// In a step, either the row stays at an empty slot and the next key starts, or the row at its slot
-/// is added to it and it moves on.
+/// is added to it and the sum moves on.
 #[inline(never)]
 fn run<R: Row, const N: usize>(
     keys: [&mut [Key<R>]; N],

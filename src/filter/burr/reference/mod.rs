@@ -29,8 +29,8 @@
 //!
 //! **2. Elimination** ([`build::insert`]) gives each key a slot of its own. A row goes to its first
 //! slot. If that is free, it stays. If not, the row there is added to it. That clears its first
-//! coefficient, and it moves on to its next one. Key b finds slot 0 taken by a. The sum of both
-//! starts at slot 3, which f has. The sum of all three starts at slot 5, and stays.
+//! coefficient, and the sum moves on to the slot of its next one. Key b finds slot 0 taken by a.
+//! The sum of both starts at slot 3, which f has. The sum of all three starts at slot 5, and stays.
 //!
 //! **3. Bumping** ([`build::band`]). A row may be left without coefficients. If its fingerprint
 //! also became 0, the equation follows from the others and needs no slot. If not, it contradicts

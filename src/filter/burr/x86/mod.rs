@@ -19,8 +19,8 @@
 //! differences between the widths, [`Vectors`] the differences between the instruction sets, and
 //! the macro `kernels` compiles it for each.
 //!
-//! AVX-512 is used for its population count and otherwise as a wider AVX2: registers stay 256 bits
-//! wide, because 7 columns of 32 bits fill one, and a wider load would touch a further cache line.
+//! AVX-512 adds its population count. Registers stay 256 bits wide, because 7 columns of 32 bits
+//! nearly fill one, and a wider load would touch a further cache line.
 //!
 //! Every load and store is checked against the slice that it accesses, whatever the trailer of the
 //! filter says.
@@ -85,8 +85,9 @@ struct Comparison<V> {
 }
 
 impl<V: Vectors> Comparison<V> {
-    /// Bit 0 of the lanes whose column is wrong, with arbitrary bits above it. `l` and `r` are the
-    /// segments of the left and the right block, `column` has their numbers.
+    /// A register in which bit 0 of a lane is 1 if its column is wrong; the bits above it are
+    /// arbitrary. `l` and `r` are the segments of the left and the right block, and `column` has
+    /// the numbers of their columns.
     #[inline(always)]
     fn wrong<W: Lanes>(&self, l: Register, r: Register, column: Register) -> Register {
         // One more bit of the parity: the column's bit of the fingerprint.

@@ -19,7 +19,7 @@
 //!
 //! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that
 //!    elimination stays inside the first-level cache. A million keys take 124 ns each in the order
-//!    of arrival, 45 in windows, and 27 with the next two (AMD Zen 4).
+//!    of arrival, 45 in windows, and 27 with points 2 and 3 as well (AMD Zen 4).
 //! 2. Two keys travel at once, one from either end of the window's keys. The steps of one key are a
 //!    chain of dependent loads; two chains overlap. They may meet in a slot: each step is still one
 //!    row operation, so the space stays the same.

@@ -20,9 +20,9 @@
 //! Each of the `k` positions comes from a separate mix, so they are as independent as the formulas
 //! assume. Two hashes can make all of them: `start + i · step`, scaled to the array. That is
 //! faster, and in large filters at the usual rates there is no visible difference. But two keys
-//! with nearly the same start and step share most of their bits. So a filter with few keys or a low
-//! rate has a rate well above the formulas: 600 times one in a million for ten keys. Only filters
-//! that were saved as `BLM1` still use two hashes.
+//! with nearly the same start and step share most of their bits. So in a filter with few keys or a
+//! low rate, the rate is well above the formulas: 600 times as high for ten keys at one in a
+//! million. Only filters that were saved as `BLM1` still use two hashes.
 //!
 //! Invariants: a bit is never cleared. Bits past the array's end are 0.
 
@@ -106,8 +106,8 @@ impl fmt::Display for OtherShape {
 impl std::error::Error for OtherShape {}
 
 impl Probes {
-    /// The `hashes` positions of a key in an array of `slots`. The odd step of double hashing is
-    /// never 0, which would put all of them on one bit.
+    /// The `hashes` positions of a key in an array of `slots`. The step of double hashing is odd
+    /// and therefore never 0; a step of 0 would put all of them on one bit.
     pub fn positions(
         self,
         hash: u64,
@@ -139,7 +139,7 @@ impl BloomFilter {
         BloomFilter::try_new(layout, bits, hashes).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`BloomFilter::new`], for sizes that come from outside.
+    /// Like [`BloomFilter::new`], but for sizes from untrusted input.
     ///
     /// # Errors
     /// [`TooLarge`] if memory is short, or the array would have more than 2^43 bits.
@@ -175,7 +175,7 @@ impl BloomFilter {
         BloomFilter::try_for_rate(layout, keys, rate).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`BloomFilter::for_rate`], for sizes that come from outside.
+    /// Like [`BloomFilter::for_rate`], but for sizes from untrusted input.
     ///
     /// # Errors
     /// [`TooLarge`] if memory is short, or the array would have more than 2^43 bits.
@@ -233,8 +233,8 @@ impl BloomFilter {
         size_of_val(self.words.as_slice())
     }
 
-    /// The share of bits that are set. A false positive finds `k` of them: a rate of about
-    /// `fill^k`.
+    /// The share of bits that are set. An absent key passes if its `k` bits are among them, so the
+    /// rate is about `fill^k`.
     pub fn fill(&self) -> f64 {
         let set: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
         set as f64 / self.bits() as f64

@@ -34,8 +34,8 @@ impl QuotientFilter {
         })
     }
 
-    /// All quotients and remainders, in order. A cluster may extend around the end of the slots.
-    /// Then its part there belongs to the first slots, and comes first.
+    /// All quotients and remainders, in order. A cluster may wrap around the end of the slots. Its
+    /// runs that belong to the first slots then come first.
     pub(super) fn fingerprints(&self) -> impl Iterator<Item = (usize, u32)> {
         let around = self.cluster_start(0);
         let first = self.cluster(around).filter(move |&(quotient, _)| quotient < around);
@@ -85,8 +85,9 @@ impl QuotientFilter {
         QuotientFilter::from_sorted(2 * self.slots.len(), remainder_bits, sorted)
     }
 
-    /// A filter of the keys in either, made in one pass over two filters of the same shape. They
-    /// are doubled first if it would be too full. `None` when the shapes differ or no bit is left.
+    /// A filter of the keys that are in this filter or in `other`, made in one pass over both. If
+    /// it would be too full, both are doubled first. `None` when their shapes differ or no bit of
+    /// the remainders is left.
     pub fn merged(&self, other: &QuotientFilter) -> Option<QuotientFilter> {
         let shape = |filter: &QuotientFilter| (filter.slots.len(), filter.remainder_bits);
         if shape(self) != shape(other) {

@@ -79,7 +79,7 @@ impl QuotientFilter {
         QuotientFilter::try_new(slots, remainder_bits).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`QuotientFilter::new`], for sizes that come from outside.
+    /// Like [`QuotientFilter::new`], but for sizes from untrusted input.
     ///
     /// # Errors
     /// [`TooLarge`] if memory is short, the slots would take more than 2^43 bits, or a fingerprint,
@@ -179,9 +179,9 @@ impl QuotientFilter {
     /// certainly absent. A key that was never added may look present; removing it then removes
     /// another key of the same fingerprint.
     ///
-    /// The cluster is taken out and put back without the key. This is slower than closing the gap,
-    /// which must find out for each entry whether it moves to its own slot, but it is obviously
-    /// correct.
+    /// The cluster is taken out and put back without the key. Closing the gap would be faster, but
+    /// it must find out for each entry whether the entry moves to its own slot. This way is
+    /// obviously correct.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;

@@ -139,7 +139,7 @@ impl Keyspace {
         items.iter().map(|&item| self.exists(key, item)).collect()
     }
 
-    /// BF.CARD: keys added that looked new.
+    /// BF.CARD: the number of keys that looked new when they were added.
     /// # Errors
     /// If the filter is not loaded completely.
     pub fn card(&self, key: &str) -> Reply<u64> {

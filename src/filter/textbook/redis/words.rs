@@ -81,7 +81,7 @@ pub type Reply<T> = Result<T, CommandError>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
     /// EXPANSION: the factor between the sizes of a layer and the one before. There are at most 64
-    /// layers: with 1, the filter is full at 64 times its capacity.
+    /// layers, so with a factor of 1 the filter is full at 64 times its capacity.
     Expansion(u32),
     /// NONSCALING: a full filter rejects keys.
     NonScaling,
@@ -132,7 +132,7 @@ pub struct Info {
     pub size: usize,
     /// Layers.
     pub filters: usize,
-    /// Keys added that looked new.
+    /// Keys that looked new when they were added.
     pub items: u64,
     /// `None` if the filter does not grow.
     pub expansion: Option<u32>,

@@ -19,10 +19,10 @@
 //! The rates halve, so that their sum never reaches the requested rate. The price: each halving
 //! costs 1.44 bits a key, and an absent key is queried in every layer.
 //!
-//! A layer counts only keys that did not look present. To store as many as its capacity it must be
-//! offered a few more, and each key that it counts sets at least one new bit. So its array is
-//! fuller than one of as many random keys, and has `1 / (1 - rate)` times the bits. With one hash
-//! each key sets exactly one new bit, and `capacity / rate` bits are enough.
+//! A layer counts only keys that did not look present, each of which sets at least one new bit. So
+//! a layer whose count has reached its capacity is fuller than a filter of as many random keys, and
+//! therefore its array has `1 / (1 - rate)` times the bits. With one hash each key sets exactly one
+//! new bit, and `capacity / rate` bits are enough.
 //!
 //! Invariants: all layers but the last hold as many keys as they have room for. A key is added only
 //! if no layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers
@@ -68,8 +68,8 @@ pub struct Options {
     pub rate: f64,
     /// The factor between the sizes of a layer and the one before: 1 to 32768. `None`: the filter
     /// does not grow, and is full at its capacity. A filter that grows is full when the next layer
-    /// would be the 65th, or would take more than 2^40 keys, or does not fit into memory. So with 1
-    /// it is full at 64 times its capacity.
+    /// would be the 65th, or would take more than 2^40 keys, or does not fit into memory. So with a
+    /// factor of 1 it is full at 64 times its capacity.
     pub expansion: Option<u32>,
 }
 
@@ -190,7 +190,7 @@ impl ScalableBloom {
     ///
     /// # Errors
     ///
-    /// The error in `options`, in words, or that the first layer does not fit into memory.
+    /// A text that names the invalid option, or says that the first layer does not fit into memory.
     pub fn new(options: Options) -> Result<ScalableBloom, &'static str> {
         if let Some(fault) = options.fault() {
             return Err(fault);

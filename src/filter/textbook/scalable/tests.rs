@@ -116,8 +116,8 @@ fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     }
 }
 
-/// Legal sizes in the options ended the process. Now they are errors, and the filter keeps its
-/// content.
+/// Valid sizes in the options, too large for memory, ended the process. Now they are errors, and
+/// the filter keeps its content.
 #[test]
 fn a_layer_that_does_not_fit_into_memory_is_an_error() {
     let huge = Options { capacity: 1 << 30, rate: 1e-300, expansion: Some(2) };

@@ -126,12 +126,12 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.seek_parts(key::user_key(target), key::trailer(target))
     }
 
-    /// As [`Self::seek`], with the target as user key and trailer.
+    /// Like [`Self::seek`], with the target as user key and trailer.
     pub fn seek_parts(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         self.seek_from(self.block.start_seek(user_key), user_key, trailer)
     }
 
-    /// As [`Self::seek_parts`]; `start` is the result of
+    /// Like [`Self::seek_parts`]; `start` is the result of
     /// [`Block::search_start`](super::Block::search_start) for the user key.
     pub fn seek_from(
         &mut self,
@@ -203,8 +203,8 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds the whole trailer. To detect a repeated user key costs nearly nothing, because
-    /// writers share all they can, so that the first byte of the suffix differs.
+    /// that holds the whole trailer. Detecting a repeated user key costs nearly nothing, because
+    /// writers share as many bytes as they can, so that the first byte of the suffix differs.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -237,8 +237,8 @@ impl<B: PinsBlock> BlockCursor<B> {
             && key_end[..user_suffix_bytes] == suffix[..user_suffix_bytes];
         *key_end = *suffix;
         self.stored_key.set_length(key_bytes);
-        // Read from the block, because a load from bytes that were just stored would wait for the
-        // stores.
+        // The trailer is read from the block, because a load from bytes that were just stored would
+        // wait for the stores.
         let trailer = fixed64(&suffix[user_suffix_bytes..suffix_bytes]);
         let end = self.next + entry_bytes;
         Some(Step { repeats, trailer: self.stand_on(end - value_bytes..end, trailer) })

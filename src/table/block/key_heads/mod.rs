@@ -258,8 +258,8 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // Mostly a whole key at a restart point. The shared bytes are known to have the
-                // prefix.
+                // This is mostly a whole key at a restart point. The bytes that it shares are the
+                // start of the prefix.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);
@@ -341,7 +341,7 @@ fn count_below(heads: &[[u8; 4]], wanted: i32) -> usize {
     let below = |head: &[u8; 4]| i32::from_le_bytes(*head) < wanted;
     let (mut low, mut high) = (0, heads.len());
     while high - low > LINEAR_HEADS {
-        // In whole groups of lanes, like the row.
+        // Both halves are whole groups of lanes, as the row is.
         let middle = low + (high - low) / 2 / LANES * LANES;
         if below(&heads[middle]) {
             low = middle;

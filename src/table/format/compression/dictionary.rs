@@ -1,5 +1,5 @@
-//! [`Dictionary`]: bytes in front of each data block of a table, as its codec sees them, so that
-//! also the first bytes of a block can repeat something.
+//! [`Dictionary`]: bytes that a codec treats as if they came before each data block of a table, so
+//! that even the first bytes of a block can repeat something.
 //!
 //! RocksDB stores the dictionary as a block of its own, which is not compressed, and compresses the
 //! data blocks with it; index blocks are compressed without. One dictionary serves all of a table's
