@@ -50,8 +50,6 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
 const MIN_UNUSED_BYTES: usize = 8 << 10;
-/// The buffers of all miss buffers together take up to 1/16 of the capacity.
-const UNUSED_SHARE: usize = 16;
 
 /// Evicted values are retired and collected together once they take this many bytes: a portion.
 /// Large enough that collecting costs little, small enough that readers hardly notice the missing
@@ -105,9 +103,8 @@ impl MissBuffers {
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
         let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
         let count = 1 << count.ilog2();
-        let most_unused_bytes = (UNUSED_PER_ROOM * room_bytes)
-            .max(MIN_UNUSED_BYTES)
-            .min(capacity_bytes / UNUSED_SHARE / count);
+        let most_unused_bytes =
+            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(share_bytes);
         let miss_buffer = |_| {
             let state = Mutex::new(MissBufferState::default());
             Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })
