@@ -20,7 +20,8 @@
 //!
 //! This is the rule for renting skis: rent until the rents would have bought the pair.
 //! `docs/filters.md` proves what it costs at most. It holds where the filters and indexes of all
-//! tables would fill the cache. Elsewhere what is read stays, and is read once.
+//! tables would fill the cache. Elsewhere what is read stays, and is read once. For comparison,
+//! `Builder::reads_every_filter` turns it off.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -67,7 +68,7 @@ impl Table {
         is_joint: bool,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        if !self.pins_metadata && self.cache.metadata_fills_it() {
+        if !self.pins_metadata && !self.reads_every_filter && self.cache.metadata_fills_it() {
             let (number, credit, price) = self.filter_account(part, filter_key);
             let price = if is_joint { JOINT_PRICE } else { price };
             let (slots, place) = self.filter_slot(number);
