@@ -45,6 +45,7 @@ fn store(fs: Arc<dyn Fs>) -> TableStore {
             cache: BlockCache::new(1 << 20),
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
+            reads_every_filter: false,
             global_sequence: None,
             sequence_if_ingested: None,
             tail_bytes: 0,

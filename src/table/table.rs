@@ -56,6 +56,8 @@ pub(crate) struct TableContext {
     pub counters: Arc<Counters>,
     /// Filter and index stay in memory once loaded; they are charged all the same.
     pub pin_metadata: bool,
+    /// A lookup reads a filter that is not in memory, also where that does not pay.
+    pub reads_every_filter: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
     /// For a table that may have been ingested: the sequence number of all its entries if the
@@ -100,6 +102,8 @@ pub(crate) struct Table {
     pub(super) filter_credits: Box<[Credit]>,
     /// Filter and index stay in memory once loaded.
     pub(super) pins_metadata: bool,
+    /// No filter is passed by.
+    pub(super) reads_every_filter: bool,
     /// The filter that point lookups query for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
     /// The filter, where it can be queried for prefixes.
@@ -245,6 +249,7 @@ impl Table {
             pieces: Pieces::default(),
             filter_credits,
             pins_metadata: pinned,
+            reads_every_filter: context.reads_every_filter,
             _reserved: context
                 .cache
                 .reserve(heap_bytes + BESIDE_TABLE_BYTES)

@@ -14,8 +14,18 @@ const LISTS: [&str; 6] = ["policies", "levels", "latency", "throughput", "accura
 
 /// Makes a page of a few keys, and returns the output on the terminal.
 fn make(dir: &Path) -> String {
-    let call = ["compare", "--keys=3000", "--absent=3000", "--policies=none,bloom(10),burr(7)"];
-    let call = call.map(str::to_string).into_iter().chain([format!("--out={}", dir.display())]);
+    make_of(3000, dir)
+}
+
+/// As [`make`], of enough keys for filters in parts.
+fn make_in_parts(dir: &Path) -> String {
+    make_of(20_000, dir)
+}
+
+fn make_of(keys: usize, dir: &Path) -> String {
+    let call = ["compare", "--absent=3000", "--policies=none,bloom(10),burr(7)"];
+    let more = [format!("--keys={keys}"), format!("--out={}", dir.display())];
+    let call = call.map(str::to_string).into_iter().chain(more);
     crate::run(&call.collect::<Vec<_>>()).noted()
 }
 
@@ -117,6 +127,31 @@ pub fn points(html: &str) -> Vec<(String, usize)> {
         .collect()
 }
 
+/// Checks that the CSV file and the tables of the page have the rows of a list, and that there are
+/// some.
+fn check_list(list: &str, dir: &Path, json: &Value, html: &str) {
+    let tables: Vec<_> =
+        between(html, "<table class=\"figures\">", "</table>").into_iter().map(table).collect();
+    let rows = json[list].as_array().unwrap();
+    assert!(!rows.is_empty(), "{list}");
+    let text = fs::read_to_string(dir.join(format!("{list}.csv"))).unwrap();
+    let csv = csv(&text);
+    assert_eq!(csv.len(), rows.len() + 1, "{list}");
+    for (row, line) in rows.iter().zip(&csv[1..]) {
+        for (name, value) in flat(row) {
+            let column = csv[0].iter().position(|column| *column == name);
+            let cell = &line[column.unwrap_or_else(|| panic!("{name} in {:?}", csv[0]))];
+            assert!(same(cell, &value), "{list}, {name}: {cell}, not {value}");
+        }
+        // Some table of the page has this row. The tables are divided differently.
+        let is_it = |cells: &Vec<String>| {
+            let dashes = |cell: &String| cell.replace('–', "");
+            cells.iter().map(dashes).eq(line.iter().cloned())
+        };
+        assert!(tables.iter().flatten().any(is_it), "{list}: {line:?} is not on the page");
+    }
+}
+
 fn check_points(html: &str, json: &Value) {
     let points = points(html);
     for (id, expected) in expected_points(json) {
@@ -183,28 +218,8 @@ fn page_json_csv_and_terminal_say_the_same() {
     let terminal = make(dir.path());
     let json = json(dir.path());
     let html = fs::read_to_string(dir.path().join("index.html")).unwrap();
-    let tables: Vec<_> =
-        between(&html, "<table class=\"figures\">", "</table>").into_iter().map(table).collect();
-
     for list in LISTS {
-        let rows = json[list].as_array().unwrap();
-        assert!(!rows.is_empty(), "{list}");
-        let text = fs::read_to_string(dir.path().join(format!("{list}.csv"))).unwrap();
-        let csv = csv(&text);
-        assert_eq!(csv.len(), rows.len() + 1, "{list}");
-        for (row, line) in rows.iter().zip(&csv[1..]) {
-            for (name, value) in flat(row) {
-                let column = csv[0].iter().position(|column| *column == name);
-                let cell = &line[column.unwrap_or_else(|| panic!("{name} in {:?}", csv[0]))];
-                assert!(same(cell, &value), "{list}, {name}: {cell}, not {value}");
-            }
-            // Some table of the page has this row. The tables are divided differently.
-            let is_it = |cells: &Vec<String>| {
-                let dashes = |cell: &String| cell.replace('–', "");
-                cells.iter().map(dashes).eq(line.iter().cloned())
-            };
-            assert!(tables.iter().flatten().any(is_it), "{list}: {line:?} is not on the page");
-        }
+        check_list(list, dir.path(), &json, &html);
     }
     check_points(&html, &json);
     for row in json["throughput"].as_array().unwrap() {
@@ -246,6 +261,59 @@ fn page_json_csv_and_terminal_say_the_same() {
     for line in verdict.take_while(|line| !line.is_empty()) {
         assert!(html.contains(&format!("<li>{line}</li>")), "{line}");
     }
+}
+
+/// Each policy with filters has two plots of filters that are larger than the cache, each with a
+/// curve for every form; the files have their figures.
+#[test]
+fn filters_larger_than_the_cache_are_shown_in_each_form() {
+    let dir = tempfile::tempdir().unwrap();
+    make_in_parts(dir.path());
+    let json = json(dir.path());
+    let html = fs::read_to_string(dir.path().join("index.html")).unwrap();
+    check_list("forms", dir.path(), &json, &html);
+    let plots = between(&html, "<svg class=\"plot\" id=\"form-", "</svg>");
+    let titles: Vec<&str> =
+        plots.iter().map(|svg| between(svg, "aria-label=\"", "\"")[0]).collect();
+    let expected = [
+        "bloom(10), absent keys",
+        "bloom(10), present keys",
+        "burr(7), absent keys",
+        "burr(7), present keys",
+    ];
+    assert_eq!(titles, expected);
+    for svg in plots {
+        let names = between(svg, "data-name=\"", "\"");
+        assert_eq!(names, ["whole", "parts", "always read", "no filter"]);
+        let axes = between(svg, "<text class=\"label\"", "</text>");
+        assert!(axes[0].ends_with(">time of a lookup"), "{axes:?}");
+        assert!(axes[1].ends_with(">cache, as a multiple of filters and indexes"), "{axes:?}");
+        assert_eq!(svg.matches("class=\"dot").count(), 4 * 5, "five caches");
+    }
+
+    let rows = json["forms"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 2 * 4 * 5, "policies, kinds of lookups, forms, caches");
+    for row in rows {
+        let number = |name: &str| row[name].as_f64().unwrap();
+        let (low, median, high) = (number("get_ns_low"), number("get_ns"), number("get_ns_high"));
+        assert!(0.0 < low && low <= median && median <= high, "{row}");
+        let filters = number("filter_reads_per_get") + number("filters_passed_by_per_get");
+        match row["form"].as_str().unwrap() {
+            "no filter" => assert_eq!(filters, 0.0, "{row}"),
+            "always read" => assert_eq!(number("filters_passed_by_per_get"), 0.0, "{row}"),
+            _ => {}
+        }
+    }
+}
+
+/// Small tables have no parts, and a sweep measures no forms.
+#[test]
+fn a_page_without_forms_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path());
+    let html = fs::read_to_string(dir.path().join("index.html")).unwrap();
+    assert!(html.contains("Not measured in this run. It takes a policy with filters"));
+    assert!(!html.contains("id=\"form-") && !dir.path().join("forms.csv").exists());
 }
 
 #[test]
@@ -452,7 +520,7 @@ pub fn browse(dir: &Path, check: impl Fn(&str)) -> Option<usize> {
 #[ignore = "needs Chromium; .ci/long runs it"]
 fn a_browser_shows_every_point_and_asks_the_network_for_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    make(dir.path());
+    make_in_parts(dir.path());
     let json = json(dir.path());
     match browse(dir.path(), |html| check_points(html, &json)) {
         None => println!("the page in a browser: skipped, there is no Chromium"),

@@ -149,6 +149,7 @@ pub(crate) fn table_store(
             cache,
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
+            reads_every_filter: options.reads_every_filter,
             global_sequence: None,
             sequence_if_ingested: None,
             tail_bytes: 0,

@@ -22,7 +22,8 @@
 //!
 //! This is the rule for renting skis: rent until the rents would have bought the pair.
 //! `docs/filters.md` proves what it costs at most. The rule applies if the filters and indexes of
-//! all tables would fill the cache. Otherwise a filter stays in the cache once it was read.
+//! all tables would fill the cache. Otherwise a filter stays in the cache once it was read. For
+//! comparison, `Builder::reads_every_filter` turns it off.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -73,7 +74,7 @@ impl Table {
         is_joint: bool,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        if !self.pins_metadata && self.cache.metadata_fills_it() {
+        if !self.pins_metadata && !self.reads_every_filter && self.cache.metadata_fills_it() {
             let (number, credit, price) = self.filter_account(part, filter_key);
             let price = if is_joint { JOINT_PRICE } else { price };
             let (slots, place) = self.filter_slot(number);

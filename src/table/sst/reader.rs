@@ -78,6 +78,7 @@ impl SstReader {
             cache: BlockCache::new(READER_CACHE_BYTES),
             counters: Arc::new(Counters::new()),
             pin_metadata: false,
+            reads_every_filter: false,
             global_sequence: None,
             sequence_if_ingested: None,
             tail_bytes: 0,

@@ -98,6 +98,7 @@ fn context(cache_bytes: usize) -> TableContext {
         cache: BlockCache::new(cache_bytes),
         counters: Arc::new(Counters::new()),
         pin_metadata: false,
+        reads_every_filter: false,
         global_sequence: None,
         sequence_if_ingested: None,
         tail_bytes: 0,

@@ -7,6 +7,7 @@
 //! tree         one tree, and a copy of it with the filters of each policy
 //! measure      looks the keys up, the policies taking turns
 //! throughput   lookups with other caches and other shares of absent keys
+//! forms        lookups where filters are larger than the cache: whole, in parts, always read
 //! rounds       how the policies take turns, and what the repetitions say
 //! lab          filters without a tree
 //! sweep        many policies, one after the other
@@ -21,6 +22,7 @@
 //! machine affects all of them equally. A sweep gives that up, and says so: it measures its
 //! policies one after the other.
 
+mod forms;
 mod keys;
 pub mod lab;
 mod measure;
@@ -36,6 +38,7 @@ mod tree;
 use std::io::Write;
 
 use maypole::FilterPolicy;
+use maypole::table::MetadataForm;
 
 use crate::failure::{Failure, Result};
 use crate::scratch::{self, Scratch};
@@ -70,11 +73,19 @@ impl Compare {
         let policies = policies.map_err(Failure::Call)?;
         self.check_streams()?;
         let setup = self.setup()?;
+        // With files on a device each point would take minutes.
+        let more = self.out.is_some() && !self.cold && !self.sweep;
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
-        space::check_databases(open, each.saturating_mul(open))?;
+        let [mut memory_bytes, mut disk_bytes] =
+            [each.saturating_mul(open), setup.plan.disk_bytes(&policies, self.sweep)];
+        if more {
+            // The forms of one policy after the other, with small caches.
+            memory_bytes += forms::DATABASES * setup.plan.memory_bytes();
+            disk_bytes += setup.plan.disk_bytes(&policies, true);
+        }
+        space::check_databases(open, memory_bytes)?;
         let parent = self.dir.clone().unwrap_or_else(scratch::temporary);
-        let disk_bytes = setup.plan.disk_bytes(&policies, self.sweep);
         space::announce(&parent, disk_bytes, "and removed at the end")?;
         if let Some(dir) = &self.out {
             files::prepare(dir, save::MAKER, &save::NAMES)?;
@@ -85,7 +96,7 @@ impl Compare {
                 let state = sweep::state_file(dir);
                 sweep::run(&setup, &policies, scratch.path(), &state, &self.settings(&setup))?
             }
-            _ => measure(&setup, &policies, &scratch, self.out.is_some())?,
+            _ => measure(&setup, &policies, &scratch, more)?,
         };
         scratch.close()?;
         if self.out.is_some() {
@@ -211,7 +222,8 @@ impl Compare {
     }
 }
 
-/// Measures all policies in turns; with `more` also with other caches and shares of absent keys.
+/// Measures all policies in turns; with `more` also with other caches, other shares of absent keys
+/// and other forms of the filters.
 fn measure(
     setup: &Setup,
     policies: &[FilterPolicy],
@@ -219,7 +231,7 @@ fn measure(
     more: bool,
 ) -> Result<Results> {
     let Setup { keys, plan, cache_bytes, cold, seed } = setup;
-    let base = Base::build(scratch.path().join("base"), keys, plan)?;
+    let base = Base::build(scratch.path().join("base"), keys, plan, MetadataForm::Whole)?;
     let mut trees: Vec<Tree> = policies
         .iter()
         .enumerate()
@@ -233,13 +245,13 @@ fn measure(
     for (tree, measured) in trees.iter().zip(lookups.run(&trees)?) {
         rows::add(&mut results, tree, &measured, keys.present.len(), *cold);
     }
-    // With files on a device each point would take minutes.
-    if more && !cold {
+    if more {
         for grid in Grid::cross(plan, *cache_bytes as u64) {
             let (opened, rows) = throughput::run(trees, keys, plan, &grid, *seed)?;
             trees = opened;
             results.throughput.extend(rows);
         }
+        (trees, results.forms) = forms::run(trees, keys, plan, scratch.path(), *seed)?;
     }
     for tree in trees {
         tree.db.close()?;

@@ -151,7 +151,8 @@ pub struct Compare {
     )]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// Measures some more for them: other caches, other shares of absent keys, filters alone.
+    /// Measures some more for them: other caches, other shares of absent keys, filters larger than
+    /// the cache (whole, in parts, always read), filters alone.
     /// Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,

@@ -14,6 +14,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use maypole::table::MetadataForm;
 use maypole::{Compression, FilterPolicy};
 use serde_json::{Value, json};
 
@@ -65,7 +66,9 @@ pub fn run(
     // If only the page is still to be written, nothing is loaded.
     let base = match left {
         0 => None,
-        _ => Some(Base::build(scratch.join("base"), &setup.keys, &setup.plan)?),
+        _ => {
+            Some(Base::build(scratch.join("base"), &setup.keys, &setup.plan, MetadataForm::Whole)?)
+        }
     };
     let start = Instant::now();
     for (n, policy) in policies.iter().enumerate() {
@@ -138,7 +141,7 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
         Plan::new(&set, setup.plan.data_bytes / setup.keys.present.len(), Compression::None, 1);
     let dir = scratch.join("estimate");
     let start = Instant::now();
-    let base = Base::build(scratch.join("estimate-base"), &set, &plan)?;
+    let base = Base::build(scratch.join("estimate-base"), &set, &plan, MetadataForm::Whole)?;
     let loading = start.elapsed() / keys as u32;
     let start = Instant::now();
     let tree = base.tree(&FilterPolicy::default(), dir.clone(), &plan, setup.cache_bytes)?;

@@ -66,7 +66,7 @@ pub fn lookups_of_a_point(keys: &KeySet) -> usize {
 
 /// One lookup.
 #[derive(Clone, Copy)]
-struct Query {
+pub struct Query {
     key: usize,
     present: bool,
 }
@@ -85,7 +85,7 @@ pub fn run(
         let opened = trees.into_iter().map(|tree| tree.reopen(plan, cache_bytes as usize));
         trees = opened.collect::<Result<_>>()?;
         for &share in &grid.shares {
-            let queries = mix(keys, share, seed);
+            let queries = mix(keys, share, lookups_of_a_point(keys), seed);
             rows.extend(point(&trees, keys, &queries, plan, (cache_bytes, share))?);
             bar.inc(trees.len() as u64);
         }
@@ -94,10 +94,10 @@ pub fn run(
     Ok((trees, rows))
 }
 
-/// Draws lookups from the queries, about `share` of them of absent keys.
-fn mix(keys: &KeySet, share: f64, seed: u64) -> Vec<Query> {
+/// Draws `lookups` from the queries, about `share` of them of absent keys.
+pub fn mix(keys: &KeySet, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
     let mut random = SmallRng::seed_from_u64(seed ^ 3);
-    (0..lookups_of_a_point(keys))
+    (0..lookups)
         .map(|_| {
             let present = random.random::<f64>() >= share;
             let from = if present { &keys.queries.present } else { &keys.queries.absent };
@@ -106,7 +106,8 @@ fn mix(keys: &KeySet, share: f64, seed: u64) -> Vec<Query> {
         .collect()
 }
 
-fn look_up(tree: &Tree, keys: &KeySet, queries: &[Query]) -> Result {
+/// Looks the queries up.
+pub fn look_up(tree: &Tree, keys: &KeySet, queries: &[Query]) -> Result {
     for query in queries {
         let list = if query.present { &keys.present } else { &keys.absent };
         let key = list.get(query.key);
@@ -115,15 +116,25 @@ fn look_up(tree: &Tree, keys: &KeySet, queries: &[Query]) -> Result {
     Ok(())
 }
 
-/// All trees at one point: half of the lookups fill the cache, the other half are timed.
-fn point(
-    trees: &[Tree],
-    keys: &KeySet,
-    queries: &[Query],
-    plan: &Plan,
-    (cache_bytes, share_absent): (u64, f64),
-) -> Result<Vec<ThroughputRow>> {
-    let (before, timed) = queries.split_at(queries.len() / 2);
+/// The timed lookups of one tree at one point.
+pub struct Timed {
+    pub lookups: u64,
+    /// Lookups a second in each round.
+    pub rates: Vec<f64>,
+    counted: Tickers,
+}
+
+impl Timed {
+    /// What was counted, for each lookup.
+    pub fn per_get(&self, ticker: Ticker) -> f64 {
+        self.counted.get(ticker) as f64 / self.lookups as f64
+    }
+}
+
+/// Looks the queries up in all trees: the first `fill` of them fill the caches, the others are
+/// timed.
+pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Result<Vec<Timed>> {
+    let (before, timed) = queries.split_at(fill);
     trees.iter().try_for_each(|tree| look_up(tree, keys, before))?;
     let counted_before: Vec<_> = trees.iter().map(|tree| tree.db.stats().tickers).collect();
     let mut rates = vec![Vec::new(); trees.len()];
@@ -136,23 +147,37 @@ fn point(
             rates[turn].extend((!part.is_empty()).then(|| part.len() as f64 / seconds));
         }
     }
-    let row = |((tree, before), rates): ((&Tree, &Tickers), &Vec<f64>)| {
-        let counted = &tree.db.stats().tickers - before;
-        let per_get = |ticker| counted.get(ticker) as f64 / timed.len() as f64;
-        let Repeated { median, low, high } = Repeated::of(rates);
+    let of_tree = |((tree, before), rates): ((&Tree, Tickers), Vec<f64>)| {
+        let counted = &tree.db.stats().tickers - &before;
+        Timed { lookups: timed.len() as u64, rates, counted }
+    };
+    Ok(trees.iter().zip(counted_before).zip(rates).map(of_tree).collect())
+}
+
+/// All trees at one point: half of the lookups fill the cache.
+fn point(
+    trees: &[Tree],
+    keys: &KeySet,
+    queries: &[Query],
+    plan: &Plan,
+    (cache_bytes, share_absent): (u64, f64),
+) -> Result<Vec<ThroughputRow>> {
+    let row = |(tree, timed): (&Tree, Timed)| {
+        let Repeated { median, low, high } = Repeated::of(&timed.rates);
         ThroughputRow {
             policy: tree.policy.to_string(),
             cache_bytes,
             data_bytes: plan.data_bytes as u64,
             share_absent,
-            lookups: timed.len() as u64,
-            rounds: rates.len() as u64,
+            lookups: timed.lookups,
+            rounds: timed.rates.len() as u64,
             lookups_per_second: median,
             lookups_per_second_low: low,
             lookups_per_second_high: high,
-            blocks_per_get: per_get(Ticker::DataBlocksExamined),
-            file_reads_per_get: per_get(Ticker::FileReads),
+            blocks_per_get: timed.per_get(Ticker::DataBlocksExamined),
+            file_reads_per_get: timed.per_get(Ticker::FileReads),
         }
     };
-    Ok(trees.iter().zip(&counted_before).zip(&rates).map(row).collect())
+    let timed = time(trees, keys, queries, queries.len() / 2)?;
+    Ok(trees.iter().zip(timed).map(row).collect())
 }

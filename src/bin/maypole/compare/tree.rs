@@ -23,7 +23,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use maypole::filter::FilterSpec;
-use maypole::{Compression, Db, FilterPolicy, Ticker, WriteBatch};
+use maypole::table::MetadataForm;
+use maypole::{Builder, Compression, Db, FilterPolicy, Ticker, WriteBatch};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -77,6 +78,8 @@ pub struct Tree {
     pub dir: PathBuf,
     /// The target of the first level below level 0 that keeps the data where it is.
     base_bytes: u64,
+    /// Whether lookups read filters also where that does not pay.
+    reads_every_filter: bool,
     /// Nanoseconds per key that building filters from hashes took, including one query for each
     /// key. `None` without filters.
     pub build_ns_per_key: Option<f64>,
@@ -142,22 +145,21 @@ impl Plan {
         2 * chunk_bytes(self.data_bytes) as u64 + THREADS_BYTES
     }
 
-    fn open(
+    fn options(
         &self,
         dir: &Path,
         policy: &FilterPolicy,
         cache_bytes: usize,
         base_bytes: u64,
-    ) -> Result<Db> {
-        let options = Db::builder(dir)
+    ) -> Builder {
+        Db::builder(dir)
             .filter(policy.clone())
             .block_cache_bytes(cache_bytes)
             .compression(self.compression)
             .memtable_bytes(self.memtable_bytes)
             .table_bytes(self.table_bytes)
             .level_base_bytes(base_bytes.max(4096))
-            .compaction_threads(1);
-        Ok(options.open()?)
+            .compaction_threads(1)
     }
 }
 
@@ -168,16 +170,21 @@ fn chunk_bytes(bytes: usize) -> usize {
 }
 
 impl Base {
-    /// Loads all keys and waits until compaction has settled.
-    pub fn build(dir: PathBuf, set: &KeySet, plan: &Plan) -> Result<Base> {
+    /// Loads all keys and waits until compaction has settled. The tables, and those of all trees
+    /// that are made of it, have indexes and filters of this form.
+    pub fn build(dir: PathBuf, set: &KeySet, plan: &Plan, form: MetadataForm) -> Result<Base> {
         let (keys, policy) = (&set.present, no_filters());
+        let open = |base_bytes| {
+            let options = plan.options(&dir, &policy, BASE_CACHE_BYTES, base_bytes);
+            making(|| options.metadata(form).open())
+        };
         let bar = progress::bar(keys.len() as u64, "loading");
         let mut loaded = 0;
         let mut base_bytes = 1 << 50;
         for (stage, &count) in plan.stages.iter().enumerate() {
             let indexes = &plan.order[loaded..(loaded + count).min(keys.len())];
             loaded += indexes.len();
-            let db = making(|| plan.open(&dir, &policy, BASE_CACHE_BYTES, base_bytes))?;
+            let db = open(base_bytes)?;
             // The last stage stays in level 0.
             let bytes = plan.data_bytes / keys.len() * indexes.len();
             let chunks =
@@ -189,7 +196,7 @@ impl Base {
             db.close()?;
         }
         bar.finish_and_clear();
-        let db = making(|| plan.open(&dir, &policy, BASE_CACHE_BYTES, base_bytes))?;
+        let db = open(base_bytes)?;
         Ok(Base { db, dir, base_bytes })
     }
 
@@ -216,15 +223,20 @@ impl Base {
         let (keys, nanos) = (more(Ticker::FilterBuildKeys), more(Ticker::FilterBuildNanos));
         let build_ns_per_key = (keys > 0).then(|| nanos as f64 / keys as f64);
         let base_bytes = self.base_bytes;
-        let db = making(|| plan.open(&dir, policy, cache_bytes, base_bytes))?;
-        Ok(Tree { policy: policy.clone(), db, dir, base_bytes, build_ns_per_key })
+        let db = making(|| plan.options(&dir, policy, cache_bytes, base_bytes).open())?;
+        let (policy, reads_every_filter) = (policy.clone(), false);
+        Ok(Tree { policy, db, dir, base_bytes, reads_every_filter, build_ns_per_key })
     }
 
     /// Removes the base to free its space. The trees do not need it.
     pub fn remove(self) -> Result {
         self.db.close()?;
-        fs::remove_dir_all(&self.dir).map_err(|error| Failure::of_file(&self.dir, "remove", &error))
+        remove(&self.dir)
     }
+}
+
+fn remove(dir: &Path) -> Result {
+    fs::remove_dir_all(dir).map_err(|error| Failure::of_file(dir, "remove", &error))
 }
 
 fn no_filters() -> FilterPolicy {
@@ -240,10 +252,26 @@ fn databases(policies: &[FilterPolicy]) -> u64 {
 impl Tree {
     /// The same database with a new, empty cache.
     pub fn reopen(self, plan: &Plan, cache_bytes: usize) -> Result<Tree> {
-        let Tree { policy, db, dir, base_bytes, build_ns_per_key } = self;
-        db.close()?;
-        let db = making(|| plan.open(&dir, &policy, cache_bytes, base_bytes))?;
-        Ok(Tree { policy, db, dir, base_bytes, build_ns_per_key })
+        self.db.close()?;
+        let options = plan.options(&self.dir, &self.policy, cache_bytes, self.base_bytes);
+        let options = options.reads_every_filter(self.reads_every_filter);
+        Ok(Tree { db: making(|| options.open())?, ..self })
+    }
+
+    /// The same tree in a new directory, where lookups read every filter that is not in memory. Its
+    /// tables are links, which take no space.
+    pub fn reading_every_filter(&self, dir: PathBuf, plan: &Plan) -> Result<Tree> {
+        making(|| self.db.checkpoint(&dir))?;
+        let options = plan.options(&dir, &self.policy, BASE_CACHE_BYTES, self.base_bytes);
+        let db = making(|| options.reads_every_filter(true).open())?;
+        let (policy, reads_every_filter) = (self.policy.clone(), true);
+        Ok(Tree { policy, db, dir, reads_every_filter, ..*self })
+    }
+
+    /// Closes the database and removes its directory.
+    pub fn remove(self) -> Result {
+        self.db.close()?;
+        remove(&self.dir)
     }
 }
 
@@ -325,7 +353,8 @@ mod tests {
         ] {
             let policies = crate::args::policies(policies).unwrap();
             let root = tempfile::tempdir().unwrap();
-            let base = Base::build(root.path().join("base"), &keys, &plan).unwrap();
+            let base =
+                Base::build(root.path().join("base"), &keys, &plan, MetadataForm::Whole).unwrap();
             let mut most_of_one = 0;
             let trees: Vec<Tree> = policies
                 .iter()

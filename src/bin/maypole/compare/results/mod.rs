@@ -26,6 +26,7 @@ pub struct Results {
     pub levels: Vec<LevelRow>,
     pub latency: Vec<LatencyRow>,
     pub throughput: Vec<ThroughputRow>,
+    pub forms: Vec<FormRow>,
     pub accuracy: Vec<AccuracyRow>,
     pub speed: Vec<SpeedRow>,
 }
@@ -248,6 +249,43 @@ impl ThroughputRow {
             && (self.cache_bytes, self.share_absent) == (other.cache_bytes, other.share_absent)
             && self.lookups_per_second_low <= other.lookups_per_second_high
             && other.lookups_per_second_low <= self.lookups_per_second_high
+    }
+}
+
+record! {
+    /// Lookups with filters and indexes of one form, one thread.
+    pub struct FormRow {
+        policy: String,
+        /// One of [`FORMS`](super::forms::FORMS).
+        form: String,
+        /// `absent` or `present`.
+        lookups: String,
+        cache_bytes: u64,
+        /// What the policy's whole filters and indexes need in memory, from which the size of the
+        /// cache follows.
+        metadata_bytes: u64,
+        gets: u64,
+        rounds: u64,
+        /// The median of the rounds, and its interval.
+        get_ns: f64,
+        get_ns_low: f64,
+        get_ns_high: f64,
+        file_reads_per_get: f64,
+        /// Filters, or parts of them, that were read.
+        filter_reads_per_get: f64,
+        /// Filters that were not in memory and not read.
+        filters_passed_by_per_get: f64,
+    }
+}
+
+impl FormRow {
+    /// Whether another form at the same point takes as long, as far as the rounds show.
+    pub fn is_tied_with(&self, other: &FormRow) -> bool {
+        let point = |row: &FormRow| (row.policy.clone(), row.lookups.clone(), row.cache_bytes);
+        self.form != other.form
+            && point(self) == point(other)
+            && self.get_ns_low <= other.get_ns_high
+            && other.get_ns_low <= self.get_ns_high
     }
 }
 

@@ -21,24 +21,26 @@ use crate::show::record::{self, Record};
 pub const MAKER: &str = "maypole compare";
 
 /// The files next to the page.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "compare.json",
     "policies.csv",
     "levels.csv",
     "latency.csv",
     "throughput.csv",
+    "forms.csv",
     "accuracy.csv",
     "speed.csv",
 ];
 
 /// Writes all files, the page first: see [`files`](crate::show::files).
 pub fn all(results: &Results, dir: &Path) -> Result {
-    let Results { about, policies, levels, latency, throughput, accuracy, speed } = results;
+    let Results { about, policies, levels, latency, throughput, forms, accuracy, speed } = results;
     let lists = [
         list("policies", policies),
         list("levels", levels),
         list("latency", latency),
         list("throughput", throughput),
+        list("forms", forms),
         list("accuracy", accuracy),
         list("speed", speed),
     ];

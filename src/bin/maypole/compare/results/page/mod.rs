@@ -3,12 +3,14 @@
 //! ```text
 //! colors       a colour for each policy, the same everywhere
 //! plots        which figures are on which axes
+//! forms        filters larger than the cache: whole, in parts, always read
 //! trees        the tree of each policy, level by level
 //! calculator   which policy is cheapest, by the reader's own prices
 //! ```
 
 mod calculator;
 mod colors;
+mod forms;
 mod plots;
 mod trees;
 
@@ -36,6 +38,7 @@ pub fn html(results: &Results) -> String {
     body.push_str(&html::section("What it costs you", &calculator::form(results)));
     let lookups = html::verdict(&times(results)) + &panels(&plots::lookups(results, &colors));
     body.push_str(&html::folded("Times of lookups", &lookups));
+    body.push_str(&html::folded("Filters larger than the cache", &forms::all(results, &colors)));
     body.push_str(&html::folded("Filters by themselves", &panels(&plots::filters(results))));
     let trees = format!(
         "<p class=\"soft\">A bar is the logarithm of a level's bytes, divided into files; the dark bar \

@@ -1,0 +1,221 @@
+//! Lookups where filters and indexes are larger than the cache, for each form in which they may be
+//! stored and read.
+//!
+//! ```text
+//! whole         one block each                            the tree of all other figures
+//! parts         parts of about 4 KiB                      made of a base in parts
+//! always read   the same, but no filter is passed by      links to the tables of "parts"
+//! no filter     an index in parts                         links to the tables of that base
+//! ```
+//!
+//! The four trees of a policy take turns. The sizes of the cache follow from what the policy's whole
+//! filters and indexes need. Before anything is timed, filters and indexes are loaded as far as they
+//! fit, lookups replace them by those that they need, and the credits of filter parts settle, on
+//! which it depends whether a part is passed by.
+
+use std::path::Path;
+
+use maypole::filter::FilterSpec;
+use maypole::table::{MetadataForm, SstReader};
+use maypole::{FilterPolicy, Ticker};
+
+use super::keys::KeySet;
+use super::results::FormRow;
+use super::rounds::Repeated;
+use super::throughput::{self, Timed};
+use super::tree::{Base, Plan, Tree};
+use crate::failure::Result;
+use crate::progress;
+
+pub const WHOLE: &str = "whole";
+pub const PARTS: &str = "parts";
+pub const ALWAYS_READ: &str = "always read";
+pub const NO_FILTER: &str = "no filter";
+/// The four trees of a policy, in this order.
+pub const FORMS: [&str; 4] = [WHOLE, PARTS, ALWAYS_READ, NO_FILTER];
+/// Databases that are open at one time besides those of the policies: three forms and the base.
+pub const DATABASES: u64 = 4;
+/// Sizes of cache to measure at, as multiples of what filters and indexes need.
+pub const CACHES: [f64; 5] = [0.05, 0.2, 0.5, 1.0, 2.0];
+/// The kinds of lookups, with their share of absent keys.
+const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
+/// Timed lookups of a figure: few, because a policy has 40 figures.
+const TIMED: usize = 1000;
+/// Lookups before them, at least.
+const FILL: usize = 500;
+/// Where not everything fits, one lookup before them for so many bytes of the cache, a quarter of a
+/// part. So each part that is used is likely to have been read.
+const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
+/// One lookup for so many keys lets the credits settle: a part has about 3,300 keys, and about eight
+/// present ones use up its first credit.
+const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
+
+/// What the measurements of all policies share.
+struct Forms<'a> {
+    /// The tree without filters, in parts.
+    base: Base,
+    keys: &'a KeySet,
+    plan: &'a Plan,
+    scratch: &'a Path,
+    seed: u64,
+}
+
+/// Measures every tree that has filters in all forms, in directories in `scratch`. Returns the
+/// trees, opened again. A policy whose filters are too small to have parts gets no rows.
+pub fn run(
+    trees: Vec<Tree>,
+    keys: &KeySet,
+    plan: &Plan,
+    scratch: &Path,
+    seed: u64,
+) -> Result<(Vec<Tree>, Vec<FormRow>)> {
+    let has_filters = |tree: &Tree| tree.db.stats().filter_bytes() > 0;
+    let with_filters = trees.iter().filter(|tree| has_filters(tree)).count();
+    if with_filters == 0 {
+        return Ok((trees, Vec::new()));
+    }
+    let base = Base::build(scratch.join("base-in-parts"), keys, plan, MetadataForm::Parts)?;
+    let forms = Forms { base, keys, plan, scratch, seed };
+    let bar = progress::bar(with_filters as u64, "lookups with larger filters");
+    let (mut measured, mut rows) = (Vec::new(), Vec::new());
+    for mut tree in trees {
+        if has_filters(&tree) {
+            tree = forms.measure(tree, &mut rows)?;
+            bar.inc(1);
+        }
+        measured.push(tree);
+    }
+    bar.finish_and_clear();
+    forms.base.remove()?;
+    Ok((measured, rows))
+}
+
+impl Forms<'_> {
+    /// Measures a policy, given its tree with whole filters and indexes, which is returned.
+    fn measure(&self, whole: Tree, rows: &mut Vec<FormRow>) -> Result<Tree> {
+        let copy = |policy: &FilterPolicy, name: &str| {
+            self.base.tree(policy, self.scratch.join(name), self.plan, 0)
+        };
+        let parts = copy(&whole.policy, "parts")?;
+        if !has_parts(&parts)? {
+            parts.remove()?;
+            return Ok(whole);
+        }
+        let always_read =
+            parts.reading_every_filter(self.scratch.join("always-read"), self.plan)?;
+        let no_filter = copy(&FilterPolicy::uniform(FilterSpec::NONE), "no-filter")?;
+        let metadata_bytes = whole.db.stats().metadata_bytes as u64;
+        let policy = whole.policy.to_string();
+        let mut trees = vec![whole, parts, always_read, no_filter];
+        for multiple in CACHES {
+            let cache_bytes = (metadata_bytes as f64 * multiple) as u64;
+            let reopened =
+                trees.into_iter().map(|tree| tree.reopen(self.plan, cache_bytes as usize));
+            trees = reopened.collect::<Result<_>>()?;
+            for tree in &trees {
+                tree.db.warm_up()?;
+            }
+            let fits = multiple >= 1.0;
+            for (lookups, share) in LOOKUPS {
+                if share == 0.0 && !fits {
+                    self.settle(&trees[1])?;
+                }
+                let more = (cache_bytes / BYTES_OF_A_FILLING_LOOKUP) as usize;
+                let fill = if fits { FILL } else { FILL.max(more) };
+                let queries = throughput::mix(self.keys, share, fill + TIMED, self.seed);
+                let timed = throughput::time(&trees, self.keys, &queries, fill)?;
+                rows.extend(FORMS.into_iter().zip(timed).map(|(form, timed)| {
+                    let of = (policy.clone(), form.to_string(), lookups.to_string());
+                    row(of, (cache_bytes, metadata_bytes), &timed)
+                }));
+            }
+        }
+        let whole = trees.swap_remove(0);
+        trees.into_iter().try_for_each(Tree::remove)?;
+        Ok(whole)
+    }
+
+    /// Looks present keys up until the credits of the tree's filter parts have settled. Those of whole
+    /// filters settle at the first lookup: they are not read together with the index, so a read costs
+    /// their whole credit.
+    fn settle(&self, parts: &Tree) -> Result {
+        let lookups = self.keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;
+        let queries = throughput::mix(self.keys, 0.0, lookups, self.seed.wrapping_add(1));
+        throughput::look_up(parts, self.keys, &queries)
+    }
+}
+
+/// Whether the filter of any table is in parts. One that would have a single part is whole.
+fn has_parts(tree: &Tree) -> Result<bool> {
+    for file in tree.db.stats().files {
+        let table = SstReader::open(&file.path)?;
+        if table.metaindex().iter().any(|(name, _)| name.starts_with("partitionedfilter.")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn row(
+    (policy, form, lookups): (String, String, String),
+    (cache_bytes, metadata_bytes): (u64, u64),
+    timed: &Timed,
+) -> FormRow {
+    let ns: Vec<f64> = timed.rates.iter().map(|rate| 1e9 / rate).collect();
+    let Repeated { median, low, high } = Repeated::of(&ns);
+    let tenths = |ns: f64| (ns * 10.0).round() / 10.0;
+    FormRow {
+        policy,
+        form,
+        lookups,
+        cache_bytes,
+        metadata_bytes,
+        gets: timed.lookups,
+        rounds: timed.rates.len() as u64,
+        get_ns: tenths(median),
+        get_ns_low: tenths(low),
+        get_ns_high: tenths(high),
+        file_reads_per_get: timed.per_get(Ticker::FileReads),
+        filter_reads_per_get: timed.per_get(Ticker::BlockCacheFilterMiss),
+        filters_passed_by_per_get: timed.per_get(Ticker::BloomPassedBy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::{Request, Source};
+    use super::*;
+    use maypole::Compression;
+
+    /// The tables of the last level are large enough for a few parts.
+    #[test]
+    fn without_admission_present_keys_read_more_filters() {
+        let (absent_file, query_file, zipf) = (None, None, None);
+        let source = Source::Generated(20_000);
+        let request = Request { source, absent_file, query_file, zipf, most: 2000, seed: 7 };
+        let keys = KeySet::new(&request).unwrap();
+        let plan = Plan::new(&keys, 8, Compression::None, 7);
+        let root = tempfile::tempdir().unwrap();
+        let whole = Base::build(root.path().join("base"), &keys, &plan, MetadataForm::Whole);
+        let (whole, dir) = (whole.unwrap(), |name: &str| root.path().join(name));
+        let trees = ["none", "bloom(16)"].map(|policy| {
+            whole.tree(&policy.parse().unwrap(), dir(policy), &plan, 1 << 20).unwrap()
+        });
+        let (trees, rows) = run(trees.into(), &keys, &plan, root.path(), 7).unwrap();
+        let policies: Vec<String> = trees.iter().map(|tree| tree.policy.to_string()).collect();
+        assert_eq!(policies, ["none", "bloom(16)"], "the trees come back");
+
+        assert_eq!(rows.len(), FORMS.len() * CACHES.len() * LOOKUPS.len());
+        let of = |form: &'static str| rows.iter().filter(move |row| row.form == form);
+        for (parts, always) in of(PARTS).zip(of(ALWAYS_READ)) {
+            assert_eq!(always.filters_passed_by_per_get, 0.0, "{always:?}");
+            let fits = parts.cache_bytes >= parts.metadata_bytes;
+            if parts.lookups == "present" && !fits {
+                assert!(parts.filters_passed_by_per_get > 0.5, "{parts:?}");
+                let more = always.filter_reads_per_get - parts.filter_reads_per_get;
+                assert!(more > 0.5, "{parts:?} {always:?}");
+            }
+        }
+        assert!(of(NO_FILTER).all(|row| row.filter_reads_per_get == 0.0), "{rows:?}");
+    }
+}
