@@ -30,6 +30,9 @@ pub struct Living {
     /// the figures say how much of it was done.
     #[arg(long, default_value_t = 12)]
     phase_seconds: u64,
+    /// Ingest: the puts a second; 0 for as many as there can be.
+    #[arg(long, default_value_t = loads::PUTS_PER_SECOND)]
+    puts_per_second: u64,
     #[command(flatten)]
     options: Options,
 }
@@ -84,6 +87,7 @@ impl Living {
             .arg(format!("--help-from-application={help}"))
             .arg(format!("--scale={}", self.scale))
             .arg(format!("--phase-seconds={}", self.phase_seconds))
+            .arg(format!("--puts-per-second={}", self.puts_per_second))
             .arg("--dir")
             .arg(scratch.path())
             .args(self.options.for_server())
@@ -112,6 +116,7 @@ impl One {
             options: options.clone(),
             scale: self.living.scale,
             phase: std::time::Duration::from_secs(self.living.phase_seconds),
+            puts_per_second: self.living.puts_per_second,
         };
         for (name, figure) in (load.run)(place)? {
             println!("{name}\t{figure}");

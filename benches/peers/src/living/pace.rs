@@ -50,6 +50,28 @@ pub fn pace(
     Ok(Phase { done, ns: whole, ns_at_start, ns_at_end })
 }
 
+/// A writer that is ahead of its rate sleeps this long.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Runs `operation` with the numbers from 0 to `count`, each as soon as it is due at `per_second`, or at
+/// once if that is 0.
+/// After an operation that took long, those that were due meanwhile follow at once, so that a stall
+/// does not reduce the work. Returns how many ran in a second.
+pub fn at_rate(
+    per_second: u64,
+    count: u64,
+    mut operation: impl FnMut(u64) -> Result<()>,
+) -> Result<f64> {
+    let start = Instant::now();
+    for n in 0..count {
+        while per_second > 0 && n as f64 > start.elapsed().as_secs_f64() * per_second as f64 {
+            std::thread::sleep(TURN);
+        }
+        operation(n)?;
+    }
+    Ok(count as f64 / start.elapsed().as_secs_f64())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +94,24 @@ mod tests {
         let phase = pace(Duration::from_millis(20), 1000, slow).unwrap();
         assert!((1..=4).contains(&phase.done), "{}", phase.done);
         assert!(phase.ns >= 5e6);
+    }
+
+    #[test]
+    fn operations_come_no_faster_than_their_rate_and_catch_up_after_a_stall() {
+        let mut begun = Vec::new();
+        let start = Instant::now();
+        let achieved = at_rate(1000, 200, |n| {
+            begun.push(start.elapsed());
+            if n == 50 {
+                std::thread::sleep(Duration::from_millis(40));
+            }
+            Ok(())
+        })
+        .unwrap();
+        let due = |n: usize| Duration::from_millis(n as u64);
+        assert!((0..200).all(|n| begun[n] + Duration::from_micros(10) >= due(n)), "{begun:?}");
+        // Those that the stall delayed are not spread over further time.
+        assert!(begun[85] - begun[51] < Duration::from_millis(20), "{begun:?}");
+        assert!(achieved <= 1010.0, "{achieved}");
     }
 }
