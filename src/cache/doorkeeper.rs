@@ -20,8 +20,8 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The number of blocks that the cache could hold is estimated with this block size.
 const BLOCK_BYTES: usize = 4096;
-/// How many bits a generation has for each of its blocks. At its end, a generation takes one new
-/// block in 16 for one of its own.
+/// How many bits a generation has for each of its blocks. When a generation ends, about 1/16 of its
+/// bits are set, which is the probability that it mistakes a new block for a marked one.
 const BITS_PER_BLOCK: usize = 16;
 const MIN_BLOCKS: usize = 64;
 

@@ -51,9 +51,10 @@ const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
 const MIN_UNUSED_BYTES: usize = 8 << 10;
 
-/// Evicted values are retired and collected together once they take this many bytes: a portion.
-/// Large enough that collecting costs little, small enough that readers hardly notice the missing
-/// room, and that memory comes back before it leaves the processor's caches.
+/// The bytes of a *portion*: evicted values are retired together once they take more than this, and
+/// the garbage is collected when it takes more. A portion is large enough that collecting costs
+/// little. It is small enough to take little of the capacity, and for its memory to be reused while
+/// it is still in the processor's caches.
 pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
 }

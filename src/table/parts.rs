@@ -12,8 +12,8 @@
 //! KiB each, and displaces no more than that. A whole filter or index counts as one part, without a
 //! top.
 //!
-//! Most filters of this crate are cut where the index is: then the separators of the index serve
-//! for both. RocksDB may cut the two at different keys.
+//! This crate cuts most filters at the same keys as the index. The open table then keeps only one
+//! copy of the separators, in the top of the index. RocksDB may cut the two at different keys.
 //!
 //! Invariants, checked when a part is read, because the file is input:
 //! - the last separator of an index part is the part's separator in the top, so that the top leads

@@ -327,9 +327,9 @@ fn a_log_of_version_1_is_read() {
 
 #[test]
 fn a_log_ends_where_there_is_no_space() {
-    // A record for which there is no space may be written in part after the last one. A record
-    // after that would never be read, and one that was written completely after all would
-    // contradict the error.
+    // An append that finds no space may leave a part of its record in the file. A record appended
+    // after that part would never be read. If the rest of the failed record were written later, a
+    // recovery would return a record whose append reported an error.
     for fault in [Fault::NoSpace, Fault::ShortWrite] {
         for operation in [Operation::Append, Operation::Flush] {
             let memory = Arc::new(MemFs::new());

@@ -145,8 +145,9 @@ fn move_down(groups: &mut [Group]) {
     }
 }
 
-/// If level 0 still has too many tables, joins neighbours in age until few enough are left, those
-/// with the fewest bytes together.
+/// If level 0 still has too many tables, joins a series of tables that follow each other in age
+/// into one group, so that few enough are left. Of all such series it takes the one with the fewest
+/// bytes.
 fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
     let level_0 = level_0_oldest_first(&groups);
     let Some(surplus) = level_0.len().checked_sub(MAX_IN_LEVEL_0).filter(|&n| n > 0) else {

@@ -1,7 +1,8 @@
 //! [`PinnedBlock`]: a block that a cursor keeps, together with the address of its entries.
 //!
-//! A cursor keeps its block alive by an `Arc`, as shown here. In a lookup the guard does so
-//! (`sync/reclaim/mod.rs`), and for a returned value its `Slice` (`slice.rs`).
+//! A cursor keeps its block alive by an `Arc` ([`BlockPin`]). The block of a lookup is kept alive
+//! by the lookup's guard (`sync/reclaim/mod.rs`), and that of a returned value by its `Slice`
+//! (`slice.rs`).
 //!
 //! Every step of a scan reads the entries. Through the handle that keeps the block, they are three
 //! loads and two checks away, which is a fifth of the cost of a step.
