@@ -2,17 +2,18 @@
 //!
 //! ```text
 //!   newer   [ 0110 0001 … ]   a bit for each block that was used since the generations changed
-//!   older   [ 1010 1100 … ]   those of the generation before
+//!   older   [ 1010 1100 … ]   the bits of the previous generation
 //! ```
 //!
 //! Where filters and indexes fill the cache, a data block is kept only from its second use on. Most
-//! blocks are used only once there. Keeping such a block would evict a part of a filter or an
-//! index, although a use of that part spares as much as a use of the block. This is the doorkeeper
-//! of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache Admission Policy",
-//! ACM Transactions on Storage 13(4), 2017), with two generations instead of a reset.
+//! blocks are used only once in such a cache. Keeping such a block would evict a part of a filter
+//! or an index, although a hit on that part saves as much as a hit on the block. This is the
+//! doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
+//! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations instead of a
+//! reset.
 //!
 //! A generation ends when as many blocks were marked as the cache could hold. If two blocks share a
-//! bit, one of them is kept too early.
+//! bit, the second one is kept at its first use.
 
 use std::sync::OnceLock;
 
@@ -41,8 +42,9 @@ impl Doorkeeper {
         Doorkeeper { blocks, words: OnceLock::new(), marks: AtomicUsize::new(0) }
     }
 
-    /// Whether `number` was marked in this generation or in the one before; marks it. `number` is
-    /// spread evenly over all values. Threads that mark at one time may miss each other's marks.
+    /// Whether `number` was marked in this generation or in the previous one. Marks it now.
+    /// `number` is spread evenly over all values. Threads that mark at the same time may miss each
+    /// other's marks.
     pub fn knows(&self, number: u64) -> bool {
         let words_each = self.blocks * BITS_PER_BLOCK / 64;
         let words =

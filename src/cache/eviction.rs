@@ -16,14 +16,14 @@
 //! ```
 //!
 //! Most blocks are used once: by a scan, or by the tail of a distribution. So new data must be used
-//! again while it passes through a tenth of the room, before it may displace data in use. A block
-//! that returns soon after its eviction has also been used again, only too late. This is S3-FIFO
-//! (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with one bit of use,
-//! rings in place of queues, and stamps in empty slots in place of the list of evicted keys.
+//! again while it is on probation, in a tenth of the room, before it may displace data in use. A
+//! block that returns soon after its eviction counts as used again. This is S3-FIFO (Yang et al.,
+//! "FIFO queues are all you need for cache eviction", SOSP 2023) with one bit of use, rings in
+//! place of queues, and stamps in empty slots in place of the list of evicted keys.
 //!
-//! Where metadata fills the cache, only data that was used before comes here (`doorkeeper`), and it
-//! is protected at once. If it is used again before the hand of its ring meets it, it joins the ring
-//! of the metadata: from then on each entry leaves in its turn, of whatever kind it is.
+//! Where metadata fills the cache, only data that was used before is cached (`doorkeeper`), and it
+//! is protected at once. If a block is used again before the hand of its ring meets it, the block
+//! joins the ring of the metadata, where the hand treats both kinds alike.
 //!
 //! Nothing is dropped here: evicted values are collected in `leaving`, and the cache retires them
 //! when it holds no lock.
@@ -38,8 +38,9 @@ use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
 /// data out. Above this share data displaces data only.
 const DATA_SHARE: usize = 8;
 
-/// A data block looks at this many metadata entries at most. If it finds no room among them, it
-/// stays out of the cache, because losing it is cheaper than losing a filter in use.
+/// For a new data block, at most this many metadata entries are examined. If evicting the unused
+/// ones makes too little room, the block stays out of the cache, because losing it is cheaper than
+/// losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
 /// Data on probation takes up to 1/10 of the room of all data, as in the paper.
@@ -63,8 +64,8 @@ pub(super) struct CacheState {
     pub leaving_bytes: usize,
     /// Whether filters and indexes would fill the cache, so that they compete with data.
     pub metadata_fills: bool,
-    /// Whether metadata is leaving too. It must be retired at once: an index leads back to the
-    /// cache, so the cache must not keep it.
+    /// Whether `leaving` has metadata too, which must be retired at once: an index has a reference
+    /// to the cache, so the cache must not keep the index.
     pub metadata_leaves: bool,
 }
 
@@ -178,8 +179,8 @@ impl CacheState {
         self.evict(victim);
     }
 
-    /// Adds `entry`, for which there is room. `stamp` is the stamp that its slot kept of its
-    /// eviction, or 0.
+    /// Adds `entry`, for which there is room. `stamp` is what its last eviction left in its slot,
+    /// or 0.
     pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;

@@ -38,11 +38,11 @@ pub enum PinMetadata {
     /// choice if the cache is smaller than all metadata.
     #[default]
     None,
-    /// Flushed tables and level 0, which nearly every lookup searches. Lookups there keep their
-    /// latency while scans or cold tables fill the cache.
+    /// Flushed tables and level 0, which nearly every lookup searches. Lookups in these tables keep
+    /// their latency while scans or cold tables fill the cache.
     Level0,
-    /// All tables. An absent key waits for the disk only at a false positive. Make the cache large
-    /// enough for all filters and indexes, and for data.
+    /// All tables. A lookup of an absent key waits for the disk only at a false positive. Make the
+    /// cache large enough for all filters and indexes, and for data.
     All,
 }
 

@@ -9,21 +9,21 @@
 //!
 //! A miss in a full cache adds one block and evicts another. Under the cache's mutex it would write
 //! a dozen lines that the previous miss has also written, mostly on another processor. Moving each
-//! line from there costs as much as a cache miss. The lines of a miss buffer stay on the processor
-//! of its threads, and one miss in a dozen takes the mutex.
+//! line from that processor costs as much as a cache miss. The lines of a miss buffer stay on the
+//! processor of its threads, and one miss in a dozen takes the mutex.
 //!
 //! A general allocator would join the memory of an evicted block with its neighbours, split it
-//! again for the next block, and clear it, which is a fifth of the cost of a miss. Here it is a
-//! push and a pop.
+//! again for the next block, and clear it, which is a fifth of the cost of a miss. Here reusing the
+//! memory is a push and a pop.
 //!
 //! Invariants:
 //! - A fresh value is in its slot, but in no ring, so it cannot be evicted. A miss buffer is
-//!   emptied before the slots of its values go.
+//!   emptied before the slots of its values are freed.
 //! - Fresh values take at most [`MissBuffers::room_bytes`]. The cache leaves this room free for
 //!   each open miss buffer.
 //! - `unused_bytes` is the memory of the buffers and spare values of a miss buffer.
-//! - A miss buffer's lock is taken before the cache's mutex, never under it. Data may be dropped
-//!   under it.
+//! - A miss buffer's lock is taken before the cache's mutex, never under the mutex. Data may be
+//!   dropped under the miss buffer's lock.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -51,10 +51,10 @@ const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
 const MIN_UNUSED_BYTES: usize = 8 << 10;
 
-/// The bytes of a *portion*: evicted values are retired together once they take more than this, and
-/// the garbage is collected when it takes more. A portion is large enough that collecting costs
-/// little. It is small enough to take little of the capacity, and for its memory to be reused while
-/// it is still in the processor's caches.
+/// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
+/// portion, and the garbage is collected once it exceeds a portion. A portion is large enough that
+/// collecting costs little. It is small enough to take little of the capacity, and for its memory
+/// to be reused while it is still in the processor's caches.
 pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
 }
@@ -78,8 +78,8 @@ struct MissBuffer {
 /// The state that a miss buffer's lock guards.
 #[derive(Default)]
 pub(super) struct MissBufferState {
-    /// Whether the miss buffer takes fresh values. A miss buffer opens with the first one, if there
-    /// is room.
+    /// Whether the miss buffer takes fresh values. A miss buffer opens with the first value, if
+    /// there is room.
     pub is_open: bool,
     pub fresh: Vec<Fresh>,
     pub fresh_bytes: usize,
@@ -227,9 +227,9 @@ impl MissBufferState {
         self.fresh.drain(..)
     }
 
-    /// Drops one spare value, and a second one if many wait. A miss has allocated about as much
-    /// memory, and the allocator reuses it. Dropping all values at once would overflow the
-    /// allocator's per-thread lists, and threads would wait for its locks.
+    /// Drops one spare value, and a second one if many wait. Each miss allocates about as much
+    /// memory, so the allocator reuses that of the dropped values. Dropping all values at once
+    /// would overflow the allocator's per-thread lists, and threads would wait for its locks.
     fn drop_spare(&mut self, miss_buffers: &MissBuffers) {
         self.drop_one_spare(miss_buffers);
         if self.spare_bytes > miss_buffers.most_unused_bytes / 2 {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     /// The slots of an index without blocks take no bytes. Their buffer was once shorter than the
-    /// two lines that are fetched of the next buffer.
+    /// two lines that a miss prefetches of the next buffer.
     #[test]
     fn buffers_without_bytes_are_kept_like_others() {
         let miss_buffers = MissBuffers::new(CAPACITY);

@@ -29,8 +29,8 @@
 //!   except the first 1/64 of the capacity.
 //! - No value is retired or dropped while the mutex is held.
 //!
-//! Only misses, evictions and the closing of tables take the mutex, misses of blocks once in a
-//! dozen times. A hit writes at most one reference bit, and only if it is not set.
+//! Only misses, evictions and the closing of tables take the mutex, and only one miss of a block in
+//! a dozen takes it. A hit writes at most one reference bit, and only if it is not set.
 
 mod doorkeeper;
 mod eviction;
@@ -58,35 +58,37 @@ use miss_buffers::{Fresh, MissBufferState, MissBuffers, portion_bytes};
 use pool::Pool;
 use ring::{Entry, part_at};
 
-/// Where threads sleep while another one loads the value that they need. A thread that is woken for
-/// another slot checks its own and sleeps again.
+/// The number of places where threads sleep while another thread loads the value that they need.
+/// Slots share these places, so a thread that is woken for another slot checks its own slot and
+/// sleeps again.
 const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Beyond this nothing is evicted, and a value that does not fit is not kept. A reader that stops
-/// under its guard keeps all garbage alive, which must neither let the heap grow nor empty the
-/// cache. With more threads than processors the system stops one under its guard every few
-/// milliseconds. The more garbage accumulates until it continues, the more memory is allocated
-/// meanwhile and freed afterwards (`docs/measurements/2026-11-25-small-cache.md`).
+/// While there is more garbage than this, nothing is evicted, and a value that does not fit is not
+/// kept. A reader that stops under its guard keeps all garbage alive, which must neither let the
+/// heap grow nor empty the cache. With more threads than processors the system stops one under its
+/// guard every few milliseconds. The more garbage accumulates until this thread continues, the more
+/// memory is allocated meanwhile and freed afterwards
+/// (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     // Small caches: some blocks.
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)
 }
 
 /// Garbage and unused memory up to this size do not count against the capacity. That covers two
-/// portions that wait for the next lookups of other threads, one or two that the next misses drop,
-/// and unused memory. A cache that evicts at every miss always has this much. Counting it would
-/// make each eviction cause more evictions.
+/// portions that wait for the next lookups of other threads, one or two portions that the next
+/// misses drop, and unused memory. A cache that evicts at every miss always has this much. Counting
+/// it would make each eviction cause more evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
-/// Unused memory takes at most half of the block budget. It may come close to that after open
-/// tables, which are never rejected, have joined a pool that had already grown, and where blocks
-/// become much larger.
+/// Unused memory takes at most half of the block budget. It may come close to that where blocks
+/// become much larger, and where tables, which are never rejected, are opened after the pool has
+/// grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// Whole filters and indexes may take this share of the cache. If they do not fit, they cost more
-/// reads than parts do.
+/// The share of the cache that all filters and indexes may take as wholes: numerator and
+/// denominator. Above it, wholes cost more reads than parts do.
 const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a data block that was loaded.
@@ -110,9 +112,9 @@ pub(crate) enum Keeping {
 /// Open tables are charged too, about 3 KiB each. They are never rejected, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.
 ///
-/// From 64 MiB on, blocks and filters are in pages of 2 MiB if the kernel has them (Linux): with
-/// small pages a lookup misses the processor's page table too. Free memory in these pages counts
-/// against the capacity.
+/// From 64 MiB on, blocks and filters are in pages of 2 MiB if the kernel has them (Linux), because
+/// with small pages a lookup misses the processor's cache of page addresses too. Free memory in
+/// these pages counts against the capacity.
 ///
 /// An evicted value lives until the lookups that may use it have ended. So the heap exceeds the
 /// capacity by up to 1/64, and for moments by what the last miss of each thread displaced. Give the
@@ -191,7 +193,7 @@ impl BlockCache {
     }
 
     /// Whether the filters and indexes of all open tables would fill most of the cache. Then new
-    /// ones are better in parts, and whole ones are loaded by pieces.
+    /// filters and indexes are better in parts, and whole ones are loaded by pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         let (part, whole) = WHOLE_METADATA_SHARE;
         self.metadata_bytes() / part > self.capacity_bytes / whole
@@ -247,8 +249,8 @@ impl BlockCache {
         usage
     }
 
-    /// The usage of the blocks in the miss buffers. Read it after the state: a block that moves to
-    /// a ring in between is then missing, and not counted twice.
+    /// The usage of the blocks in the miss buffers. Call it after reading the usage of the rings,
+    /// so that a block that moves to a ring in between is missed and not counted twice.
     fn fresh_usage(&self) -> KindUsage {
         let mut usage = KindUsage::default();
         for miss_buffer in self.miss_buffers.iter() {
@@ -265,8 +267,8 @@ impl BlockCache {
         self.miss_buffers.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
-    /// Whether the pool may take `bytes` more. They count for as long as they hold one block. If
-    /// the pool took all of the capacity, memory outside of it (headers of blocks, open tables)
+    /// Whether the pool may take `bytes` more. These bytes count for as long as a block is in them.
+    /// If the pool took all of the capacity, memory outside of it (headers of blocks, open tables)
     /// would displace blocks in vain, because each evicted block leaves as much unused memory.
     fn may_take(&self, bytes: usize) -> bool {
         let state = lock(&self.state);
@@ -319,8 +321,8 @@ impl BlockCache {
         Reservation { cache: Arc::clone(self), bytes, metadata_bytes: 0 }
     }
 
-    /// Inserts `entry`, or drops it if there is no room; `publish` fills its slot, which had this
-    /// stamp. The caller retires the evicted values when it holds no lock.
+    /// Inserts `entry`, or drops it if there is no room; `publish` fills its slot, which had the
+    /// stamp `stamp`. The caller retires the evicted values when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,

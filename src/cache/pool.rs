@@ -59,8 +59,8 @@ struct Slab {
 }
 
 impl Pool {
-    /// A pool for a cache of `capacity_bytes`. `None` for a small one, or if the addresses cannot
-    /// be reserved.
+    /// A pool for a cache of `capacity_bytes`. `None` for a small capacity, or if the addresses
+    /// cannot be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
         if capacity_bytes < MIN_CAPACITY_BYTES {
             return None;

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The ring is cut open at the hand, which makes it a queue whose first entry the hand meets next.
-//! An entry that leaves from the middle is replaced by the first one, which may stay for a while
+//! An entry that leaves from the middle is replaced by the first entry, which may stay for a while
 //! because there is room now. So the entries that the hand is about to meet are adjacent, and are
-//! fetched before it comes.
+//! fetched before the hand comes.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
 //! modulo 2^32. It stays the same while the queue moves on.
@@ -28,8 +28,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::kind::BlockKind;
 
-/// One search passes over this many used entries at most. Then the next one leaves, used or not, so
-/// that a miss never waits for a whole turn around a large ring.
+/// One search passes over this many used entries at most. Then the next entry leaves, used or not,
+/// so that a miss never waits for a whole turn around a large ring.
 pub(super) const MAX_SECOND_CHANCES: usize = 64;
 
 /// The number of entries between the hand and the entry that is fetched.
@@ -74,8 +74,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The caller holds the cache's mutex, and a ring or a miss buffer owned the value when it took
-    /// the mutex or later.
+    /// The caller holds the cache's mutex, and a ring or a miss buffer owned the value when the
+    /// caller took the mutex or later.
     unsafe fn empty_slot(&self, stamp: usize);
 
     /// Starts to fetch the slot.

@@ -2,7 +2,8 @@
 //!
 //! A [`Slots`] belongs to the owner of its values: a table has one for its filter and its index, a
 //! parsed index has one with a slot for each data block. It starts empty. [`Slots::get`] finds a
-//! resident value. [`Slots::load`] loads one, once, however many threads miss at the same moment.
+//! resident value. [`Slots::load`] loads a value once, however many threads miss it at the same
+//! moment.
 //!
 //! ```text
 //!   Slots.array  [ stamp · | pointer ahead | claim · | ... ]   an odd number is no pointer: the slot
@@ -15,9 +16,9 @@
 //! pointer, the cache miss of that memory and the miss of the resident overlap. It is only
 //! prefetched, so an outdated address costs one useless fetch and does no other harm.
 //!
-//! A thread that fills a slot first *claims* it by a bit in the slot. It writes this line anyway,
-//! and has no other line in common with threads that fill other slots. A thread that finds the slot
-//! claimed sets another bit there, and sleeps until it is woken.
+//! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the line of
+//! the slot anyway, and shares no other line with threads that fill other slots. A thread that
+//! finds the slot claimed sets another bit there, and sleeps until it is woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
@@ -34,13 +35,13 @@
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
 //! 1. a slot holds a pointer only while a ring or a miss buffer of the cache owns a strong count of
 //!    the value;
-//! 2. eviction empties the slot and *retires* that count, so it is dropped after the guard;
-//! 3. dropping the `Slots` drops the rings' counts at once, without the garbage: it has `&mut
-//!    self`, so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state alive, and
-//!    so its version, its tables and their `Slots`.
+//! 2. eviction empties the slot and *retires* that count, so the count is dropped after the guard;
+//! 3. dropping the `Slots` drops the rings' counts at once, without the garbage. `Slots::drop` has
+//!    `&mut self`, so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state
+//!    alive, and with it the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
-//! dropped, by 2 or by 3, [`Cached::holds`] tells whether it is such a value.
+//! dropped, by 2 or by 3, [`Cached::holds`] tells whether user code may be reading it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
@@ -109,8 +110,8 @@ const CLAIMED: usize = 2;
 const AWAITED: usize = 4;
 const STAMP_SHIFT: u32 = 3;
 
-/// What an empty slot holds: the stamp of the eviction that emptied it. The stamp is 0 if it was
-/// never full.
+/// What an empty slot holds: the stamp of the eviction that emptied it. The stamp is 0 if the slot
+/// was never full.
 fn empty<T>(stamp: usize) -> *mut Resident<T> {
     ptr::without_provenance_mut(stamp << STAMP_SHIFT | NO_POINTER)
 }
@@ -125,8 +126,8 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     (slot.addr() & NO_POINTER == 0).then(|| unsafe { NonNull::new_unchecked(slot) })
 }
 
-/// The lines that are always fetched ahead. For most values, what is read first has at most 320
-/// bytes.
+/// The number of lines that are always fetched ahead. For most values, what is read first has at
+/// most 320 bytes.
 const USUAL_LINES_AHEAD: usize = 5;
 
 /// If a value has more lines than this, only the usual ones are fetched ahead. A processor fetches
@@ -186,7 +187,7 @@ impl<T: Cached> Entry for Resident<T> {
 
     unsafe fn empty_slot(&self, stamp: usize) {
         // SAFETY: by the caller's promise the array is still there (module comment). The slot holds
-        // this resident: only the thread that claimed it as empty has filled it.
+        // this resident: only the thread that claimed the empty slot has filled it.
         unsafe { &*self.slot.0 }.store(empty(stamp), Ordering::Release);
     }
 
@@ -342,8 +343,8 @@ impl<T: Cached> Slots<T> {
         self.pointer(i, guard).map(|pointer| unsafe { pointer.as_ref() })
     }
 
-    /// The pointer in slot `i`, whose resident is marked as used. Not made from a reference to the
-    /// resident, which would not cover the counts next to it.
+    /// The pointer in slot `i`, whose resident is marked as used. The pointer is not made from a
+    /// reference to the resident, because a reference would not cover the counts next to it.
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;

@@ -171,8 +171,8 @@ fn a_reader_that_stops_under_its_guard_neither_grows_the_heap_nor_empties_the_ca
     for i in 2000..4000 {
         disk.load(&slots, i, 4096);
     }
-    // The call of `resident` has marked all other values as used, so the new values have only their
-    // tenth.
+    // The call of `resident` has marked all other values as used, so the new values have only the
+    // tenth of the room that probation has.
     assert!(resident(&slots).iter().filter(|&&i| i >= 2000).count() > 15);
 }
 
