@@ -187,7 +187,7 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
 }
 
 /// The bound held, but its cost was unknown. A tree with many writes pays nothing, because its
-/// deletions move down anyway. A tree with few writes is rewritten for them.
+/// deletions move down anyway. A tree with few writes is rewritten for its deletions.
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {
     let mut costs = Vec::new();

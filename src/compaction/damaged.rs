@@ -21,8 +21,8 @@
 //! - In level 0 a file stays if it overlaps an older one that stays.
 //! - Files that go to the level of a damaged file are merged separately on either side of it,
 //!   because an output must not span it.
-//! - Outputs above a damaged file are cut at its bounds (*fences*), so that it holds up only the
-//!   files that overlap it.
+//! - Outputs above a damaged file are cut at its bounds (*fences*), so that the damaged file holds
+//!   up only the files that overlap it.
 //!
 //! Files that are older than the damaged one may move.
 
@@ -91,7 +91,7 @@ impl<'a> DamagedFiles<'a> {
     }
 
     /// `files` in groups that may be merged into `output_level` together: a damaged file of that
-    /// level is between any two groups. None of the files overlaps one.
+    /// level is between any two groups. None of the files overlaps a damaged file.
     pub fn parted<'f>(
         &self,
         files: &[&'f FileMeta],

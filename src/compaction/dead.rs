@@ -23,7 +23,7 @@
 //! [`Conditions::max_deletion_age`] goes down whatever its share.
 //!
 //! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
-//! one. If that table were rewritten at once, its rest would be dead after the next flush:
+//! a table. If that table were rewritten at once, its rest would be dead after the next flush:
 //!
 //! ```text
 //!   flush n         ├─deletions─┤├────┤                 a flush is cut where older tables start
@@ -37,8 +37,8 @@
 //!
 //! **It ends.** A dropped table is gone. A table that goes down nears the last level. A table that
 //! is rewritten in its place loses everything that was counted: what is counted as droppable is
-//! what the merge drops, and a table with nothing older in its range keeps no deletion of its own
-//! but those that a snapshot needs.
+//! what the merge drops, and a table with nothing older in its range keeps only those of its
+//! deletions that a snapshot needs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -58,8 +58,8 @@ const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 /// From this dead share on a place is rewritten while its deletions are fresh.
 const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
-/// If level 0 has more files, it goes down because of their number, and its dead share is not
-/// computed, which takes time with the third power of the number.
+/// If level 0 has more files than this, it goes down because of their number. Its dead share is not
+/// computed, because that takes time proportional to the cube of the number.
 const MAX_OF_LEVEL_0: usize = 64;
 
 /// From this dead share on a place is rewritten in a settled tree. A table whose own dead share is
@@ -74,7 +74,7 @@ pub(crate) struct Conditions {
     /// Whether there are no writes at present, or a caller waits for the tree to settle.
     pub settled: bool,
     /// The share of deletions that are expected to free an older entry, 0 to 1, learned from
-    /// earlier ones.
+    /// earlier deletions.
     pub hit_rate: f64,
     /// Seconds since 1970.
     pub now: u64,
@@ -219,9 +219,9 @@ pub(crate) fn dead_of_all(levels: &Levels, conditions: &Conditions) -> Vec<Dead>
     places.map(|(level, i)| dead(levels, level, i, conditions)).collect()
 }
 
-/// The weight in bytes of the file's deletions and hidden versions when a file of a level is
-/// chosen: the bytes that they would free. The level's score does not count them, because a level
-/// would be rewritten for a share of dead data that is not worth it yet.
+/// The bytes that the file's deletions and hidden versions would free. They count when a file of a
+/// level is chosen, but not in the level's score, because a level would otherwise be rewritten for
+/// a dead share that is not worth a rewrite yet.
 pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> u64 {
     match may_hold_dead(levels[level][i]) {
         true => dead(levels, level, i, conditions).bytes,
@@ -296,12 +296,12 @@ pub(super) fn pick_covered(
     })
 }
 
-/// Whether the range deletions hide the whole file from every reader. `sets` are those of disjoint
-/// files, in key order.
+/// Whether the range deletions hide the whole file from every reader. `sets` are the range
+/// deletions of disjoint files, in key order.
 ///
-/// Let `next` be the first snapshot that sees an entry of the file. A range deletion that is newer
-/// than the whole file and that `next` sees is seen by all later snapshots and readers too; earlier
-/// ones see nothing of the file.
+/// Let `next` be the first snapshot that sees an entry of the file. If `next` sees a range deletion
+/// that is newer than the whole file, all later snapshots and readers see it too. Earlier snapshots
+/// see nothing of the file.
 fn covers(sets: &[Arc<RangeTombstones>], file: &FileMeta, conditions: &Conditions) -> bool {
     let snapshots = &conditions.snapshots;
     let next = snapshots.partition_point(|&snapshot| snapshot < file.smallest_sequence);
@@ -411,9 +411,9 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
 }
 
 /// File `i` of `level` and the files that go to the level `next` with it: in level 0 the older
-/// files that must also go, and files with deletions over the same files of `next`, so that no more
-/// of those are rewritten. As indexes, ascending. `with_older` is [`with_older`] of each file of
-/// level 0.
+/// files that must also go, and files whose deletions are over the same files of `next`, so that no
+/// further file of `next` is rewritten. As indexes, ascending. `with_older` has the result of
+/// [`with_older`] for each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,
@@ -524,8 +524,8 @@ fn plan_places(
     })
 }
 
-/// The number of the merge's deletions that should meet an older entry in it, if each had one in
-/// the tree.
+/// The expected number of the merge's deletions that meet an older entry in the merge, if each
+/// deletion has an older entry in the tree.
 pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     let inputs = levels[plan.level].iter().filter(|file| plan.inputs.contains(&file.number));
     let deletions: u64 =
@@ -674,7 +674,7 @@ mod tests {
 
     /// A retention deleted keys in order. Each flush emptied one table completely and a third of
     /// the next one, which was rewritten at once, only to be dropped after the next flush. Now
-    /// fresh deletions wait for more, and those of two flushes go down together.
+    /// fresh deletions wait for more, and the deletions of two flushes go down together.
     #[test]
     fn fresh_deletions_wait_for_the_next_ones_and_go_down_with_them() {
         let newer = |mut table: FileMeta, from: u64| {

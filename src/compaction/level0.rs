@@ -6,15 +6,16 @@
 //!   base      │ 60 MiB │ 60 MiB │ 60 MiB │
 //! ```
 //!
-//! A flush of a few entries, for a checkpoint say, makes a small file. If four such files went down
-//! with the others, they would rewrite all files that they overlap. If that is more than ten times
-//! their own bytes, the newest files become one file of level 0 instead. An older file joins if it
-//! has at most twice the bytes of the newer ones together, so a file that stays is larger than all
-//! newer ones together: sizes triple, and few files stay. Each byte is rewritten about once for
-//! each tripling.
+//! A flush of a few entries, for a checkpoint say, makes a small file. If a level 0 of such files
+//! went down, the merge would rewrite all files that they overlap. If that is more than ten times
+//! the bytes of level 0, the newest files become one file of level 0 instead. An older file joins
+//! if it has at most twice the bytes of the newer ones together, so a file that does not join is
+//! more than twice as large as all newer ones together. Sizes therefore triple, and few files stay.
+//! Each byte is rewritten about once for each tripling.
 //!
 //! Only files whose neighbours in age are certain are merged. An ingested file may be newer than a
-//! memtable that is not flushed yet, whose file then comes between the two.
+//! memtable that is not flushed yet, whose file then comes between the ingested file and the older
+//! ones.
 
 use super::dead::Conditions;
 use super::plan::{Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping};
@@ -95,8 +96,8 @@ pub(super) fn plan_small(
     })
 }
 
-/// The files that may go down alone: they share no key with any other of level 0, except with newer
-/// tables of deletions. Those stay, and go down to the file's new level later.
+/// The files that may go down alone: they share no key with any other file of level 0, except with
+/// newer tables of deletions. Such tables stay, and go down to the file's new level later.
 pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let files = &levels[0];
     let mut by_key: Vec<usize> = (0..files.len()).collect();

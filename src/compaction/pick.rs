@@ -2,10 +2,10 @@
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
 //! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). Level 0
-//! is compacted as a whole. Any other level moves one file: the one that overlaps least with the
-//! next level for its size and for what its deletions would free there. It moves the most data per
-//! rewritten byte. When no level is above its target, dead data is removed ([`super::dead`]), and
-//! small tables are merged ([`super::small_tables`]).
+//! is compacted as a whole. Any other level moves one file: the one with the smallest overlap with
+//! the next level, relative to its size and to what its deletions would free there. This file moves
+//! the most data per rewritten byte. When no level is above its target, dead data is removed
+//! ([`super::dead`]), and small tables are merged ([`super::small_tables`]).
 
 use super::damaged::DamagedFiles;
 use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};
@@ -98,8 +98,8 @@ fn pick_level_0(
         })
 }
 
-/// Compacts the file of `level` that overlaps least with `output_level` for its size and for the
-/// bytes that it frees there.
+/// Compacts the file of `level` with the smallest overlap with `output_level`, relative to its size
+/// and to the bytes that it frees there.
 fn pick_file(
     levels: &Levels,
     level: usize,

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Two running compactions may write to neighbouring parts of one level without sharing a file: one
-//! merges small tables in their level, and the other writes into a gap between two of them. So a
-//! running plan also reserves the span of its output.
+//! merges small tables in their level, and the other writes into a gap between two of these tables.
+//! So a running plan also reserves the span of its output.
 //!
 //! Absent on purpose: open files, threads. The caller passes in what is unavailable.
 
@@ -121,8 +121,8 @@ impl Unavailable {
 }
 
 /// Compacts the files among `files`, newest first, that may leave level 0: into `deepest`, or into
-/// a shallower level if damaged files let more of them go there. Each other file of level 0 must be
-/// newer than all of `files`, or share no key with them.
+/// a shallower level if damaged files let more of `files` go there. Each other file of level 0 must
+/// be newer than all of `files`, or share no key with them.
 pub(crate) fn plan_level_0(
     levels: &Levels,
     files: &[&FileMeta],
@@ -161,7 +161,7 @@ pub(crate) fn plan_neighbours(
 
 /// The plan that compacts `inputs` of `level` into `output_level`. `None` if it would touch
 /// anything unavailable. In level 0 each older file that overlaps an input must be an input too,
-/// except damaged files and files that those hold up.
+/// except damaged files and the files that they hold up.
 pub(crate) fn plan_files(
     levels: &Levels,
     level: usize,

@@ -11,9 +11,10 @@
 //!   kept ranges         2           7     9         2 only if a deeper level holds older entries
 //! ```
 //!
-//! Surviving range deletions are cut at the ends of the outputs, so that those of a file are within
-//! its range. A range deletion goes like a tombstone: if it is in the oldest stripe and no older
-//! table holds an entry in its range. The same merge drops the entries that it hid in the inputs.
+//! Surviving range deletions are cut at the ends of the outputs, so that the range deletions of a
+//! file are within the file's range. A range deletion is dropped under the same conditions as a
+//! tombstone: it is in the oldest stripe, and no older table holds an entry in its range. The same
+//! merge drops the entries that it hid in the inputs.
 
 use std::sync::Arc;
 
@@ -109,8 +110,8 @@ impl<'a> Ranges<'a> {
         })
     }
 
-    /// Ends an output with its range deletions, those from `lower` to before `upper`. If they are
-    /// alone, they also form a table, which `create` opens. `oldest_deletion`: see
+    /// Ends an output with its range deletions, those from `lower` to before `upper`. If there are
+    /// range deletions but no table, `create` opens one for them. `oldest_deletion`: see
     /// [`NewTable::describe_deletions`].
     pub fn end_table<'t>(
         &self,
@@ -133,8 +134,8 @@ impl<'a> Ranges<'a> {
         table.finish().map(Some)
     }
 
-    /// The approximate bytes of older tables that the range hides, without tables inside of it,
-    /// because those are dropped whole.
+    /// The approximate bytes of older tables that the range hides. Tables inside the range do not
+    /// count, because they are dropped whole.
     fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
         self.below.bytes_cut(range.start, range.end)
     }

@@ -12,8 +12,8 @@
 //!
 //! A tombstone goes when it has nothing left to hide. Two things can be left: an entry of an older
 //! table ([`super::below`]), and an older version of the key that the same merge keeps for a
-//! snapshot. The second is known one entry later, so such a tombstone is *held*: it is written if
-//! an older version of its key follows, and dropped otherwise.
+//! snapshot. Whether the merge keeps such a version is known one entry later, so the tombstone is
+//! *held*: it is written if an older version of its key follows, and dropped otherwise.
 
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};
@@ -100,8 +100,8 @@ pub(crate) enum Verdict {
 pub(crate) struct HeldTombstones(Vec<Vec<u8>>);
 
 impl HeldTombstones {
-    /// Holds a tombstone back. Those of another key are dropped, because no older version of it was
-    /// kept.
+    /// Holds a tombstone back. Held tombstones of another key are dropped, because no older version
+    /// of that key was kept.
     pub fn hold(&mut self, internal_key: &[u8]) {
         self.0.retain(|held| key::user_key(held) == key::user_key(internal_key));
         self.0.push(internal_key.to_vec());

@@ -2,7 +2,8 @@
 //!
 //! An output ends at the target size. It ends earlier
 //!
-//! - before it overlaps too much of the level after it (the *grandparents* of the inputs),
+//! - before it overlaps too much of the level after the output level (the *grandparents* of the
+//!   inputs),
 //! - at the end of a grandparent, if it is full enough by then,
 //! - at each fence of the plan.
 //!
@@ -333,8 +334,8 @@ impl<'a> Outputs<'a> {
                 && bytes >= table_bytes / 100 * early_cut_percent(crossed_before))
     }
 
-    /// Finishes the current table with the range deletions before `upper`. If they are alone, they
-    /// also form a table.
+    /// Finishes the current table with the range deletions before `upper`. Range deletions without
+    /// entries form a table too.
     fn cut(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.overlapped_bytes = 0;
         self.crossed = 0;
@@ -355,7 +356,7 @@ fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<New
 
 /// How full, in percent, a table must be to be cut at the end of a grandparent. Such a cut saves a
 /// later rewrite of a file that the table would only touch. The more boundaries were crossed, the
-/// denser they are, so that waiting for the next one is cheap. (The rule and its numbers are
+/// denser they are, so that waiting for the next boundary is cheap. (The rule and its numbers are
 /// RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)

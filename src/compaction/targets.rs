@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(debt_of(&[]), 0);
         let balanced: Vec<_> = l0(3).chain([last.clone(), (5, file(2, 0, 9, 1000))]).collect();
         assert_eq!(debt_of(&balanced), 0);
-        // The base is level 4, which may hold 100: 200 come in, of 250 then 150 go on to level 5,
+        // The base is level 4, which may hold 100 and has 50. 200 come in, so 150 go on to level 5,
         // which may hold 1000 and has 900, so 50 go on to level 6.
         let full: Vec<_> =
             l0(4).chain([(4, file(3, 0, 9, 50)), (5, file(2, 0, 9, 900)), last]).collect();

@@ -278,8 +278,8 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     assert_eq!(small.count(), 0, "a table was cut far too early");
 }
 
-/// Outputs above a damaged file are cut at its bounds. So are range deletions: otherwise they would
-/// hold up its neighbours.
+/// Outputs above a damaged file are cut at its bounds. Range deletions are cut there too, because
+/// otherwise the damaged file would also hold up neighbouring outputs.
 #[test]
 fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     for seed in 0..6 {
@@ -329,7 +329,7 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     }
 }
 
-/// What a reader sees: of each key the newest entry, unless a newer range deletion holds it.
+/// What a reader sees: of each key the newest entry, unless a newer range deletion covers it.
 /// Compares every entry with every range deletion.
 fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut newest: BTreeMap<Vec<u8>, (u64, u8, Vec<u8>)> = BTreeMap::new();
@@ -355,8 +355,8 @@ fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     values.map(|(key, (_, _, value))| (key, value)).collect()
 }
 
-/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, and two that
-/// hold nothing else. Returns the last sequence number too.
+/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, and two
+/// files that hold nothing else. Returns the last sequence number too.
 fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), HashMap::new());
