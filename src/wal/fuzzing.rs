@@ -69,7 +69,7 @@ fn repair_header(bytes: &mut [u8], kind: LogKind, number: u64) {
 }
 
 /// Steps through the records by the lengths in `bytes`, limited to the bytes that exist, and
-/// repairs the checksums of most of them. The old checksum decides which.
+/// repairs the checksums of most records. The old checksum decides whether a record is repaired.
 fn repair_records(bytes: &mut [u8], number: u64) {
     let mut offset = FILE_HEADER_BYTES;
     while bytes.len().saturating_sub(offset) >= RECORD_HEADER_BYTES {

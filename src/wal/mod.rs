@@ -36,9 +36,10 @@
 //!   taken for a torn tail until a later append.
 //!
 //! A **recovered WAL** holds the write batches that a recovery found in older WALs. It counts only
-//! if the MANIFEST lists it. One that a crash left unlisted repeats the content of the older WALs.
+//! if the MANIFEST lists it. A recovered WAL that a crash left unlisted only repeats the content of
+//! the older WALs.
 //!
-//! Version 2 adds that kind to version 1, and fields to the records of a MANIFEST
+//! Version 2 adds recovered WALs to version 1, and fields to the records of a MANIFEST
 //! (`version/edit.rs`).
 //!
 //! Records are not cut into blocks as in LevelDB. Blocks let a reader skip damage and continue, and

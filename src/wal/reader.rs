@@ -175,8 +175,8 @@ impl LogReader {
     }
 
     /// Decides what the bad record at `bad` means. The search starts at `search_from`. If the
-    /// header of the bad record is valid, that is after its payload: a user's value is not
-    /// evidence.
+    /// header of the bad record is valid, `search_from` is after the record's payload, because a
+    /// user's value is not evidence.
     fn end_at(&mut self, bad: u64, search_from: u64, found: String) -> Result<()> {
         let mut search_from = search_from;
         while let Some((offset, header)) = self.find_header(search_from)? {

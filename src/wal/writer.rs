@@ -57,8 +57,9 @@ impl LogWriter {
     /// offset of the record.
     ///
     /// # Errors
-    /// A payload must have 1 to 2^32 - 1 bytes; any other is rejected and leaves the log unchanged.
-    /// An error that [is out of space](Error::is_out_of_space) ends the log without the record.
+    /// A payload must have 1 to 2^32 - 1 bytes; a payload of another size is rejected and leaves
+    /// the log unchanged. An error that [is out of space](Error::is_out_of_space) ends the log
+    /// without the record.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64> {
         self.usable()?;
         if let Some((_, error)) = &self.ended {
@@ -94,8 +95,8 @@ impl LogWriter {
         self.synced_to = self.len();
         self.unsynced = false;
         if self.ended.is_none() {
-            // Writes the mark. The records are durable even if it cannot be written. In that case
-            // the next append returns the error.
+            // Writes the mark. The records are durable even if the mark cannot be written. In that
+            // case the next append returns the error.
             let offset = self.file.len();
             if let Err(error) = self.write(0, &[]) {
                 self.end_or_fail(offset, error);
