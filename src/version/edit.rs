@@ -78,8 +78,8 @@ pub(crate) struct FileMeta {
     pub global_sequence: Option<SequenceNumber>,
     /// The smallest internal key, range deletions included.
     pub smallest: Vec<u8>,
-    /// The largest internal key. If a range deletion extends further, its [`key::range_end`]; the
-    /// file does not hold that user key.
+    /// The largest internal key. If a range deletion extends further, this is the deletion's
+    /// [`key::range_end`], whose user key the file does not hold.
     pub largest: Vec<u8>,
     /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed
     /// it.

@@ -48,12 +48,13 @@ pub(crate) struct Run<F> {
 }
 
 /// Ascending numbers, searched without a branch that depends on them: up to seven in one cache
-/// line, up to 63 in two, more in three or a few.
+/// line, up to 63 in two, larger numbers of them in three or more.
 ///
-/// A binary search over the files themselves took eleven instructions a step. They were a fifth of
-/// a lookup in a tree of fifty files, and fewer instructions let neighbouring lookups overlap.
-/// Halving 64 numbers in one array took twelve instructions less for fifty files than this, and was
-/// slower for seven, because each step waits for the previous one.
+/// A binary search over the files themselves took eleven instructions a step. These instructions
+/// were a fifth of a lookup in a tree of fifty files, and fewer instructions let neighbouring
+/// lookups overlap. A binary search in one array of 64 numbers took twelve instructions less for
+/// fifty files than this structure, but was slower for seven files, because each step waits for the
+/// previous one.
 ///
 /// ```text
 /// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, like all lines, with
@@ -202,8 +203,8 @@ impl<F: HasFileBounds> Run<F> {
     }
 }
 
-// For equal heads. These are rare, so they are calls: inlined, they would take registers from the
-// hot path.
+// The functions for equal heads, which are rare. They are not inlined, because that would take
+// registers from the hot path.
 
 #[cold]
 #[inline(never)]
@@ -217,8 +218,8 @@ fn starts_after<F: HasFileBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     file.file.bounds().smallest > key
 }
 
-/// Among files in key order, of which the first ends with the head of `key`: the first that does
-/// not end before `key`.
+/// The first of `files` that does not end before `key`. The files are in key order, and the first
+/// one ends with the head of `key`.
 #[cold]
 #[inline(never)]
 fn first_not_before<'a, F: HasFileBounds>(

@@ -10,7 +10,7 @@
 //! that ends in a torn record for lack of space is replaced in the same way.
 //!
 //! If [`Manifest::append`] fails for lack of space, the edit is not recorded. After any other error
-//! its state is unknown.
+//! it is unknown whether the edit is recorded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
 /// than the size of that edit. So an opening reads little more than the tree itself, and at most
-/// every second byte that is written here repeats the tree.
+/// half of the bytes that are written to MANIFESTs repeat the tree.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The longest name of a MANIFEST, and the most that is read of `CURRENT`.
@@ -73,8 +73,9 @@ impl Manifest {
         Ok(Manifest { fs, dir, roll_after_bytes, number, log, first_edit_bytes })
     }
 
-    /// Makes `edit` durable, in this MANIFEST or in a new one. The new one gets the number that
-    /// `number` returns, and `tree` of that number as its first edit: the whole tree after `edit`.
+    /// Makes `edit` durable, in this MANIFEST or in a new one. A new MANIFEST gets the number that
+    /// `number` returns. Its first edit is what `tree` returns for that number: the whole tree
+    /// after `edit`.
     pub fn append(
         &mut self,
         edit: &VersionEdit,

@@ -16,9 +16,10 @@
 //! So a lookup may stop at the first level that has the key or a tombstone of it. The same holds
 //! for range deletions, because the range of a file includes its range deletions.
 //!
-//! A tree that RocksDB or LevelDB wrote may break the last two. Then the version is *mixed*
-//! ([`Version::mixed`]): a lookup searches all tables of a level that may hold the key, and the
-//! largest sequence number decides. Only databases that are opened read-only have such versions.
+//! A tree that RocksDB or LevelDB wrote may break the last two invariants. Then the version is
+//! *mixed* ([`Version::mixed`]): a lookup searches all tables of a level that may hold the key, and
+//! the largest sequence number decides. Only databases that are opened read-only have such
+//! versions.
 //!
 //! Readers hold versions. A table that a newer version does not list is *obsolete*. Its file is
 //! deleted with the last version that lists it ([`TableFile`]).
@@ -60,8 +61,8 @@ pub(crate) struct Version {
     pub levels: [Level; LEVELS],
     /// The same files in the form that lookups search.
     ranges: KeyRanges<Arc<TableFile>>,
-    /// The same, where the version is mixed. `ranges` is then empty, so that the code of usual
-    /// lookups need not know.
+    /// The same files, if the version is mixed. `ranges` is then empty, so that the code of usual
+    /// lookups need not know mixed versions.
     mixed: Option<KeyRanges<Arc<TableFile>>>,
     /// Whether any file holds a range deletion. This is rare.
     pub has_range_deletions: bool,
@@ -106,8 +107,8 @@ impl Version {
         Version { levels, ranges, mixed: None, has_range_deletions, range_deletions }
     }
 
-    /// The same version for a tree in which several tables of a level may hold a key, and none of
-    /// them is the newer one.
+    /// The same version for a tree in which several tables of a level may hold a key, and their
+    /// order does not tell which of them is newer.
     pub fn mixed(mut self) -> Version {
         self.mixed = Some(std::mem::take(&mut self.ranges));
         // Level 0 is the one whose tables may overlap.
@@ -121,9 +122,9 @@ impl Version {
         self.mixed.is_some()
     }
 
-    /// The fragments around `user_key`: a range of keys, with the newest range deletion that covers
-    /// it and is visible at `sequence`. One for each file of level 0, and one for each deeper
-    /// level.
+    /// The fragments around `user_key`, one for each file of level 0 and one for each deeper level.
+    /// A fragment is a range of keys, with the newest range deletion that covers it and is visible
+    /// at `sequence`.
     pub fn range_fragments<'a>(
         &'a self,
         user_key: &[u8],
@@ -152,15 +153,15 @@ impl Version {
         self.ranges.head(key)
     }
 
-    /// Every run, newest first: each file of level 0, then the deeper levels that have files. None
+    /// Every run, newest first: each file of level 0, then the deeper levels that have files. Empty
     /// if the version is mixed.
     #[inline(always)]
     pub fn runs(&self) -> &[Run<Arc<TableFile>>] {
         self.ranges.runs()
     }
 
-    /// As [`Version::runs`], also of a mixed version. There no order of level 0 counts, and several
-    /// files of a deeper run may hold a key: [`Version::candidates`].
+    /// As [`Version::runs`], also of a mixed version. In a mixed version the order of level 0 means
+    /// nothing, and several files of a deeper run may hold a key: [`Version::candidates`].
     pub fn all_runs(&self) -> &[Run<Arc<TableFile>>] {
         self.mixed.as_ref().unwrap_or(&self.ranges).runs()
     }
@@ -175,7 +176,7 @@ impl Version {
     }
 
     /// Two files of a level from 1 on that overlap, if there are any. The tree is then damaged,
-    /// because a lookup could search the wrong one. In a mixed version two files may share the
+    /// because a lookup could search the wrong file. In a mixed version two files may share the
     /// user key at which they meet.
     pub fn overlap(&self) -> Option<(usize, &FileMeta, &FileMeta)> {
         let overlap = |one: &FileMeta, other: &FileMeta| match self.is_mixed() {
@@ -199,8 +200,8 @@ impl Version {
         self.levels[level].iter().filter(move |file| file.overlaps(smallest, largest))
     }
 
-    /// As [`Version::overlapping`], but as indexes. For levels from 1 on, whose files are in key
-    /// order.
+    /// As [`Version::overlapping`], but as indexes. Only for levels from 1 on, because their files
+    /// are in key order.
     pub fn overlapping_range(
         &self,
         level: usize,

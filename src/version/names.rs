@@ -11,9 +11,9 @@
 //! STATS.tmp         the next STATS while it is written; useless after a crash
 //! ```
 //!
-//! A number belongs to one file of all kinds and is never used again. A file belongs to the
-//! database only if its name has exactly this form: `7.wal` is a foreign file, and foreign files
-//! are not touched.
+//! Files of all kinds share one sequence of numbers, and no number is used twice. A file belongs to
+//! the database only if its name has exactly this form: `7.wal` is a foreign file, and foreign
+//! files are not touched.
 
 use std::path::{Path, PathBuf};
 
@@ -68,8 +68,8 @@ pub(crate) fn current_path(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
 }
 
-/// In the target directory of a copy that is running, or that was running when its process was
-/// killed.
+/// A file in the target directory of a copy that is running, or that was running when its process
+/// was killed.
 pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED_COPY";
 
 pub(crate) fn unfinished_copy_path(dir: &Path) -> PathBuf {

@@ -5,8 +5,8 @@
 //!   skipped         4     7 8          except for these
 //! ```
 //!
-//! Only numbers above the flushed one are kept, because a replay starts after that. So there are
-//! never more ranges than writes that wait for a flush.
+//! Only numbers above the last flushed sequence number are kept, because a replay starts after it.
+//! So there are never more ranges than writes that wait for a flush.
 
 use std::collections::BTreeMap;
 

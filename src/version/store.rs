@@ -27,8 +27,8 @@ pub(crate) struct TableStore {
     pub dir: PathBuf,
     /// Open tables take their descriptors from it.
     pub descriptors: Arc<DescriptorPool>,
-    /// Each table keeps a descriptor of its own instead, because another process may delete the
-    /// names.
+    /// If set, each table keeps a descriptor of its own and takes none from the pool, because
+    /// another process may delete the files' names.
     pub keeps_tables_open: bool,
     /// What readers of a table need.
     pub context: TableContext,
@@ -62,7 +62,8 @@ impl TableStore {
     }
 
     /// As [`TableStore::open`], of a table at `path` that the MANIFEST of RocksDB or LevelDB
-    /// describes: that says less, and calls a table ingested by a property only.
+    /// describes. Such a MANIFEST says less, and only a property of the table tells that it was
+    /// ingested.
     pub fn open_listed(
         &self,
         mut meta: FileMeta,
@@ -76,8 +77,8 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
-        // An export to RocksDB may list another smallest sequence number, as RocksDB demands an
-        // order of them in level 0.
+        // An export to RocksDB may list another smallest sequence number, because RocksDB requires
+        // these numbers to be ordered in level 0.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
@@ -109,7 +110,8 @@ impl TableStore {
     }
 
     /// Opens the file at `path`. `global_sequence` is the sequence number of all its entries, if it
-    /// was ingested. `tail_bytes` is how much of its end an opening reads; 0 if that is not known.
+    /// was ingested. `tail_bytes` is how many bytes of the file's end an opening reads; 0 if that
+    /// is not known.
     pub fn open_table(
         &self,
         path: &Path,
@@ -166,8 +168,9 @@ impl TableStore {
         self.create_in_form(self.metadata_form(), filter, level)
     }
 
-    /// As [`TableStore::create`]. Tables of one compaction have one form: while it runs, its inputs
-    /// and outputs count both.
+    /// As [`TableStore::create`]. All tables of one compaction must have one form, but `create`
+    /// could choose another one, because the metadata of inputs and outputs is counted together
+    /// while the compaction runs.
     pub fn create_in_form(
         &self,
         metadata: MetadataForm,
