@@ -12,7 +12,7 @@
 //!
 //! An arena that is expected to fill several large pages ([`crate::memory::large_pages`]) puts its
 //! largest chunks next to each other in such pages. A search of the list has a dozen cache misses,
-//! and each takes half as long there.
+//! and each takes half as long in large pages.
 //!
 //! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are
 //! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all

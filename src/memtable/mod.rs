@@ -65,8 +65,8 @@ struct Counters {
 
 impl Retired for RangeTombstoneSets {}
 
-/// Each range deletion replaces the set of all of them. After this many replacements, sets that are
-/// no longer read are freed.
+/// Each insert of a range deletion replaces the set of all range deletions. After this many
+/// replacements, the sets that are no longer read are freed.
 const COLLECT_EVERY: usize = 64;
 
 impl Memtable {
@@ -118,8 +118,8 @@ impl Memtable {
         }
     }
 
-    /// Whether any range was deleted. It is `true` for a reader that sees the sequence number of
-    /// one.
+    /// Whether any range was deleted. It is `true` for a reader that sees the sequence number of a
+    /// range deletion.
     #[inline]
     pub fn has_ranges(&self) -> bool {
         self.counters.0.ranges.load(Ordering::Relaxed) > 0

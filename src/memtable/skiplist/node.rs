@@ -33,7 +33,7 @@ pub(super) struct Node {
     key_bytes: u32,
     value_bytes: u32,
     /// Represents the bytes of the node, so that loom reports an access that is not ordered after
-    /// the writing of them.
+    /// their write.
     #[cfg(loom)]
     bytes: loom::cell::UnsafeCell<()>,
 }
@@ -54,7 +54,7 @@ pub(super) struct NodeRef<'a> {
 impl<'a> NodeRef<'a> {
     /// # Safety
     ///
-    /// `node` and `'a` keep the invariants of the type.
+    /// `node` and `'a` satisfy the invariants of the type.
     #[inline]
     pub unsafe fn new(node: NonNull<Node>) -> NodeRef<'a> {
         NodeRef { node, list: PhantomData }
