@@ -24,8 +24,8 @@ pub(crate) trait Cursor {
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
     /// Prefetches what [`Cursor::seek`] to the same target will read; that seek must come next.
-    /// With many cursors, each part is requested of all of them before the next part, so that their
-    /// cache misses overlap.
+    /// When many cursors seek, each part is fetched for all of them before the next part, so that
+    /// their cache misses overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 
     /// To the last entry **before** the internal key `target`.
