@@ -6,8 +6,8 @@
 //! ```
 //!
 //! At least one of the two loads sees the other side's store. On Linux `membarrier(2)` with
-//! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence. Other
-//! threads execute one when they are switched in.
+//! `PRIVATE_EXPEDITED` makes every running thread of the process execute a full fence. A thread
+//! that is not running executes one when it is switched in.
 //!
 //! A reader whose flag `fenced` is set executes a full fence itself, so a fence on the other side
 //! is enough. The flag is always set on other systems, under Miri, and if the kernel refuses the
@@ -46,7 +46,7 @@ mod system {
 
 /// Both sides change one word, so the second one sees everything that came before the first, as
 /// with the real barrier. A fence on the other side, without [`barrier`], proves nothing about a
-/// reader without one.
+/// reader without a fence.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};

@@ -25,9 +25,9 @@
 //!
 //! The mutex of the queue orders step 1 and the other steps. If 1 comes first, 2 and 3 find the
 //! lock either free or with a holder that will reach step 1 again. If 2 comes first, 1 sees what
-//! was queued. If 3 comes first, 1 sees a waiter that can be chosen again. Work that was chosen to
-//! lead and that another thread does in the meantime needs nothing, because that thread reaches
-//! step 1 too.
+//! was queued. If 3 comes first, 1 sees a waiter that can be chosen again. If another thread does a
+//! chosen waiter's work in the meantime, the waiter need not lead, because that thread reaches step
+//! 1 too.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -266,7 +266,7 @@ mod tests {
     }
 
     /// The story: a thread that never queues, such as a flush, holds the lock while others queue.
-    /// They have stopped spinning and sleep. It leaves, and no other thread comes.
+    /// The others have stopped spinning and sleep. The holder leaves, and no other thread comes.
     #[test]
     fn sleepers_wake_when_a_holder_leaves_that_did_nothing_for_them() {
         let lock = Lock::new(0);
@@ -286,7 +286,8 @@ mod tests {
     }
 
     /// The story: two writers are chosen to lead at nearly the same time. The slower one used to
-    /// sleep until the first had left, although the first had done its work long before.
+    /// sleep until the first had left, although the first had done the slower one's work long
+    /// before.
     #[test]
     fn one_that_lost_the_lead_hears_its_answer_while_the_leader_still_leads() {
         let lock = Lock::new(0);

@@ -18,8 +18,8 @@
 //! cannot reach the memory any more. So they read either `v`, or a value that the thread stored
 //! there after it had read `v`, with release too.
 //!
-//! The part of the address in `lent` is kept. While `lent` shows `v`, no other memory can have this
-//! address.
+//! The part that contains the address in `lent` is kept. While `lent` shows `v`, no other memory
+//! can have this address.
 //!
 //! The reader pays two plain stores, and the collector reads one more word of each thread. Rejected
 //! alternatives: with a count for each part, all readers of a memtable would write the count's
@@ -136,7 +136,7 @@ pub(super) fn loans(registry: &Registry) -> Vec<Loan> {
 }
 
 /// Keeps the lent parts of `garbage`, which is unlinked. When the loans were read, no guard was
-/// held that could have reached it. Hold no lock.
+/// held that could have reached the garbage. Hold no lock.
 pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn Retired> + Clone) {
     let parts = loans.into_iter().filter_map(|loan| {
         let part = garbage.clone().find_map(|item| item.part_at(loan.address))?;

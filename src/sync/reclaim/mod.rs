@@ -14,11 +14,11 @@
 //!
 //! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
 //! record announces the epoch at which the thread pinned last, and whether it still holds that
-//! guard. A collection reads all records, and drops the bags whose stamps are below every epoch
-//! that is in the way. A thread that keeps looking up is not in the way for long. If a thread has
-//! become idle, the collector marks its record and executes the heavy barrier (`barrier.rs`). A
-//! marked thread executes a fence in each pin, so while it is idle no collection needs a barrier
-//! for it. After [`MARKED_PINS`] pins it clears the mark.
+//! guard. A collection reads all records, and drops the bags whose stamps are below the epoch of
+//! every thread that may still reach garbage. A thread that keeps looking up soon announces a later
+//! epoch. If a thread has become idle, the collector marks its record and executes the heavy
+//! barrier (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no
+//! collection needs a barrier for it. After [`MARKED_PINS`] pins it clears the mark.
 //!
 //! The proof considers an object unlinked at U, a bag sealed with stamp e, and what the collector
 //! reads in a record:
@@ -37,10 +37,10 @@
 //!   - The next pin does not see the mark: then it came before the barrier that followed the
 //!     mark, and the collector reads it. Collectors mark, pass the barrier and read under one
 //!     mutex.
-//!   - The thread has cleared the mark. It did so under a guard, after that pin's fence. Either
-//!     this fence came later than the collector's, and everything that follows sees U. Or the
-//!     collector reads that pin or a later value. If it reads the end of that pin, it also reads
-//!     that the mark is gone, because it reads the mark last.
+//!   - The thread has cleared the mark. It cleared the mark under a guard, after the fence of that
+//!     guard's pin. Either this fence came later than the collector's, and everything that follows
+//!     sees U. Or the collector reads that pin or a later value. If it reads the end of that pin,
+//!     it also reads that the mark is gone, because it reads the mark last.
 //! - An epoch of e or less, idle, without a barrier and without a mark. The record keeps the bag.
 //!
 //! Cost of a pin: two plain stores to a line that other threads rarely write, and one load of the
@@ -329,9 +329,10 @@ fn collect_bags(patience: u64) -> usize {
     waiting
 }
 
-/// The loans, and the least epoch that keeps its bag, for bags with stamps from `first` to `last`.
-/// The epoch is at most `last + 1`, because bags that are sealed from here on wait for another
-/// collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be dropped.
+/// The loans, and the least epoch of a record that keeps a bag, for bags with stamps from `first`
+/// to `last`. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
+/// another collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be
+/// dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
