@@ -1,7 +1,7 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
-//! A filter promises that one query costs one cache line. That holds only when its 64-byte lines
-//! are the processor's lines, so the bytes must start at a multiple of 64.
+//! A filter promises that one query costs one cache line. That holds only when the filter's 64-byte
+//! lines are the processor's lines, so the bytes must start at a multiple of 64.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
@@ -80,7 +80,7 @@ impl LineBuf {
 
     /// The same memory as a buffer of `len` bytes with any content.
     ///
-    /// Panics if that needs more or less memory.
+    /// Panics if a buffer of `len` bytes needs more or less memory.
     pub fn reused(mut self, len: usize) -> LineBuf {
         let memory_bytes = self.memory_bytes();
         assert_eq!(Self::needed_bytes(len), memory_bytes, "memory of another size");

@@ -5,8 +5,8 @@
 //!          ^ address: a multiple of 64
 //! ```
 //!
-//! Meant for arrays that lookups search at random: in a buffer of a cache they are in large pages,
-//! like blocks ([`super::large_pages`]).
+//! Meant for arrays that lookups search at random: if the buffer comes from a cache, the array is
+//! in large pages, as blocks are ([`super::large_pages`]).
 //!
 //! Invariant: the first `count` values are initialised, and the buffer is not read as bytes,
 //! because values may be atomics, which change behind shared references.
