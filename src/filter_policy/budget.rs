@@ -2,8 +2,8 @@
 //!
 //! A lookup of an absent key queries every sorted run. Run *i* has a false positive with
 //! probability ε_i, so the lookup reads Σ ε_i blocks in vain. Bits are worth most in small runs:
-//! one bit a key less in the last level pays for several bits in all the others. Minimising Σ ε_i
-//! for a given memory Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of a run is
+//! one bit a key less in the last level pays for several bits a key in all the others. Minimising Σ
+//! ε_i for a given memory Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of a run is
 //! proportional to its size (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
 //!
 //! ```text
@@ -56,8 +56,8 @@ pub fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
     rates.get(context.run).copied().unwrap_or(1.0)
 }
 
-/// The runs, filled up to four. A missing run gets the size that levels aim at: a tenth of the run
-/// below.
+/// The runs, with missing ones added until there are four. A missing run gets the size that levels
+/// aim at: a tenth of the run below.
 fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
     let largest = run_entries.iter().copied().max().unwrap_or(0);
     let missing = (run_entries.len() as u32..4).map(|run| largest / 10u64.pow(run));

@@ -70,7 +70,7 @@ impl FilterPolicy {
     }
 
     /// The first filter for level 0, the next for the first level under it that holds data, and so
-    /// on; the last repeats.
+    /// on. All deeper levels get the last filter.
     ///
     /// # Errors
     ///
@@ -82,9 +82,9 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Levels(specs)))
     }
 
-    /// `spec` everywhere but in the deepest level that holds data. For lookups whose keys nearly
-    /// always exist: they end in the last level, whose filters would take nine tenths of the filter
-    /// memory.
+    /// `spec` everywhere but in the deepest level that holds data. Suits lookups whose keys nearly
+    /// always exist, because such lookups end in the last level, whose filters would take nine
+    /// tenths of the filter memory.
     #[doc(alias = "optimize_filters_for_hits")]
     pub fn bottommost_none(spec: FilterSpec) -> FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
