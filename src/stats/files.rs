@@ -104,9 +104,9 @@ pub struct FileCounts {
     pub reads: u64,
     /// Bytes read from the file.
     pub read_bytes: u64,
-    /// Lookups that searched a table without asking a filter, and did not find their key in it: the
-    /// table has none, or it was [passed by](crate::Ticker::BloomPassedBy). A filter would have
-    /// avoided nearly all of them.
+    /// Lookups that searched a table without querying a filter, and did not find their key there.
+    /// The table has no filter, or its filter was [passed by](crate::Ticker::BloomPassedBy). A
+    /// filter would have avoided nearly all of them.
     pub unfiltered: u64,
 }
 

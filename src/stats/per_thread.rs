@@ -13,7 +13,7 @@
 //!
 //! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
 //! continues the row, so nothing is lost. A reader may miss the latest additions of other threads,
-//! so counters of one event may differ by them.
+//! so two counters of the same events may differ by these additions.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -91,7 +91,7 @@ impl<const N: usize> PerThread<N> {
     }
 
     /// The row of the thread that `other` belongs to, whose index is `thread`. The additions to
-    /// both check only once whether the rows are shared.
+    /// both rows check only once whether the rows are shared.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,
