@@ -65,9 +65,9 @@ const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// While there is more garbage than this, nothing is evicted, and a value that does not fit is not
 /// kept. A reader that stops under its guard keeps all garbage alive, which must neither let the
-/// heap grow nor empty the cache. With more threads than processors the system stops one under its
-/// guard every few milliseconds. The more garbage accumulates until this thread continues, the more
-/// memory is allocated meanwhile and freed afterwards
+/// heap grow nor empty the cache. With more threads than processors the system stops a reader under
+/// its guard every few milliseconds. The more garbage accumulates until this reader continues, the
+/// more memory is allocated meanwhile and freed afterwards
 /// (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     // Small caches: some blocks.

@@ -24,8 +24,8 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// A merge downward may rewrite this many times the bytes of level 0, which is about the cost of
-/// each further level.
+/// A merge downward may rewrite this many times the bytes of level 0. Moving data down each further
+/// level costs about as much.
 const MAX_REWRITE: u64 = 10;
 
 /// A merge downward that rewrites less than this part of a table is cheap.

@@ -26,8 +26,8 @@ pub(crate) fn plan_overspent(
     let is_held =
         |number| unavailable.busy.contains(&number) || unavailable.damaged.contains(&number);
     // Level 0 is compacted soon anyway. A filter of another family was written under another policy
-    // or after a failed build: a rewrite might change nothing. The sizes of small filters are less
-    // exact than the comparison.
+    // or after a failed build: a rewrite might change nothing. The sizes of small filters are not
+    // exact enough for the comparison.
     let candidates: Vec<_> = infos()
         .filter(|(level, file, info)| {
             let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;

@@ -160,8 +160,8 @@ impl LogReader {
         }
     }
 
-    /// How the log ends; `None` before `next` has returned `None`. Recovery does not use it: it
-    /// judges all logs together, by their sequence numbers.
+    /// How the log ends; `None` before `next` has returned `None`. Recovery does not use it,
+    /// because recovery judges all logs together, by their sequence numbers.
     #[cfg(any(test, fuzzing))]
     pub fn tail(&self) -> Option<Tail> {
         self.tail
