@@ -15,8 +15,8 @@
 //! - hidden versions that no snapshot needs;
 //! - deletions with nothing to hide in this table;
 //! - the older entries that the deletions are expected to hide: as many entries of average size as
-//!   there are deletions, times the [hit rate](Conditions::hit_rate) of earlier ones. This is
-//!   nothing while a snapshot needs any of them.
+//!   there are deletions, times the [hit rate](Conditions::hit_rate) of earlier ones. This part is
+//!   0 while a snapshot needs any of these entries.
 //!
 //! During writes, a place is rewritten from a dead share of one third on. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A deletion that is older than

@@ -180,9 +180,9 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Skips entries in the sources that `may_skip` allows. Forward, sources before the internal
-    /// key `target` go to it. Backward, sources at or after `target` go to the last entry before
-    /// it.
+    /// Skips entries in the sources for which `may_skip` returns `true`. Forward, sources before
+    /// the internal key `target` go to it. Backward, sources at or after `target` go to the last
+    /// entry before it.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =

@@ -14,8 +14,9 @@
 //! Readers take no lock. A reader that sees a sequence number sees every insert that came before
 //! the writer published it.
 //!
-//! Absent on purpose: what a deletion hides. A memtable keeps all versions of a key. The reader
-//! chooses by sequence number, and calls [`Memtable::covering`] as well as [`Memtable::get`].
+//! Absent on purpose: the hiding of entries by deletions. A memtable keeps all versions of a key.
+//! The reader chooses by sequence number, and calls [`Memtable::covering`] as well as
+//! [`Memtable::get`].
 
 mod arena;
 #[cfg(all(test, loom))]

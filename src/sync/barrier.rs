@@ -44,9 +44,9 @@ mod system {
     }
 }
 
-/// Both sides change one word, so the second one sees everything that came before the first, as
-/// with the real barrier. A fence on the other side, without [`barrier`], proves nothing about a
-/// reader without a fence.
+/// Both sides change one word, so the side that changes it second sees everything that came before
+/// the first change, as with the real barrier. A fence on the other side, without [`barrier`],
+/// proves nothing about a reader without a fence.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};

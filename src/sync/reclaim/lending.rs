@@ -15,7 +15,7 @@
 //! destroys the container after all readers have left it ([`drop_at_once`]). Both read `lent` after
 //! they have seen the guard gone: the collector loads the thread's announcement with acquire, and
 //! the thread stored `lent` before it withdrew the guard, with release. A guard that began later
-//! cannot reach the memory any more. So they read either `v`, or a value that the thread stored
+//! cannot reach the memory any more. So both read either `v`, or a value that the thread stored
 //! there after it had read `v`, with release too.
 //!
 //! The part that contains the address in `lent` is kept. While `lent` shows `v`, no other memory
