@@ -58,8 +58,8 @@ impl Uring {
     /// If the kernel has no such ring, or one that is too old for reads (before 5.6); if a sandbox
     /// forbids it; for lack of memory or descriptors.
     pub fn new() -> io::Result<Uring> {
-        // Without an interrupt at each completion, because the caller enters the kernel anyway.
-        // Since 5.19.
+        // No interrupt at each completion, because the caller enters the kernel anyway. Kernels
+        // have this option since 5.19.
         let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,
