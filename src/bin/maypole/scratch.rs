@@ -219,8 +219,9 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // The order matters. A thread that sees the flag waits for the end, so the signal that sets it
-    // must be collected. And a signal must not find the flag that it sets itself.
+    // The order of these calls matters. A thread that sees INTERRUPTED waits for the end, so a
+    // signal that sets it must be collected already. And a signal must not find the flag that it
+    // sets itself.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;
