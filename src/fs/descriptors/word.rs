@@ -111,7 +111,8 @@ impl Words {
         Some((word, number))
     }
 
-    /// Tries again under the lock. The word may be closed only while `take_idle` checks the others.
+    /// Tries again under the lock. The word may be closed only while `take_idle` checks the other
+    /// words.
     #[cold]
     fn pin_unchanging(&self, word: &Word) -> Option<u32> {
         let _unchanging = lock(&self.changes);
@@ -146,7 +147,7 @@ impl Words {
         Some(number)
     }
 
-    /// Call under the lock: an open word may seem closed while `take_idle` checks the others.
+    /// Call under the lock: an open word may seem closed while `take_idle` checks the other words.
     fn is_open(&self) -> bool {
         self.words[0].is_open()
     }

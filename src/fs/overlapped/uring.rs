@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Two reads at a time are submitted, then completed reads are processed. Submitting takes the
-//! kernel several µs for each read; the device works meanwhile, and does not wait for the last one.
+//! kernel several µs for each read; the device works meanwhile, instead of waiting until all reads
+//! are submitted.
 //!
 //! Why the kernel never writes to memory that the ring does not own:
 //!
