@@ -602,7 +602,7 @@ impl Db {
     /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
     /// what is in memory. If the remaining files are in a running compaction, the call waits until
     /// that has ended. Calls from several threads run one after the other. The call ends although
-    /// others keep writing, and [`Db::close`] ends it early.
+    /// other threads keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -171,9 +171,9 @@ impl Builder {
         Builder { pin_metadata: pin, ..self }
     }
 
-    /// Whether new tables have whole filters and indexes, or such in parts of about 4 KiB. Default
-    /// [`MetadataForm::Auto`]: whole ones while the filters and indexes of all tables fit into 7/8
-    /// of the block cache, parts from then on.
+    /// Whether new tables have whole filters and indexes, or filters and indexes in parts of about
+    /// 4 KiB. Default [`MetadataForm::Auto`]: whole ones while the filters and indexes of all
+    /// tables fit into 7/8 of the block cache, parts from then on.
     ///
     /// There is seldom a reason to change it. [`MetadataForm::Parts`] is for a database that will
     /// be opened with a much smaller cache than it is written with.
