@@ -16,8 +16,8 @@
 //! follows.
 //!
 //! The formats are decoded here field by field, for human readers. Code that needs the content of a
-//! file uses [`crate::table::SstReader`] or a database, which check everything, whereas this shows
-//! everything.
+//! file uses [`crate::table::SstReader`] or a database, which check everything, whereas the dump
+//! shows everything.
 
 mod block;
 mod dump;

@@ -302,8 +302,8 @@ impl Db {
     }
 
     /// Looks `key` up as [`Db::get`] does, and reports each step: the result and the time of each
-    /// memtable, range check, filter, index and block. It is the same lookup, so it counts as one,
-    /// and loads into the cache what one loads.
+    /// memtable, range check, filter, index and block. It is the same lookup, so it counts as a
+    /// lookup, and loads into the cache what `get` loads.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -394,7 +394,7 @@ impl Db {
     }
 
     /// The entries as of now whose keys start with `prefix`, in key order, from either end.
-    /// [`Builder::filter_keys`] lets it skip tables.
+    /// [`Builder::filter_keys`] lets the iterator skip tables.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -602,7 +602,7 @@ impl Db {
     /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
     /// what is in memory. If the remaining files are in a running compaction, the call waits until
     /// that has ended. Calls from several threads run one after the other. The call ends although
-    /// others keep writing, and [`Db::close`] ends it early.
+    /// other threads keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

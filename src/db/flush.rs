@@ -17,7 +17,7 @@
 //! between them, and be merged with all of it. In separate tables, the new keys move down as they
 //! are, and the deletions meet the tables that they empty. For the same reason tables of deletions
 //! end where older tables start: the deletions that empty one table to its end move down without
-//! those of the next table.
+//! the deletions for the next table.
 
 use std::sync::Arc;
 

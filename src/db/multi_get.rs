@@ -24,7 +24,7 @@
 //! Each key reads what it would read alone, in the same order. Keys that need one block read it
 //! once. A guard is held while keys are searched, but not while the device reads, because a slow
 //! device must not keep garbage alive. The parts of filters and indexes that several keys lack are
-//! read at one time. Whole ones are read one after the other.
+//! read at one time. Whole filters and indexes are read one after the other.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
 //! state records how far the search has come: it pauses whenever there is something to read.
@@ -594,8 +594,8 @@ fn ask_filters(
     }
 }
 
-/// A counting sort where there are few files: comparing keys in no order mispredicts half of the
-/// branches.
+/// A counting sort where there are few files, because comparing keys in no order mispredicts half
+/// of the branches.
 fn sort_by_file(questions: &mut [Question], files: usize) {
     if files > TOGETHER {
         return questions.sort_unstable();

@@ -153,7 +153,8 @@ impl Builder {
     ///
     /// Data blocks, indexes **and filters** are charged to it. Give it room for all filters (bits
     /// per key × keys / 8), for all indexes (about 1 % of the data), and for hot data. An open
-    /// table is charged about 3 KiB: where these alone exceed the capacity, nothing else is kept.
+    /// table is charged about 3 KiB: where the open tables alone exceed the capacity, nothing else
+    /// is kept.
     pub fn block_cache_bytes(self, bytes: usize) -> Builder {
         Builder { cache: CacheChoice::Own(bytes), ..self }
     }
@@ -170,9 +171,9 @@ impl Builder {
         Builder { pin_metadata: pin, ..self }
     }
 
-    /// Whether new tables have whole filters and indexes, or such in parts of about 4 KiB. Default
-    /// [`MetadataForm::Auto`]: whole ones while the filters and indexes of all tables fit into 7/8
-    /// of the block cache, parts from then on.
+    /// Whether new tables have whole filters and indexes, or filters and indexes in parts of about
+    /// 4 KiB. Default [`MetadataForm::Auto`]: whole ones while the filters and indexes of all
+    /// tables fit into 7/8 of the block cache, parts from then on.
     ///
     /// There is seldom a reason to change it. [`MetadataForm::Parts`] is for a database that will
     /// be opened with a much smaller cache than it is written with.
@@ -232,8 +233,8 @@ impl Builder {
     }
 
     /// The least target size of the first level below level 0. Default 64 MiB, four memtables. Each
-    /// deeper level may hold ten times the one above. The tree gets another level when it is large
-    /// enough that the first one then still gets a target of at least this size.
+    /// deeper level may hold ten times the one above. The tree gets another level when it is so
+    /// large that the first level below level 0 then still has a target of at least this size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;

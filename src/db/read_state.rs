@@ -9,7 +9,7 @@
 //! Invariant: load the read state first, the sequence number after it. Then every version that the
 //! number needs is still there. Then check whether the read state is still the current one: an
 //! ingestion replaces it without a new memtable, so the old one continues to show later writes, but
-//! lacks the ingested table between them. `Reading::load_read_point` does all this.
+//! lacks the ingested table, which precedes them. `Reading::load_read_point` does all this.
 
 use std::sync::Arc;
 

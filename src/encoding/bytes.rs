@@ -2,7 +2,8 @@
 //!
 //! The standard library compares by calls of `memcmp`, which suits long strings. Keys differ early
 //! and prefixes are short, so the call costs more than the comparison. Each function here returns
-//! the standard library's result. Those without a call are used where that was measured to matter.
+//! the standard library's result. The functions here that make no call are used where a measurement
+//! showed a difference.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,8 +14,8 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The first 8 bytes as a number that orders as they do. Shorter keys are padded with zeros, so
-/// equal heads say nothing.
+/// The first 8 bytes as a number, so that numbers have the order of the bytes. Shorter keys are
+/// padded with zeros, so equal heads say nothing.
 #[inline(always)]
 pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -38,9 +39,9 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     }
 }
 
-/// How many of the ascending numbers are below `bound`. The last one must not be. `N` is a power of
-/// two. Compiled, it has no branch and no loop: each halving takes four or five instructions, where
-/// `partition_point` takes ten.
+/// How many of the ascending numbers are below `bound`. The last number must not be below it. `N`
+/// is a power of two. Compiled, it has no branch and no loop: each halving takes four or five
+/// instructions, where `partition_point` takes ten.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };

@@ -6,9 +6,9 @@
 //!   restored:  /data/db ──► directory 23        and never touches this
 //! ```
 //!
-//! A path whose parent is the directory's first name means a file of the open directory, and that
-//! name itself means the open directory, whatever has these names now. Every other path is as in
-//! [`RealFs`]. Paths stay as they were given, for errors.
+//! A path whose parent is the name by which the directory was opened means a file of the open
+//! directory, whatever has that name now. The name itself means the open directory. Every other
+//! path is as in [`RealFs`]. Paths stay as they were given, for errors.
 //!
 //! A removed directory contains no files any more: nothing can be created there, and the sync of a
 //! file that has lost its last name fails (`real.rs`).

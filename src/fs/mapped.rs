@@ -24,10 +24,10 @@
 //!
 //! # Where it is safe
 //!
-//! After a page was written back, the next record that ends in it changes it again. The file system
-//! then needs space for it a second time, during the copy, where it can fail only by SIGBUS. So
-//! mappings are used only on file systems that rewrite an allocated block in place, whatever else
-//! happens to the file ([`is_safe_to_map`]):
+//! After a page was written back, the next record that ends in it changes it again. A file system
+//! that writes the page elsewhere then needs space for it a second time, during the copy, and can
+//! report a lack of space only by SIGBUS. So mappings are used only on file systems that rewrite an
+//! allocated block in place, whatever else happens to the file ([`is_safe_to_map`]):
 //!
 //! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
 //! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy is a SIGBUS.

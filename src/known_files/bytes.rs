@@ -166,7 +166,7 @@ impl<'a> RecordLog<'a> {
         (fixed32(head) == masked).then(|| RecordLog { payload: &head[payload_at..end] })
     }
 
-    /// Whether it holds version edits. The first one names the comparator, or the database's
+    /// Whether the log holds version edits. The first one names the comparator, or the database's
     /// identity and then the comparator.
     fn is_manifest(&self) -> bool {
         self.holds(b"omparator") || matches!(self.payload.first_chunk(), Some([0x81, 0x40]))

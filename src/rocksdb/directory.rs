@@ -77,8 +77,8 @@ impl Directory {
         }
     }
 
-    /// Rejects a database whose logs are in another directory. RocksDB also stores the name if logs
-    /// are in the database's own directory, and a copy keeps the name of the original. So a
+    /// Rejects a database whose logs are in another directory. RocksDB stores the name of the logs'
+    /// directory even if it is the database's own, and a copy keeps the name of the original. So a
     /// directory that holds a database is not taken for a directory of logs.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));

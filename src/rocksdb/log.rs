@@ -24,7 +24,7 @@
 //! reports how the log ended ([`LogEnd`]), and its caller decides.
 //!
 //! A recycled log overwrites an older one, so its tail is old. An old record has another log
-//! number, or a wrong checksum if it was partly overwritten. Both are ordinary ends.
+//! number, or a wrong checksum if it was partly overwritten. Either is an ordinary end of the log.
 
 use std::path::Path;
 use std::sync::Arc;

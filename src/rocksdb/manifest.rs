@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A family that this build cannot read is kept, with the reason ([`Family::refusal`]), because the
-//! others of its database can still be read.
+//! other families of its database can still be read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -12,9 +12,10 @@
 //! it is locked as long as its program runs. So the next program that makes a directory of the same
 //! kind in the same place sees that the old one has no owner, removes it and says so.
 //!
-//! The exit status is therefore what a shell expects: killed by the signal, 128 and its number. A
-//! second Ctrl-C ends the program at once, whatever is left. A second SIGTERM or SIGHUP does not,
-//! because some senders send them twice in a row. Windows has only Ctrl-C.
+//! Because the program dies by the signal, its exit status is what a shell expects: 128 and the
+//! number of the signal. A second Ctrl-C ends the program at once, whatever is left. A second
+//! SIGTERM or SIGHUP does not, because some senders send them twice in a row. Windows has only
+//! Ctrl-C.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -109,7 +110,8 @@ impl Drop for Scratch {
 }
 
 /// Runs `make`, which may create directories inside the scratch directory. A signal that arrives
-/// meanwhile removes them afterwards; if they were created after the removal, they would stay.
+/// meanwhile removes these directories after `make`, because directories that are created after the
+/// removal would stay.
 pub fn making<R>(make: impl FnOnce() -> R) -> R {
     let _made = made();
     make()
@@ -150,8 +152,8 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
     }
 }
 
-/// Whether it belongs to the user who runs this, because root could remove those of all other
-/// users.
+/// Whether the directory belongs to the user who runs the program. Checked because root could
+/// remove the directories of all other users.
 fn is_own(entry: &fs::DirEntry) -> bool {
     #[cfg(unix)]
     {
@@ -217,8 +219,9 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // The order matters. A thread that sees the flag waits for the end, so the signal that sets it
-    // must be collected. And a signal must not find the flag that it sets itself.
+    // The order of these calls matters. A thread that sees INTERRUPTED waits for the end, so a
+    // signal that sets it must be collected already. And a signal must not find the flag that it
+    // sets itself.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

@@ -158,8 +158,8 @@ impl Inner {
         if level == 0 {
             let mut files = state.version.overlapping(0, lower, upper);
             files.find(|file| manual.is_old(&file.meta))?;
-            // Together with all older files: files of level 0 overlap each other, so a file that
-            // moved down alone could overtake an older version.
+            // An old file moves down together with all older files: files of level 0 overlap each
+            // other, so a file that moved alone could overtake an older version.
             let newer = metas[0].iter().take_while(|file| !manual.is_old(file)).count();
             return compaction::plan_level_0(
                 &metas,

@@ -141,7 +141,7 @@ pub(in crate::db) struct Miss {
 }
 
 impl Miss {
-    /// `run` is one of the version's, and `file` one of the run's. The read state is passed by
+    /// `run` is a run of the version, and `file` a file of that run. The read state is passed by
     /// address, because it is in memory anyway and the loop keeps its registers.
     #[cold]
     #[inline(never)]

@@ -11,9 +11,9 @@
 //!   background   what jobs, the timer and closing share                     background.rs
 //! ```
 //!
-//! The fields of a part are private. A function takes the part that it needs. One that needs
-//! several, because it leads a write, a flush or a compaction from its start to its end, takes the
-//! `Inner`. It contains the parts by value, so a lookup follows one pointer.
+//! The fields of a part are private. A function takes the part that it needs. A function that needs
+//! several parts, because it leads a write, a flush or a compaction from its start to its end,
+//! takes the `Inner`. The `Inner` contains the parts by value, so a lookup follows one pointer.
 //!
 //! **Order of locks.**
 //!
@@ -23,7 +23,8 @@
 //! ```
 //!
 //! A thread takes locks from left to right only, and may leave some out. A thread that waits for a
-//! device may not hold `state` or one behind it, because lookups and writers wait for these.
+//! device may not hold `state` or a lock to the right of it, because lookups and writers wait for
+//! these locks.
 //!
 //! **Order of drops.** Fields are dropped in the order of their declaration: the tables' store and
 //! what readers see, then the WALs, the MANIFEST and the memtables, and the lock of the directory

@@ -1,4 +1,4 @@
-//! [`Progress`]: which writes are in tables, and which WALs hold the others.
+//! [`Progress`]: which writes are in tables, and which WALs hold the other writes.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! [`Status`]: whether the database may be used, and by whom.
 //!
-//! It has no lock. A thread that waits for the tree must notice a change of the status, so those
-//! that close or latch wake it ([`Tree::notify`](super::tree::Tree::notify)).
+//! It has no lock. A thread that waits for the tree must notice a change of the status, so each
+//! function that closes or latches the database wakes that thread
+//! ([`Tree::notify`](super::tree::Tree::notify)).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

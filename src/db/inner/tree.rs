@@ -73,9 +73,9 @@ impl Tree {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Wakes the threads that wait for a change. One that has checked the state or the status and
-    /// is about to sleep misses this, unless the caller holds the lock of the state or held it
-    /// after the change.
+    /// Wakes the threads that wait for a change. A thread that has checked the state or the status
+    /// and is about to sleep misses this call, unless the caller holds the lock of the state or
+    /// held it after the change.
     pub fn notify(&self) {
         self.changed.notify_all();
     }

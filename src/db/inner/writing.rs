@@ -171,8 +171,8 @@ impl Writing {
     }
 
     /// Drops the WALs. Dropping a log that is written through memory cuts its file to length. A
-    /// snapshot may live on and drop it later, when another opening already reads that file. So
-    /// closing calls this.
+    /// snapshot may outlive the closing and drop the log later, when another opening already reads
+    /// that file. So closing calls this.
     pub fn drop_wals(&self) {
         self.lead().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();

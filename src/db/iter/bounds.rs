@@ -1,5 +1,5 @@
 //! [`Bounds`]: the range of user keys of an iterator or of a manual compaction. [`KeyBounds`]: what
-//! a caller may give as one.
+//! a caller may give as such a range.
 
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,

@@ -13,7 +13,7 @@
 //! in its block. **Backward**, they come oldest first, so which one to show is known only when all
 //! were passed. So the cursor keeps a copy, and the merge is at the entry before the key.
 //!
-//! **Hidden entries.** A seek whose target lies in a mark starts at the mark's other end, as does a
+//! **Hidden entries.** A seek whose target lies in a mark goes to the mark's other end. So does a
 //! walk that has passed many hidden entries (`marks/`).
 //!
 //! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next

@@ -205,8 +205,8 @@ impl DbCursor {
         self.merged.skip(&target, |_| true)
     }
 
-    /// After a range deletion hid an entry: moves the sources that are older than it to the end of
-    /// what it hides. Returns whether it did.
+    /// After a range deletion hid an entry: moves the sources that are older than the range
+    /// deletion to the end of what it hides. Returns whether it moved them.
     #[cold]
     fn skip_deleted(&mut self, skip: Skip) -> Result<bool> {
         let Some(aggregator) = &mut self.aggregator else { return Ok(false) };

@@ -12,9 +12,10 @@
 //! Files that overlap no memtable wait for no flush and no compaction.
 //!
 //! **The memtables** keep older writes than the files, and take newer ones, until they are flushed
-//! to level 0 above the files. For each key of a file they hold newer versions only: there was none
-//! when the file entered. So the order of the levels holds, and in level 0 the order by the largest
-//! sequence number: a table that has a newer version of a key has a larger number than the file.
+//! to level 0 above the files. For each key of a file they hold newer versions only, because they
+//! held no version when the file entered. So the order of the levels holds, and in level 0 the
+//! order by the largest sequence number: a table that has a newer version of a key has a larger
+//! number than the file.
 //!
 //! **The level** of a file is the deepest such that neither it nor any level above
 //!
@@ -123,8 +124,8 @@ impl Inner {
             .iter()
             .map(|meta| self.store.open(with_global_sequence(meta, sequence), DEEPEST))
             .collect::<Result<Vec<_>>>()?;
-        // Before the files are listed, because a power loss must not leave them without the earlier
-        // writes.
+        // The sync comes before the files are listed, because a power loss must not leave them
+        // without the earlier writes.
         let synced =
             self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;
         // The files hold puts, so no mark may hide what they bring.
@@ -140,9 +141,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Locks writers and other ingestions out when no memtable overlaps the files. Flushes the
-    /// memtables that do first. Writers wait for a flush only if they wrote to the range again
-    /// during each of the flushes before.
+    /// Locks writers and other ingestions out when no memtable overlaps the files. First flushes
+    /// the memtables that overlap them. Writers wait for a flush only if they wrote to the range
+    /// again during each of the flushes before.
     fn keep_writers_out(
         &self,
         files: &[FileMeta],

@@ -46,8 +46,9 @@ pub(in crate::db) fn verify(inner: &Inner) -> Result<VerifyReport> {
     let read_state = inner.reading.current();
     let mut report = VerifyReport::default();
     for (level, file) in read_state.version.files() {
-        // Opened again, because another file may have the name by now. Not if the database was
-        // opened read-only, because a writer may lawfully have removed the name.
+        // Tables are opened again, because another file may have the name by now. They are not
+        // opened again if the database was opened read-only, because a writer may lawfully have
+        // removed the name.
         let survey = match inner.store.keeps_tables_open {
             true => file.table.survey()?,
             false => inner.store.open(file.meta.clone(), level)?.table.survey()?,

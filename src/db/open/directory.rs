@@ -174,8 +174,8 @@ pub(crate) fn table_store(
 pub(crate) type OpenTables = HashMap<u64, Arc<TableFile>>;
 
 /// The tables that the MANIFEST lists, opened and compared with what it says of them. What `opened`
-/// has already is not opened again. Afterwards, also after an error, it has those of the listed
-/// tables that are open.
+/// has already is not opened again. Afterwards, also after an error, `opened` has those of the
+/// listed tables that are open.
 pub(super) fn open_tables(
     store: &TableStore,
     recovered: &Recovered,

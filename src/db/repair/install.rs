@@ -24,8 +24,8 @@ struct Replaced {
     name: String,
     /// Its path in `lost/`.
     lost: PathBuf,
-    /// Whether it has that name already. On a file system without links it gets the name at the
-    /// end.
+    /// Whether the file has its name in `lost/` already. On a file system without links it gets
+    /// that name at the end.
     is_linked: bool,
 }
 

@@ -58,7 +58,7 @@ pub struct ColumnFamily {
     /// Bytes of all its tables.
     pub file_bytes: u64,
     /// The filter that OPTIONS asks for, in RocksDB's words: `bloomfilter:10:false`. `None` where
-    /// OPTIONS names none or is missing. The tables may have others.
+    /// OPTIONS names none or is missing. The tables may have other filters.
     pub filter_policy: Option<String>,
     /// Why this build does not read it, in words; `None`: it does.
     pub not_supported: Option<String>,

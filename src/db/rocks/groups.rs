@@ -154,8 +154,9 @@ fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
         return groups;
     };
     let meta = |i: usize| &groups[level_0[i]].meta;
-    // Among tables with one largest sequence number, as those of one flush, the number decides the
-    // order. The new table has another number, so it must take in all of them.
+    // Among tables with the same largest sequence number, such as those of one flush, the file
+    // number decides the order. The new table has another file number, so it must take in all of
+    // them.
     let is_edge = |i: usize| {
         i == 0 || i == level_0.len() || meta(i - 1).largest_sequence != meta(i).largest_sequence
     };

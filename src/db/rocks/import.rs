@@ -11,9 +11,9 @@
 //! because RocksDB's tables may hold range deletions that reach beyond them, and only the part
 //! within the bounds applies (`table/table.rs`).
 //!
-//! Only tables that a tree of Maypole's cannot hold as they are (`groups.rs`) are written again,
-//! and those of LevelDB. LevelDB's tables have no properties, which would state their sequence
-//! numbers and their number of entries, and their filters are not read.
+//! Only two kinds of tables are written again: those that a tree of Maypole's cannot hold as they
+//! are (`groups.rs`), and those of LevelDB. LevelDB's tables have no properties, which would state
+//! their sequence numbers and their number of entries, and their filters are not read.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -68,7 +68,7 @@ impl RocksDb {
     ///
     /// Reads the end of each table and the logs, but no data. So it does not find entries of an
     /// unknown kind that neither the MANIFEST nor the tables' properties mention; a read of their
-    /// key does.
+    /// key finds them.
     ///
     /// ```no_run
     /// use maypole::{Db, RocksDb};
@@ -82,9 +82,9 @@ impl RocksDb {
     /// # Errors
     ///
     /// - Those of [`RocksDb::column_family`].
-    /// - [`Error::Unsupported`] where it holds merge operands, references to blob files, a
-    ///   compression that this build lacks, or in its logs another entry of a kind that is not
-    ///   understood. Nothing is written then.
+    /// - [`Error::Unsupported`] where the column family holds merge operands, references to blob
+    ///   files, a compression that this build lacks, or in its logs another entry of a kind that is
+    ///   not understood. Nothing is written then.
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
     /// - [`Error::Io`]. The files that were made are removed; the directory stays, empty.
     pub fn import(&self, name: &str, dir: impl AsRef<Path>) -> Result<ImportReport> {

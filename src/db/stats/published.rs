@@ -1,4 +1,5 @@
-//! [`PublishedStats`]: counters that a process has left in the file `STATS`, for others to read.
+//! [`PublishedStats`]: counters that a process has left in the file `STATS`, for other processes to
+//! read.
 //!
 //! ```text
 //!   the owner   Inner::publish_stats ─► STATS.tmp ─► rename ─► STATS     unsynced

@@ -22,8 +22,8 @@
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
 //!   its descriptor.
 //!
-//! If the process has no descriptor left, idle ones of every pool are closed before an opening
-//! fails ([`with_descriptor`]).
+//! If the process has no descriptor left, idle descriptors of every pool are closed before an
+//! opening fails ([`with_descriptor`]).
 //!
 //! Absent on purpose: waiting for a descriptor; knowledge of what the files contain.
 

@@ -35,8 +35,8 @@ pub(super) const MAX_FILES: u64 = 1 << 20;
 /// ```
 pub struct DescriptorPool {
     capacity: AtomicUsize,
-    /// A forked child opens nothing through the pool, because another thread may have held its
-    /// lock.
+    /// A forked child opens nothing through the pool, because another thread may have held the
+    /// pool's lock at the fork.
     pub(super) process: Process,
     pub(super) ring: Mutex<Ring>,
     /// Whether the last opening found no room. This is a hint: see [`DescriptorPool::has_room`].
@@ -94,8 +94,8 @@ impl DescriptorPool {
         pool
     }
 
-    /// The pool of all databases that have none of their own. Each call sets its capacity to half
-    /// of the process's limit on descriptors at that moment.
+    /// The pool of all databases that have no pool of their own. Each call sets its capacity to
+    /// half of the process's limit on descriptors at that moment.
     pub fn shared() -> Arc<DescriptorPool> {
         let capacity = (open_files_limit().soft.min(2 * MAX_FILES) / 2).max(1) as usize;
         let shared = SHARED.get();

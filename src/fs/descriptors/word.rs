@@ -111,7 +111,8 @@ impl Words {
         Some((word, number))
     }
 
-    /// Tries again under the lock. The word may be closed only while `take_idle` checks the others.
+    /// Tries again under the lock. The word may be closed only while `take_idle` checks the other
+    /// words.
     #[cold]
     fn pin_unchanging(&self, word: &Word) -> Option<u32> {
         let _unchanging = lock(&self.changes);
@@ -146,7 +147,7 @@ impl Words {
         Some(number)
     }
 
-    /// Call under the lock: an open word may seem closed while `take_idle` checks the others.
+    /// Call under the lock: an open word may seem closed while `take_idle` checks the other words.
     fn is_open(&self) -> bool {
         self.words[0].is_open()
     }
@@ -206,8 +207,9 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // Only a pin that was never released keeps it here (`Pinned::forever`): no other pin can
-        // exist, because each borrows this value. For the same reason no word is changing.
+        // Only a pin that was never released keeps the descriptor here (`Pinned::forever`): no
+        // other pin can exist, because each borrows this value. For the same reason no word is
+        // changing.
         let word = self.0.words[0].0.load(Ordering::Relaxed);
         if word & OPEN != 0 {
             // SAFETY: by the invariant the number is that of a descriptor that this value owns, and
@@ -362,7 +364,7 @@ mod models {
         });
     }
 
-    /// A thread that finds no descriptor opens one, and it must be the only one. So the check
+    /// A thread that finds no descriptor opens one, and no other thread may do so. So the check
     /// whether all words are idle must never make an open descriptor look closed.
     #[test]
     fn loom_what_one_word_has_pinned_is_found_by_every_other() {

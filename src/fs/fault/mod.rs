@@ -83,7 +83,7 @@ impl FaultFs {
 
     /// Calls `hook` before every call that can change what a crash leaves. The hook gets the number
     /// of such calls so far. It may take an image of the wrapped file system. It must not use this
-    /// one, because that would call the hook again.
+    /// `FaultFs`, because that would call the hook again.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
         self.control.state().hook = Some(Hook(Arc::new(hook)));
     }

@@ -21,8 +21,8 @@
 //! * No call waits for another call. It gets an idle ring, or none. The threads never call `done`,
 //!   and the caller reads too, so a call ends even if the system refuses every thread.
 //!
-//! Without a ring, threads read, rather than one read after the other, because a device needs many
-//! reads in flight to be fast.
+//! Without a ring, several threads read at one time, because a device needs many reads in flight to
+//! be fast.
 //!
 //! Absent on purpose: writes, cancelling, priorities; joining neighbouring ranges (the caller knows
 //! its blocks).

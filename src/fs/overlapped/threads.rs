@@ -6,12 +6,12 @@
 //!     └─────────┘  reads too while no answer is there, and calls `done` for all
 //! ```
 //!
-//! The caller reads too, although an answer that arrives meanwhile then waits for the end of that
-//! read: where the system has the bytes in memory, the caller reads most of them before a thread
-//! has woken up.
+//! The caller reads too, because where the system has the bytes in memory, it reads most of them
+//! before a thread has woken up. The price: an answer that arrives during such a read waits for its
+//! end.
 //!
 //! A job owns its buffer and shares its file. A finished job no longer holds its file: when
-//! `read_all` has returned, no thread has a file of it.
+//! `read_all` has returned, no thread holds a file of its jobs.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

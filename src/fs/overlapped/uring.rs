@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Two reads at a time are submitted, then completed reads are processed. Submitting takes the
-//! kernel several µs for each read; the device works meanwhile, and does not wait for the last one.
+//! kernel several µs for each read; the device works meanwhile, instead of waiting until all reads
+//! are submitted.
 //!
 //! Why the kernel never writes to memory that the ring does not own:
 //!
@@ -58,8 +59,8 @@ impl Uring {
     /// If the kernel has no such ring, or one that is too old for reads (before 5.6); if a sandbox
     /// forbids it; for lack of memory or descriptors.
     pub fn new() -> io::Result<Uring> {
-        // Without an interrupt at each completion, because the caller enters the kernel anyway.
-        // Since 5.19.
+        // No interrupt at each completion, because the caller enters the kernel anyway. Kernels
+        // have this option since 5.19.
         let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,

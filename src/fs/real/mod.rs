@@ -381,7 +381,7 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
     // `destroy` removes the lock file last. If this file was opened just before that, it has lost
-    // its name, and its lock does not exclude a process that creates a new one.
+    // its name, and its lock does not exclude a process that creates a new lock file.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };

@@ -224,9 +224,9 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
 }
 
-/// Sets the descriptor's flags to `flags`, without the one that prevented the opening from waiting.
-/// `pread` of a regular file ignores that flag, but `io_uring` does not on all file systems: it
-/// returns "try again" instead of waiting for the device.
+/// Sets the descriptor's flags to `flags`, without the flag that prevented the opening from
+/// waiting. `pread` of a regular file ignores that flag, but `io_uring` does not on all file
+/// systems: it returns "try again" instead of waiting for the device.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }

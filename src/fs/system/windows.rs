@@ -4,9 +4,9 @@
 //!   `FlushFileBuffers` takes a directory's handle on NTFS and ReFS; other file systems refuse it,
 //!   and then [`sync_dir`] has done nothing. NTFS logs its changes of names in order, so a power
 //!   loss leaves an earlier state. Whether the newest name survives is not known.
-//! * **Open files.** Everything is opened so that others may rename and remove it. Windows 10 since
-//!   version 1809 removes the name at once on NTFS. Before that, and on FAT, the name stays until
-//!   the last handle is closed, and cannot be created again until then.
+//! * **Open files.** Every file is opened so that other programs may rename and remove it. Windows
+//!   10 since version 1809 removes the name at once on NTFS. Before that, and on FAT, the name
+//!   stays until the last handle is closed, and cannot be created again until then.
 //! * **Limits.** A process may have sixteen million handles, and files of any length, so there is
 //!   no limit to read.
 //! * **Logs** are not mapped, because a mapped file can be neither truncated nor replaced.

@@ -1,4 +1,4 @@
-//! `advise`: what the filters of a database do, and what others would do, on its own keys.
+//! `advise`: what the filters of a database do, and what other filters would do, on its own keys.
 //!
 //! ```text
 //! source     the directory: RocksDB's or Maypole's, opened read-only

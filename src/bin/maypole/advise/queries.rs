@@ -87,8 +87,8 @@ fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> V
 }
 
 /// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If the
-/// range has few such keys, the key is longer than the anchor. `None` if that is beyond the range,
-/// too.
+/// range has few such keys, the key is longer than the anchor. `None` if the longer key, too, is
+/// beyond the range.
 pub fn made_up(
     anchor: &[u8],
     smallest: &[u8],

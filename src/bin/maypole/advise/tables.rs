@@ -180,8 +180,8 @@ impl Table {
     }
 
     /// How the table's filter differs from what `wanted` asks for, or why RocksDB makes no use of
-    /// it, in words. `read` describes its bytes, if they were read. `is_last`: no deeper level
-    /// holds data.
+    /// it, in words. `read` describes the filter's bytes, if they were read. `is_last`: no deeper
+    /// level holds data.
     pub fn finding(
         &self,
         wanted: &Wanted,

@@ -1,4 +1,4 @@
-//! What OPTIONS asks for, and whether a stored filter is that.
+//! What filter OPTIONS asks for, and whether a stored filter agrees.
 //!
 //! ```text
 //! nullptr                     no filter is written, and none is read
@@ -24,8 +24,8 @@ pub struct Wanted {
     pub charged: Option<bool>,
     pub pins_level_0: Option<bool>,
     pub for_hits: Option<bool>,
-    /// Whether the sizes of filters follow the allocator, so that they differ from those of the
-    /// policy.
+    /// Whether the sizes of filters follow the allocator, so that they differ from the sizes that
+    /// the policy names.
     pub for_memory: Option<bool>,
     /// Below 5, a Bloom policy makes filters of 32-bit hashes.
     pub format_version: Option<u32>,

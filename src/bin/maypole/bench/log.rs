@@ -21,8 +21,8 @@ pub struct Log {
 impl Log {
     /// Takes the time of one operation of `timed_one_in`, less what reading the clock takes.
     pub fn new(timed_one_in: u64, clock_ns: u64) -> Log {
-        // Up to ten minutes, with three significant digits, which exceeds the precision of the
-        // clock.
+        // Latencies of up to ten minutes, with three significant digits: more than the precision of
+        // the clock.
         let latency = Histogram::new_with_max(600_000_000_000, 3).expect("the bounds are in order");
         let until_timed = timed_one_in;
         let (operations, bytes, found) = (0, 0, 0);

@@ -180,7 +180,7 @@ impl Bench {
         self.check_order(&parent, kept)?;
         let afterwards = if self.db.is_some() { "and kept" } else { "and removed at the end" };
         space::announce(&parent, self.disk_bytes(), afterwards)?;
-        // A directory of our own, for the database or for checkpoints of one that is kept
+        // A directory of our own, for the database or for checkpoints of a database that is kept
         // elsewhere.
         let (scratch, dir) = match self.db.clone() {
             Some(dir) if self.workloads.contains(&Workload::Checkpointloop) => {

@@ -10,8 +10,8 @@
 //!
 //! The four trees of a policy take turns. The sizes of the cache follow from what the policy's whole
 //! filters and indexes need. Before anything is timed, filters and indexes are loaded as far as they
-//! fit, lookups replace them by those that they need, and the credits of filter parts settle, on
-//! which it depends whether a part is passed by.
+//! fit, lookups replace them by those that they need, and the credits of filter parts settle. These
+//! credits decide whether a part is passed by.
 
 use std::path::Path;
 
@@ -41,13 +41,13 @@ pub const CACHES: [f64; 5] = [0.05, 0.2, 0.5, 1.0, 2.0];
 const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
 /// Timed lookups of a figure: few, because a policy has 40 figures.
 const TIMED: usize = 1000;
-/// Lookups before them, at least.
+/// Lookups before the timed ones, at least.
 const FILL: usize = 500;
-/// Where not everything fits, one lookup before them for so many bytes of the cache, a quarter of a
-/// part. So each part that is used is likely to have been read.
+/// Where not everything fits, one lookup for this many bytes of the cache, a quarter of a part,
+/// precedes the timed ones. So each part that is used is likely to have been read.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
-/// One lookup for so many keys lets the credits settle: a part has about 3,300 keys, and about eight
-/// present ones use up its first credit.
+/// One lookup for this many keys lets the credits settle: a part has about 3,300 keys, and about
+/// eight present ones use up its first credit.
 const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 
 /// What the measurements of all policies share.

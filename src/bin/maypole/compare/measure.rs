@@ -17,7 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 
 /// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
-/// any finds the page that another one has read.
+/// any lookup finds a page that another lookup has read.
 const LOOKUPS_A_DROP: usize = 256;
 /// The fraction of the bytes read that must have come from the device.
 const COLD_SHARE: f64 = 0.9;

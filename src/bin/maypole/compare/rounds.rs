@@ -52,8 +52,8 @@ impl Repeated {
         Repeated { median, low: sorted[left_out], high: sorted[n - 1 - left_out] }
     }
 
-    /// Widens the interval to a mean of all the work: one stalled round moves that mean, and no
-    /// median.
+    /// Widens the interval to a mean of all the work: one stalled round moves that mean, but not
+    /// the median.
     pub fn including(self, mean: f64) -> Repeated {
         Repeated { low: self.low.min(mean), high: self.high.max(mean), ..self }
     }

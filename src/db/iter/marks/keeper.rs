@@ -84,7 +84,8 @@ impl Keeper {
     }
 
     /// Adds `interval`, which is known to show nothing at `sequence` and later, to the mark of
-    /// index `found` if it touches that one. With `None` it becomes a new mark. A new watch starts.
+    /// index `found` if it touches that mark. If `found` is `None`, the interval becomes a new
+    /// mark. A new watch starts.
     fn extend(
         &mut self,
         found: Option<usize>,

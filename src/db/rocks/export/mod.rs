@@ -223,16 +223,17 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 }
 
 /// Makes the smallest sequence numbers of level 0 descend where the largest ones do, as RocksDB
-/// demands when it opens a database: in the order of (largest, smallest), newest first, each file
-/// must have a smaller `smallest` than the one before it, or one sequence number alone that lies
-/// below the largest of the one before. Returns whether that was possible.
+/// demands when it opens a database: in the order of (largest, smallest), newest first, the
+/// smallest number of each file must be below that of the file before it. A file whose two numbers
+/// are equal needs only a number below the largest of the file before it. Returns whether that was
+/// possible.
 ///
 /// In Maypole's trees this need not hold. The sequence numbers of the tables of one flush
 /// interleave, and those of one ingestion are the same. None of them share a key. RocksDB uses the
-/// smallest sequence number for this check only, so another one does no harm:
+/// smallest sequence number for this check only, so another number in its place does no harm:
 ///
 /// - `largest`, where the file before has a larger one. It then looks like an ingested table.
-/// - one less than that of the file before, where both have the same largest number.
+/// - one less than the smallest number of the file before, where both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
     for table in level_0_newest_first(tables) {

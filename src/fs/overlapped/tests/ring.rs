@@ -1,5 +1,5 @@
 //! Behaviour that only a kernel ring has. Where the kernel has none, or a sandbox forbids it, these
-//! tests print that and prove nothing; the others of [`super`] run everywhere.
+//! tests print that and prove nothing; the tests of [`super`] run everywhere.
 
 use std::cell::Cell;
 use std::io::{self, PipeReader, Write};

@@ -5,9 +5,9 @@
 //! zipf      skewed queries
 //! ```
 //!
-//! Absent keys are between the smallest and the largest key loaded, and are distributed as those
-//! are. Outside of the tables' ranges no filter would be queried, because the ranges would rule the
-//! keys out. Only the queries of a file are used as they are.
+//! Absent keys are between the smallest and the largest key loaded, and are distributed as the
+//! loaded keys are. Outside of the tables' ranges no filter would be queried, because the ranges
+//! would rule the keys out. Only the queries of a file are used as they are.
 
 pub mod file;
 #[cfg(test)]

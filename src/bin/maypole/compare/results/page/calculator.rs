@@ -13,8 +13,8 @@ use crate::show::text::counted;
 /// filters have the same rates.
 const LARGE_KEYS: u64 = 200_000;
 
-/// Filled in with the measured number of keys, the share of the queries that were given, and round
-/// numbers, to be changed.
+/// The form, which the reader may change. It starts with the measured number of keys, the share of
+/// the queries that were given, and round numbers.
 pub fn form(results: &Results) -> String {
     let keys = results.about.keys;
     let measured = counted(keys, "key");

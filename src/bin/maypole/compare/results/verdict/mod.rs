@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The sentences are a pure function of the results. In tables of few keys, chance and rounding
-//! give filters unusual rates, although these tables are queried as often as large ones. They are
-//! left out of the reads and named, so that the verdict holds for a larger tree too.
+//! give filters unusual rates, although these tables are queried as often as large ones. Such
+//! tables are left out of the reads and named, so that the verdict holds for a larger tree too.
 
 #[cfg(test)]
 pub mod tests;
