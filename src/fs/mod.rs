@@ -29,7 +29,6 @@
 //! makes `flush` cheap: [`Fs::create_log`]), asynchronous I/O (a call of [`OverlappedReader`]
 //! returns when all of its reads have ended).
 
-#[cfg(unix)]
 /// Methods that pass their arguments on to the same method of `$to`.
 macro_rules! pass_on {
     ($to:expr => $($(#[$about:meta])*
@@ -40,6 +39,7 @@ macro_rules! pass_on {
     };
 }
 
+#[cfg(unix)]
 mod anchored;
 #[cfg(target_os = "linux")]
 mod block_buffer;
