@@ -63,7 +63,7 @@ pub(super) struct CacheState {
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
     /// Whether filters and indexes would fill the cache, so that they compete with data.
-    pub metadata_fills: bool,
+    metadata_fills: bool,
     /// Whether `leaving` has metadata too, which must be retired at once: an index has a reference
     /// to the cache, so the cache must not keep the index.
     pub metadata_leaves: bool,
@@ -84,6 +84,22 @@ impl CacheState {
             metadata_fills: false,
             metadata_leaves: false,
         }
+    }
+
+    /// Says whether filters and indexes would fill the cache. When they no longer would, the data
+    /// among them becomes data like any other. Otherwise no data could displace it.
+    pub fn set_metadata_fills(&mut self, fills: bool) {
+        if self.metadata_fills && !fills {
+            for _ in 0..self.rings[RingName::Metadata as usize].len() {
+                let Some(entry) = self.rings[RingName::Metadata as usize].next() else { break };
+                if entry.header().kind == BlockKind::Data {
+                    entry.header().set_ring(RingName::Protected);
+                }
+                let ring = entry.header().ring();
+                self.rings[ring as usize].push(entry);
+            }
+        }
+        self.metadata_fills = fills;
     }
 
     /// Evicts until `entry` fits into `room_bytes`. Returns `false` if it does not fit.

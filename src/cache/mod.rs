@@ -310,7 +310,7 @@ impl BlockCache {
             state.usage_bytes += bytes;
             state.pinned_bytes += bytes;
             state.reserved_bytes += bytes;
-            state.metadata_fills = self.metadata_fills_it();
+            state.set_metadata_fills(self.metadata_fills_it());
             state.evict_to(self.most_room_bytes());
             (self.take_evicted(&mut state), state.usage_bytes > self.most_room_bytes())
         };
@@ -371,7 +371,7 @@ impl BlockCache {
         let evicted = {
             let mut state = lock(&self.state);
             let room_bytes = self.room_bytes();
-            state.metadata_fills = self.metadata_fills_it();
+            state.set_metadata_fills(self.metadata_fills_it());
             if state.make_room(room_bytes, may_evict, &*entry) {
                 entry.header().set_cached();
                 state.add(entry, stamp);
@@ -395,7 +395,7 @@ impl BlockCache {
         let opens =
             state.pinned_bytes <= self.capacity_bytes - self.miss_buffers.most_reserved_bytes();
         self.miss_buffers.set_open(miss_buffer, opens);
-        state.metadata_fills = self.metadata_fills_it();
+        state.set_metadata_fills(self.metadata_fills_it());
         state.evict_to(self.most_room_bytes());
         let room_bytes = self.room_bytes();
         for Fresh { entry, stamp } in miss_buffer.take_fresh() {
@@ -491,7 +491,6 @@ impl Drop for Evicted {
         for buffer in self.entries.drain(..).filter_map(|entry| entry.into_buffer()) {
             self.cache.miss_buffers.keep(buffer);
         }
-        // What is left in `entries` is dropped under no lock: an index leads back to the cache.
     }
 }
 

@@ -172,6 +172,10 @@ impl Ring {
         self.queue.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     pub fn push(&mut self, entry: Arc<dyn Entry>) {
         let position = self.first.wrapping_add(self.queue.len() as u32);
         entry.header().set_position(position);

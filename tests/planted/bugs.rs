@@ -563,6 +563,14 @@ pub const BUGS: &[Bug] = &[
         test: "table::tests::parts::one_read_brings_the_filter_and_the_index_of_a_key",
     },
     Bug {
+        name: "data among the metadata stays there when metadata no longer fills the cache",
+        file: "src/cache/eviction.rs",
+        old: "if self.metadata_fills && !fills {",
+        new: "if false {",
+        program: "lib",
+        test: "cache::tests::data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache",
+    },
+    Bug {
         name: "where metadata fills the cache, each block that is read displaces some",
         file: "src/cache/mod.rs",
         old: "true => Keeping::No,",

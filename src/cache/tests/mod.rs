@@ -258,6 +258,32 @@ fn what_was_used_long_ago_leaves() {
     assert!(resident(&new).len() > 240, "{} of the new are there", resident(&new).len());
 }
 
+/// Data that is used often joins the ring of the metadata while that fills the cache. When tables
+/// had been closed, so that metadata no longer did, no other data could displace it.
+#[test]
+fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let (old, filters, new) = (data(&cache, 20), filters(&cache, 30), data(&cache, 200));
+    let open_tables = cache.reserve(0).expecting(200_000);
+    assert!(cache.metadata_fills_it());
+    for i in 0..20 {
+        drop(old.load(i, true, || disk.read(i, 4000)).unwrap());
+    }
+    // What was used again stays beside filters that are used once.
+    for i in 0..30 {
+        let used = resident(&old);
+        disk.load(&filters, i, 4000);
+        assert!(i > 3 || used.len() > 15, "{used:?}");
+    }
+    assert!(!resident(&old).is_empty());
+    drop(open_tables);
+    assert!(!cache.metadata_fills_it());
+    for i in (0..200).flat_map(|i| [i, i]) {
+        disk.load(&new, i, 4000);
+    }
+    assert!(resident(&old).is_empty(), "{:?}", resident(&old));
+}
+
 #[test]
 fn metadata_outlives_data() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
