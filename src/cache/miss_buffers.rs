@@ -102,10 +102,10 @@ impl MissBuffers {
     pub fn new(capacity_bytes: usize) -> MissBuffers {
         let share_bytes = capacity_bytes / MAX_SHARE;
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
-        let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
-        let count = 1 << count.ilog2();
         let most_unused_bytes =
             (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(share_bytes);
+        let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
+        let count = 1 << count.ilog2();
         let miss_buffer = |_| {
             let state = Mutex::new(MissBufferState::default());
             Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })

@@ -219,7 +219,7 @@ impl TableBuilder {
         let filter = self.build_filter();
         let separators = self.index.part_separators();
         let (filter_top, index_top) =
-            self.write_parts(filter.as_ref(), separators, TableBuilder::write_index_part)?;
+            self.write_parts(filter.as_ref(), &separators, TableBuilder::write_index_part)?;
         let mut metaindex = BTreeMap::new();
         let user_keys = !self.index.splits_a_user_key();
         self.write_filter_top(filter, filter_top, user_keys, &mut metaindex)?;

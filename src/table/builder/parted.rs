@@ -90,7 +90,7 @@ impl TableBuilder {
     pub(super) fn write_parts(
         &mut self,
         filter: Option<&BuiltFilter>,
-        separators: Vec<(Vec<u8>, u64)>,
+        separators: &[(Vec<u8>, u64)],
         mut write_index_part: impl FnMut(&mut TableBuilder, usize) -> Result<BlockHandle>,
     ) -> Result<(Top, Top)> {
         let (mut filter_top, mut index_top) = (Top::new(), Top::new());

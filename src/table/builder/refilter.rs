@@ -76,7 +76,7 @@ impl Table {
                 .collect(),
         };
         let (filter_top, index_top) =
-            new.write_parts(filter.as_ref(), separators, |new, part| {
+            new.write_parts(filter.as_ref(), &separators, |new, part| {
                 new.copy(&self.read_checked(self.index_part_handle(part))?)
             })?;
         let user_keys = self.index_form().user_keys;

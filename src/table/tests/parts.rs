@@ -41,6 +41,12 @@ fn in_parts(entries: &Entries, options: TableOptions, part_bytes: usize) -> (Vec
     (bytes, summary.tail_bytes)
 }
 
+/// `key0000000`, `key0000001` and so on, with values of `value_bytes` bytes.
+fn numbered(count: u32, value_bytes: usize) -> Entries {
+    let key = |i| internal_key(format!("key{i:07}").as_bytes(), 7, 1);
+    (0..count).map(|i| (key(i), vec![i as u8; value_bytes])).collect()
+}
+
 fn opened(bytes: &[u8], context: &TableContext) -> Arc<Table> {
     Table::open(file_of(bytes), context.clone()).unwrap()
 }
@@ -166,9 +172,7 @@ fn a_cursor_walks_over_the_ends_of_parts_both_ways() {
 /// read, and a data block. Opening is one read.
 #[test]
 fn a_lookup_reads_one_part_of_each() {
-    let entries: Entries = (0..20_000u32)
-        .map(|i| (internal_key(format!("key{i:07}").as_bytes(), 7, 1), vec![i as u8; 20]))
-        .collect();
+    let entries = numbered(20_000, 20);
     for filter in ["bloom(10)", "ribbon(7)", "burr(7)"] {
         let options = TableOptions {
             filter: filter.parse().unwrap(),
@@ -203,9 +207,7 @@ fn a_lookup_reads_one_part_of_each() {
 /// that was of no use to eight lookups is passed by.
 #[test]
 fn one_read_brings_the_filter_and_the_index_of_a_key() {
-    let entries: Entries = (0..20_000u32)
-        .map(|i| (internal_key(format!("key{i:07}").as_bytes(), 7, 1), vec![i as u8; 20]))
-        .collect();
+    let entries = numbered(20_000, 20);
     let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
     let (bytes, _) = in_parts(&entries, options, 4096);
     // A cache that keeps nothing.
@@ -237,9 +239,7 @@ fn one_read_brings_the_filter_and_the_index_of_a_key() {
 /// The part of the index that comes with the filter is checked only if it is used.
 #[test]
 fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
-    let entries: Entries = (0..20_000u32)
-        .map(|i| (internal_key(format!("key{i:07}").as_bytes(), 7, 1), vec![i as u8; 20]))
-        .collect();
+    let entries = numbered(20_000, 20);
     let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
     let (bytes, _) = in_parts(&entries, options, 4096);
     let whole = opened(&bytes, &context(0));
@@ -268,9 +268,7 @@ fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
 /// part, and each block that was read displaced a part.
 #[test]
 fn where_metadata_fills_the_cache_a_block_is_kept_from_its_second_use_on() {
-    let entries: Entries = (0..60_000u32)
-        .map(|i| (internal_key(format!("key{i:07}").as_bytes(), 7, 1), vec![i as u8; 100]))
-        .collect();
+    let entries = numbered(60_000, 100);
     let options = TableOptions { metadata: MetadataForm::Parts, ..TableOptions::default() };
     let (bytes, _) = in_parts(&entries, options, 4096);
     let cache_bytes = 100 << 10;
