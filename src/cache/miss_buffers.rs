@@ -163,9 +163,18 @@ impl MissBuffers {
         self.with_buffer(|miss_buffer| miss_buffer.keep(buffer, self.most_unused_bytes));
     }
 
-    /// A buffer of `len` bytes with any content, if there is one.
+    /// A buffer of `len` bytes with any content, if there is one. If there is none, up to two spare
+    /// values are dropped for it: no other call drops them if all values bypass the miss buffer.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
-        self.with_buffer(|miss_buffer| miss_buffer.take_buffer(len))
+        self.with_buffer(|miss_buffer| {
+            for _ in 0..2 {
+                if let Some(buffer) = miss_buffer.take_buffer(len) {
+                    return Some(buffer);
+                }
+                miss_buffer.drop_one_spare(self);
+            }
+            miss_buffer.take_buffer(len)
+        })
     }
 
     /// Whether a value goes through a miss buffer.

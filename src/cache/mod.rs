@@ -368,20 +368,15 @@ impl BlockCache {
         publish: impl FnOnce(),
     ) -> Option<Arc<Evicted>> {
         let may_evict = !self.has_much_garbage();
-        let evicted = {
-            let mut state = lock(&self.state);
-            let room_bytes = self.room_bytes();
-            state.set_metadata_fills(self.metadata_fills_it());
-            if state.make_room(room_bytes, may_evict, &*entry) {
-                entry.header().set_cached();
-                state.add(entry, stamp);
-                publish();
-            }
-            self.take_evicted(&mut state)
-        };
-        // Only to drop spare values for their memory, because this value bypasses its miss buffer.
-        self.miss_buffers.miss(|_| ());
-        evicted
+        let mut state = lock(&self.state);
+        let room_bytes = self.room_bytes();
+        state.set_metadata_fills(self.metadata_fills_it());
+        if state.make_room(room_bytes, may_evict, &*entry) {
+            entry.header().set_cached();
+            state.add(entry, stamp);
+            publish();
+        }
+        self.take_evicted(&mut state)
     }
 
     /// Moves the fresh values of a miss buffer to their rings.

@@ -244,6 +244,14 @@ impl<T> Lease<'_, T> {
         Lease::<T>::owning(self.to_arc())
     }
 
+    /// The same lease, to keep beyond the guard.
+    pub fn into_owned(self) -> Lease<'static, T> {
+        match self.owned {
+            Some(resident) => Lease::<T>::owning(resident),
+            None => self.share(),
+        }
+    }
+
     /// A handle to keep beyond the guard: one increment of the resident's count.
     #[inline]
     pub fn to_arc(&self) -> Arc<Resident<T>> {
@@ -389,6 +397,7 @@ impl<T: Cached> Slots<T> {
     ///
     /// `read` must not load the same slot. `was_used`: the value is data that was used before, not
     /// long ago, so it is not on probation.
+    #[inline(always)]
     pub fn load<E>(
         &self,
         i: usize,

@@ -25,8 +25,8 @@ pub(crate) use arc_cell::{ArcCell, Held};
 pub(crate) use combining::{CombiningLock, Leading, Waiting};
 pub(crate) use process::{OpenIn, PerProcess, Process};
 pub(crate) use reclaim::{
-    Guard, Part, Retired, assert_no_guard, collect, drain, drop_at_once, held_by_readers, pin,
-    retire, thread_index,
+    Guard, Part, Retired, assert_no_guard, before_reading, collect, drain, drop_at_once,
+    held_by_readers, pin, retire, thread_index,
 };
 
 #[cfg(loom)]

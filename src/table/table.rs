@@ -430,7 +430,7 @@ impl Table {
     }
 
     /// Data block `i`, whose bytes `fetch` reads.
-    #[cold]
+    #[inline(always)]
     pub fn load_block(
         &self,
         index: &TableIndex,
@@ -506,6 +506,7 @@ impl Table {
     }
 
     /// Loads through the cache and counts: `tickers` are miss, add and bytes inserted.
+    #[inline(always)]
     pub(super) fn load<T: Cached>(
         &self,
         slots: &Slots<T>,

@@ -161,7 +161,7 @@ impl Miss {
 
 /// Continues a lookup from a miss on: the newest entry of the key, if it is a value. Holds no guard
 /// while it reads. Lookups call it through [`TreeObserver::call_find_and_read`].
-#[cold]
+#[inline(always)]
 pub(in crate::db) fn find_and_read(
     miss: Miss,
     key: &LookupKey<'_>,

@@ -18,7 +18,10 @@
 //! every thread that may still reach garbage. A thread that keeps looking up soon announces a later
 //! epoch. If a thread has become idle, the collector marks its record and executes the heavy
 //! barrier (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no
-//! collection needs a barrier for it. After [`MARKED_PINS`] pins it clears the mark.
+//! collection needs a barrier for it. After [`MARKED_PINS`] pins it clears the mark. A thread that
+//! is about to read a file marks itself ([`before_reading`]) and clears this mark in its next pin.
+//! So lookups that miss the cache cost each other no barrier, although they hold no guard while
+//! they read.
 //!
 //! The proof considers an object unlinked at U, a bag sealed with stamp e, and what the collector
 //! reads in a record:
@@ -34,9 +37,12 @@
 //!   fence before it reads.
 //!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
 //!     If its fence had come first, the collector would read that pin.
-//!   - The next pin does not see the mark: then it came before the barrier that followed the
-//!     mark, and the collector reads it. Collectors mark, pass the barrier and read under one
+//!   - The next pin does not see a collector's mark: then it came before the barrier that followed
+//!     the mark, and the collector reads it. Collectors mark, pass the barrier and read under one
 //!     mutex.
+//!   - The thread marked itself after pins that the collector does not read yet. It stored the mark
+//!     with release after its accesses under those guards; the collector loads it with acquire,
+//!     before the drop. Its next pin sees its own mark, as above.
 //!   - The thread has cleared the mark. It cleared the mark under a guard, after the fence of that
 //!     guard's pin. Either this fence came later than the collector's, and everything that follows
 //!     sees U. Or the collector reads that pin or a later value. If it reads the end of that pin,
@@ -98,10 +104,11 @@ struct Record {
     /// `epoch << 1 | held`: the epoch at which the thread took its latest outermost guard, and
     /// [`HELD`] while it holds that guard. Only the thread writes it.
     announced: AtomicU64,
-    /// If set, each pin executes a full fence. Collectors set the mark before a heavy barrier; the
-    /// thread clears it. On systems without a heavy barrier it is always set.
+    /// If set, each pin executes a full fence. Collectors set the mark before a heavy barrier, and
+    /// the thread before it reads a file; the thread clears it. On systems without a heavy barrier it
+    /// is always set.
     marked: AtomicBool,
-    /// Pins since the mark was set. Only the thread reads it, so it is not part of the model.
+    /// Pins since a collector set the mark. Only the thread reads it, so the model omits it.
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
@@ -159,7 +166,9 @@ impl Record {
     }
 
     fn is_marked(&self) -> bool {
-        self.marked.load(Ordering::Relaxed)
+        // Acquire: the accesses under guards that preceded the thread's own mark come before a
+        // drop.
+        self.marked.load(Ordering::Acquire)
     }
 }
 
@@ -263,6 +272,17 @@ pub(crate) fn assert_no_guard() {
         0,
         "a guard would keep all that the process retires"
     );
+}
+
+/// Call this before the thread reads a file. Collections then need no barrier for this thread until
+/// it has pinned again. Checks the same as [`assert_no_guard`].
+#[inline]
+pub(crate) fn before_reading() {
+    assert_no_guard();
+    let record = this_thread();
+    // The next pin clears the mark: its fence is cheap compared with a system call.
+    record.marked_pins.store(MARKED_PINS - 1, Ordering::Relaxed);
+    record.marked.store(true, Ordering::Release);
 }
 
 /// Drops `object` when every guard that is held now is gone. The caller has unlinked the object: no

@@ -109,6 +109,29 @@ fn loom_a_marked_thread_needs_no_barrier_and_may_clear_its_mark() {
 }
 
 #[test]
+fn loom_a_thread_that_reads_a_file_between_its_pins_needs_no_barrier() {
+    check_model(|| {
+        let cell = canary_cell();
+        let reader = thread::spawn({
+            let cell = cell.clone();
+            move || {
+                let first = read(&cell);
+                before_reading();
+                assert!(read(&cell) >= first);
+            }
+        });
+        cell.replace(Arc::new(Canary::new(1)));
+        // Fails unless a mark makes it unnecessary.
+        barrier::HEAVY_FAILS.set(true);
+        collect();
+        barrier::HEAVY_FAILS.set(false);
+        reader.join().unwrap();
+        assert_eq!(read(&cell), 1);
+        assert_eq!(collect(), 0);
+    });
+}
+
+#[test]
 fn loom_a_barrier_that_fails_frees_nothing_that_an_idle_thread_may_reach() {
     check_model(|| {
         let cell = canary_cell();

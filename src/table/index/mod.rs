@@ -426,6 +426,14 @@ impl Index {
         }
     }
 
+    /// Starts to fetch handle `i` from memory: a lookup is about to read its block.
+    #[inline]
+    pub fn prefetch_handle(&self, i: usize) {
+        if let Entries::Parsed { handles, .. } = &self.entries {
+            prefetch(handles.as_ptr().wrapping_add(i));
+        }
+    }
+
     /// The user key of separator `i`.
     pub fn user_key(&self, i: usize) -> &[u8] {
         match &self.entries {

@@ -34,6 +34,6 @@ impl Found<'_> {
     }
 
     pub(super) fn into_owned(self) -> Found<'static> {
-        Found { block: self.block.share(), ..self }
+        Found { block: self.block.into_owned(), ..self }
     }
 }

@@ -215,7 +215,10 @@ impl Table {
                 tickers.add(Ticker::BlockCacheDataHit, 1);
                 block
             }
-            None => return Err(Stop::Absent(Absent::Block { part: index.part, block: i })),
+            None => {
+                index.index.prefetch_handle(i);
+                return Err(Stop::Absent(Absent::Block { part: index.part, block: i }));
+            }
         };
         let start = block.search_start(key.user_key);
         Ok((block, start))

@@ -55,7 +55,7 @@ impl Absent {
 impl Table {
     /// The newest entry of the key that the snapshot sees. `missing`: where the lookup has stopped
     /// in this table; `None`: it begins here. Hold no guard.
-    #[cold]
+    #[inline(always)]
     pub fn get_and_read(
         &self,
         missing: Option<Missing>,
@@ -83,6 +83,7 @@ impl Table {
     }
 
     /// The second part of [`Table::get_and_read`], which continues after the filter.
+    #[inline(always)]
     fn search_and_read(
         &self,
         missing: Option<Missing>,
@@ -102,19 +103,18 @@ impl Table {
             }
             Some(missing) => missing,
         };
-        match missing {
-            Missing::Block(AbsentBlock { index, block }) => {
-                self.get_from_read_blocks(index, block, key, tickers, observer)
-            }
+        let AbsentBlock { index, block } = match missing {
+            Missing::Block(absent) => absent,
             Missing::Index(part) => {
                 let part = self.index_part_in_place_of(part, key)?;
                 let index = self.index_once_read(part, index_read)?;
                 let block = index.index.find(key.user_key, key.trailer());
                 observer.index_searched(&index, block);
-                self.get_from_read_blocks(index, block, key, tickers, observer)
+                AbsentBlock { index, block }
             }
             Missing::Filter => unreachable!("the filter has answered"),
-        }
+        };
+        self.get_from_read_blocks(index, block, key, tickers, observer)
     }
 
     /// The answer of a filter that was not in memory. A filter that cannot be read says maybe.
@@ -176,6 +176,7 @@ impl Table {
     }
 
     /// Like [`Table::get_from_block`], from block `i` on.
+    #[inline(always)]
     fn get_from_read_blocks(
         &self,
         mut index: Lease<'static, TableIndex>,
@@ -186,7 +187,8 @@ impl Table {
     ) -> Result<Option<Found<'static>>> {
         while i < index.index.len() {
             let block = self.block_to_keep(&index, i, tickers)?;
-            let known = Some((block.share(), block.search_start(key.user_key)));
+            let start = block.search_start(key.user_key);
+            let known = Some((block, start));
             let position = BlockPosition { index: &index, block: i, known };
             let (part, next) = match self.get_from_block(position, key, &pin(), tickers, observer) {
                 Ok(found) => return Ok(found.map(Found::into_owned)),
@@ -204,6 +206,7 @@ impl Table {
         Ok(None)
     }
 
+    #[inline(always)]
     fn block_to_keep(
         &self,
         index: &TableIndex,
