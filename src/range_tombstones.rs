@@ -52,7 +52,7 @@ pub(crate) fn reversed_range(start: &[u8], end: &[u8]) -> Error {
     ))
 }
 
-/// An unchangeable set of range deletions, prepared for queries. See the module.
+/// An immutable set of range deletions, prepared for queries. See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
     /// All bounds, concatenated, and where each ends.
