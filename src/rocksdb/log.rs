@@ -164,8 +164,8 @@ impl RecordLog {
                 kind @ 5..=8 => kind - RECYCLABLE,
                 kind => kind,
             };
-            // A first fragment without bytes is no start of a record: old writers left one at the
-            // end of a block.
+            // Old writers left an empty first fragment at the end of a block, so a new record may
+            // follow one.
             let in_record = self.first_offset.is_some() && !self.pieces.is_empty();
             match kind {
                 WHOLE | FIRST if in_record => {
