@@ -301,8 +301,8 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
-/// Several sets that are queried as one. A memtable adds a set at every range deletion; merging
-/// sets so that their sizes double keeps that cheap.
+/// Several sets that are queried as one. A memtable adds a set at every range deletion; merging the
+/// sets into sets of doubling sizes keeps that cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
@@ -442,7 +442,7 @@ mod tests {
             let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
             let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);
             let parts = lowers.zip(uppers).map(|(lower, upper)| {
-                // As the tables of a level hold them: clipped, all versions kept.
+                // Makes parts like the tables of a level: clipped, with all versions.
                 let fragments = whole.clipped(lower, upper);
                 let all = fragments.flat_map(|(start, end, fragment)| {
                     let all = (1..30).map(move |snapshot| (snapshot, fragment));

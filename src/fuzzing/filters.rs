@@ -54,7 +54,8 @@ fn filter_of(family: Family, data: &[u8]) {
     assert!(reader.fill().is_none_or(|fill| (0.0..=1.0).contains(&fill)));
 }
 
-/// Queries each hash by every function of the reader. Their results must agree, and are returned.
+/// Queries every hash through every function of the reader. Panics if the results of two functions
+/// differ, and returns the results.
 fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
     let one_by_one: Vec<bool> = hashes.iter().map(|&hash| reader.may_contain(hash)).collect();
     let in_steps: Vec<bool> =

@@ -169,7 +169,7 @@ impl<'a> RecordLog<'a> {
         (fixed32(head) == masked).then(|| RecordLog { payload: &head[payload_at..end] })
     }
 
-    /// Whether the log is a MANIFEST. The first version edit of one names the comparator or the
+    /// Whether the log is a MANIFEST. A MANIFEST's first version edit names the comparator or the
     /// database's identity (tag 8193).
     fn is_manifest(&self) -> bool {
         self.holds(b"omparator") || matches!(self.payload.first_chunk(), Some([0x81, 0x40]))

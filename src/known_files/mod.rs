@@ -56,8 +56,8 @@ impl fmt::Display for Known {
     }
 }
 
-/// Rejects a database directory that belongs to another program. No error if the path is missing or
-/// not a directory.
+/// Rejects a database directory that belongs to another program. A path that is missing or not a
+/// directory is no error.
 pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     // If the directory cannot be listed, opening the database reports a better error.
     let known = fs.list(path).ok().and_then(|names| directory::of(fs, path, &names));

@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(buffer.as_ptr() as usize % LINE_BYTES, 0);
             assert_eq!(&*buffer, vec![7; len]);
             assert!(buffer.memory_bytes() >= len + TAIL_BYTES);
-            // SAFETY: the test of the promise that the tail may be read.
+            // SAFETY: the tail may be read, which is the promise under test.
             let tail =
                 unsafe { std::slice::from_raw_parts(buffer.start.as_ptr().add(len), TAIL_BYTES) };
             assert_eq!(tail, [0; TAIL_BYTES]);

@@ -20,13 +20,13 @@ use std::ptr::NonNull;
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Bytes of a large page: of x86-64, and of AArch64 with small pages of 4 KiB.
+/// The size of a large page on x86-64, and on AArch64 with small pages of 4 KiB.
 pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Memory that starts as zeros, in a range of addresses of its own.
 ///
-/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. Both
-/// are multiples of [`LARGE_PAGE_BYTES`].
+/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. The
+/// address and the size are multiples of [`LARGE_PAGE_BYTES`].
 pub(crate) struct LargePages {
     start: NonNull<u8>,
     bytes: usize,

@@ -16,7 +16,7 @@
 //!
 //! Absent on purpose: applying deletions to older entries. A memtable keeps all versions of a key.
 //! The reader chooses one by sequence number, and calls [`Memtable::covering`] as well as
-//! [`Memtable::get`].
+//! [`Memtable::get`] to learn whether a range deletion hides it.
 
 mod arena;
 #[cfg(all(test, loom))]

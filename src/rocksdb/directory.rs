@@ -27,7 +27,7 @@ pub(crate) struct Directory {
     pub logs: Vec<u64>,
     /// `None` if there is no OPTIONS file, or if it cannot be read.
     pub options: Option<OptionsText>,
-    /// Numbers of the tables whose names end as LevelDB's do.
+    /// Numbers of the tables whose names end in `.ldb`, as in LevelDB.
     ldb_tables: HashSet<u64>,
 }
 

@@ -410,7 +410,7 @@ mod tests {
         for refused in [8, 11, 99, 104, 204, 4096] {
             assert!(matches!(field(refused, &[0]), Err(Refusal::Unsupported(_))), "{refused}");
         }
-        // Number, count and bytes of a blob file, two empty strings, no fields.
+        // A blob file: its number, count and bytes, two empty strings, and no fields of its own.
         for blob in [400, 8194] {
             assert_eq!(field(blob, &[7, 1, 9, 0, 0, 0]).unwrap(), Edit::default());
         }

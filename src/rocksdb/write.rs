@@ -94,7 +94,7 @@ impl NewDatabase {
     }
 }
 
-/// Whether [`NewDatabase::write`] creates a file of this name that no Maypole database has.
+/// Whether [`NewDatabase::write`] creates a file of this name, which no Maypole database has.
 pub(crate) fn is_rocksdbs_own(name: &str) -> bool {
     name == "IDENTITY" || name.strip_prefix("OPTIONS-").is_some_and(|it| it.parse::<u64>().is_ok())
 }

@@ -137,7 +137,7 @@ tickers! {
     /// Backward steps of cursors and iterators, counted like forward steps.
     NumberDbPrev = "number.db.prev",
     /// Entries that cursors passed and did not show: tombstones, older versions, versions that are
-    /// too new for the cursor, and entries that range deletions hide. Counted like steps.
+    /// too new for the cursor, and entries that range deletions hide. Counted when steps are.
     NumberIterSkip = "number.iter.skip",
 
     /// Entries written.
@@ -243,8 +243,8 @@ impl ThreadTickers<'_> {
     }
 }
 
-/// The values of all tickers at one moment. The difference between two moments gives the counts of
-/// the time between them.
+/// The values of all tickers at one moment. The difference of two values gives the counts of the
+/// time between them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

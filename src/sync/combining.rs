@@ -18,7 +18,8 @@
 //!
 //! # Why no thread waits for ever
 //!
-//! 1. A thread that unlocks looks at the queue afterwards and chooses its front to lead.
+//! 1. A thread that unlocks looks at the queue afterwards and chooses the waiter at its front to
+//!    lead.
 //! 2. A thread that queues tries to lock afterwards.
 //! 3. A thread that is chosen to lead clears this choice, takes the mutex of the queue for a
 //!    moment, and tries to lock afterwards.
@@ -49,7 +50,7 @@ const LEADS: u8 = 1;
 /// The waiter's work is done.
 const DONE: u8 = 2;
 
-/// Guards `L`. The holder can do the waiting work `W`, and gives each piece an answer `A`.
+/// Guards `L`. The holder can do the waiting work `W`, and gives each piece of work an answer `A`.
 pub(crate) struct CombiningLock<L, W, A> {
     leader: Mutex<L>,
     queue: Mutex<VecDeque<Arc<Waiting<W, A>>>>,

@@ -2,14 +2,14 @@
 //! loom's, so that the models check the code that runs.
 //!
 //! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches; user
-//!   code borrows a part of it without a pin.
+//!   code borrows a part of that without a pin.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.
 //! - [`lock`]: locks every mutex of the crate.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them: it treats them
-//! as acquire and release. It does model sequentially consistent *fences*, so those are used.
+//! as acquire and release. It does model sequentially consistent *fences*, so the code uses fences.
 //!
 //! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.
 

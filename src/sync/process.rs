@@ -18,9 +18,9 @@
 //! one comparison with a word in memory. Process ids are not used because the system reuses them
 //! and because reading them costs a system call.
 //!
-//! Not detected: a child of the bare system call (`clone`), or of `_Fork`. `vfork` and
-//! `posix_spawn` need no detection because they execute another program at once, which shares no
-//! memory.
+//! A child of the bare system call (`clone`) or of `_Fork` is not detected, because no handler runs
+//! in it. `vfork` and `posix_spawn` need no detection because they execute another program at once,
+//! which shares no memory.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

@@ -76,8 +76,8 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
-        // An export to RocksDB may list another smallest sequence number, because RocksDB requires
-        // these numbers to be ordered in level 0.
+        // An export to RocksDB may list a smallest sequence number other than the table's own,
+        // because RocksDB requires these numbers to be ordered in level 0.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);

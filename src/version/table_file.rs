@@ -19,7 +19,7 @@ use crate::table::Table;
 /// The account of obsolete tables. All tables of a database share it.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
-    /// The lookup counts of obsolete tables, by the last level of each.
+    /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
     /// The database is closed: its directory may belong to another owner now.
     closed: AtomicBool,

@@ -56,7 +56,7 @@ pub fn log(data: &[u8]) {
     assert!(reader.next().expect("at the end").is_none(), "the end is not final");
 }
 
-/// `data` with a valid header of its kind and number, and valid checksums in most records.
+/// `data` with a valid header for `kind` and `number`, and valid checksums in most records.
 pub(crate) fn repaired(data: &[u8], kind: LogKind, number: u64) -> Vec<u8> {
     let mut bytes = data.to_vec();
     repair_header(&mut bytes, kind, number);

@@ -2,8 +2,7 @@
 //!
 //! A record is bad if its header or its payload fails the CRC, or if the file is too short for it.
 //! The reader never returns anything after a bad record. To find out whether the bad record was
-//! durable, the reader tries every later byte as the start of a record header that claims so:
-//!
+//! durable, the reader searches every later byte for a record header that claims so:
 //! ```text
 //!            bad                        claim: synced_to > offset of bad
 //! | record | ~~~~~~ | … | record | … | record |   → rot:  Error::Corruption at bad

@@ -17,9 +17,9 @@
 //!    moved while the list lives.
 //! 3. Links are stored from level 0 up. A reader that finds a node at some level finds it at all
 //!    levels below, so it never descends past an entry that it has passed.
-//! 4. A search finds an insert that *happened before* it, because each link on its path is at least
-//!    as new as that insert left it. It may or may not find a concurrent insert; the store hides
-//!    that insert anyway, because its sequence number is not visible yet.
+//! 4. A search finds an insert that *happened before* it, because each link on its path is as that
+//!    insert left it, or newer. It may or may not find a concurrent insert; the store hides that
+//!    insert anyway, because its sequence number is not visible yet.
 //!
 //! # What was measured
 //!
@@ -34,9 +34,9 @@
 //! 610  340   this version, all of it on huge pages
 //! ```
 //!
-//! Since then the arena of a large memtable takes huge pages for its largest chunks
-//! ([`super::arena`]); inserts gained from that too (`docs/measurements/2026-11-24-writes.md`).
-//! `benches/memtable.rs` measures this version.
+//! Therefore the arena of a large memtable takes huge pages for its largest chunks
+//! ([`super::arena`]). In the finished memtable inserts gain too
+//! (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs` measures this version.
 
 mod cursor;
 mod node;
@@ -125,8 +125,8 @@ impl SkipList {
         mut passed: impl FnMut(usize, NodeRef<'a>),
     ) -> (NodeRef<'a>, Option<NodeRef<'a>>) {
         let mut before = self.head();
-        // A node that was found not to be before the key. It is not compared twice, because the
-        // next node is often the same on several levels.
+        // A node that was found not to be before the key. It is often the next node on lower levels
+        // too, where it is not compared again.
         let mut after = None;
         let mut level = MAX_HEIGHT - 1;
         loop {
