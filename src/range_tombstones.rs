@@ -26,8 +26,8 @@
 //! `version/mod.rs`, `db/get/mod.rs`, `db/iter/range_del.rs` and `compaction/ranges.rs` apply it to
 //! the tables and levels of a tree.
 //!
-//! The file is longer than most because its tests are at its foot: a benchmark includes the file by
-//! its path, so the tests cannot be in a module next to it.
+//! The file is longer than most because its tests are at its foot: a benchmark includes this file
+//! alone by its path.
 
 use std::sync::Arc;
 
@@ -58,8 +58,8 @@ pub(crate) struct RangeTombstones {
     /// All bounds, concatenated, and where each ends.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
-    /// The first fragment of each range, the fragment after its last one, and its sequence number;
-    /// newest first.
+    /// First fragment, fragment after the last one, and sequence number of each range; newest
+    /// first.
     ranges: Vec<(usize, usize, SequenceNumber)>,
     /// The sequence numbers of node `i` are those from `nodes[i]` to before `nodes[i + 1]`.
     nodes: Vec<usize>,
@@ -116,9 +116,8 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
-        // `nodes` holds first the count of sequence numbers at each node, then where the numbers of
-        // each node end in `sequences`. Filling `sequences` from the oldest range on turns the ends
-        // into starts.
+        // `nodes` holds first the count of numbers at each node, then where each node's numbers
+        // end. Filling `sequences` from the oldest number on turns the ends into starts.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -205,8 +204,8 @@ impl RangeTombstones {
     }
 
     /// The fragments from `lower` to before `upper` (`None`: unbounded), in order and clipped to
-    /// these keys. Each has its start, its end and the number that [`Self::newest`] takes. Some
-    /// fragments may be in no range.
+    /// these keys: start, end, and the number that [`Self::newest`] takes. Some fragments may be in
+    /// no range.
     pub fn clipped<'a>(
         &'a self,
         lower: Option<&'a [u8]>,

@@ -80,8 +80,8 @@ pub fn wal(data: &[u8]) {
     open_with(fs.kill(), wal, &bytes);
 }
 
-/// Opens the database with `bytes` as the file `name`. If it opens, can be read to its end and
-/// closes, it must open again with the same entries.
+/// If the database opens with `bytes` as the file `name`, can be read and closes, it must open
+/// again with the same entries.
 fn open_with(fs: MemFs, name: &str, bytes: &[u8]) {
     put_file(&fs, &Path::new(DIR).join(name), bytes);
     let Ok(db) = open(&fs) else { return };

@@ -1,5 +1,5 @@
-//! Fuzz targets of filters: any bytes as a filter block of each family, and filters that are built
-//! and then queried for their keys.
+//! Fuzz targets of filters: any bytes as a filter block of each family, and built filters that are
+//! queried for their keys.
 
 use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 
@@ -38,8 +38,8 @@ pub fn filter_fuse(data: &[u8]) {
     filter_of(Family::Fuse, data);
 }
 
-/// Queries a filter block of `family`. The first eight bytes of `data` determine the hashes. If the
-/// first byte is even, the trailer of the block is repaired.
+/// Queries a filter block. The first eight bytes of `data` give the hashes. The trailer is repaired
+/// if the first byte is even.
 fn filter_of(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
     let mut block = block.to_vec();
@@ -54,8 +54,7 @@ fn filter_of(family: Family, data: &[u8]) {
     assert!(reader.fill().is_none_or(|fill| (0.0..=1.0).contains(&fill)));
 }
 
-/// Queries every hash through every function of the reader. Panics if the results of two functions
-/// differ, and returns the results.
+/// Queries every hash by all functions of the reader, and panics if their results differ.
 fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
     let one_by_one: Vec<bool> = hashes.iter().map(|&hash| reader.may_contain(hash)).collect();
     let in_steps: Vec<bool> =

@@ -1,6 +1,6 @@
 //! The fuzz targets: one function for each fuzzer of `fuzz/`. Each takes any bytes and panics if a
-//! promise of the code under test is broken. Targets of checksummed formats first repair the
-//! checksums of their input, so that mutations reach the code behind the checks.
+//! promise is broken. Where the format has checksums, the target repairs them first, so that
+//! mutations get past them.
 //!
 //! ```text
 //! filter_*   decode of one family            filter_round_trip   a built filter against its keys
@@ -101,9 +101,8 @@ pub fn edit(data: &[u8]) {
     }
 }
 
-/// Parses `data` as a filter policy and as a prefix extractor. What is accepted must print as text
-/// that parses to the same value. A policy must also give a filter spec for each level of an empty
-/// tree and of a filled one.
+/// Parses `data` as a filter policy and as a prefix extractor. An accepted one must print as text
+/// that means the same. A policy must also have a filter spec for every level of any tree.
 pub fn policy(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match text.parse::<FilterPolicy>() {
@@ -134,8 +133,8 @@ pub fn policy(data: &[u8]) {
     }
 }
 
-/// Runs `target` on `good` and on `count` random changes of it: bits flipped, bytes replaced,
-/// pieces cut out or doubled.
+/// Runs `target` on `good` and on random changes of it: bits flipped, bytes replaced, cut out,
+/// doubled.
 #[cfg(test)]
 pub(crate) fn mutations(seed: u64, count: usize, good: &[u8], target: fn(&[u8])) {
     use rand::rngs::StdRng;

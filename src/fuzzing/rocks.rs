@@ -19,7 +19,7 @@ const MANIFEST: &str = "MANIFEST-000005";
 const LOG: &str = "000030.log";
 
 /// A RocksDB directory of two column families, five tables and a log. Two tables of level 0 have no
-/// epoch, and their sequence numbers overlap, so that neither is known to be newer.
+/// known order.
 fn image() -> &'static MemFs {
     static IMAGE: OnceLock<MemFs> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -62,8 +62,8 @@ fn image() -> &'static MemFs {
     })
 }
 
-/// A LevelDB directory: two tables of level 0 that overlap, two neighbours in level 1 that share a
-/// user key, and a log.
+/// A LevelDB directory: two overlapping tables of level 0, two neighbours that share a key, and a
+/// log.
 fn leveldbs_image() -> &'static MemFs {
     static IMAGE: OnceLock<MemFs> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -147,7 +147,7 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     out
 }
 
-/// The MANIFEST and the log of each of the two sound directories.
+/// The MANIFEST and the log of each sound directory.
 #[cfg(test)]
 pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
     [image(), leveldbs_image()].map(|image| {
@@ -168,9 +168,9 @@ pub fn rocksdb_log(data: &[u8]) {
     open_with(leveldbs_image(), LOG, &repaired(data));
 }
 
-/// Opens the directory with `bytes` as the file `name`, then reads and imports each column family.
-/// A read may fail, but must end. An import that succeeds must open. Lookups and scans are not
-/// compared, because they may differ if the MANIFEST gives wrong bounds or levels.
+/// Opens the directory, then reads and imports each column family. A read may fail, but must end;
+/// an imported database must open. Lookups and scans may differ, because the MANIFEST may give
+/// wrong bounds and levels.
 fn open_with(image: &MemFs, name: &str, bytes: &[u8]) {
     let fs = image.kill();
     put_file(&fs, &Path::new(DIR).join(name), bytes);

@@ -6,8 +6,8 @@ use super::{Known, MAYPOLE_LOG};
 use crate::encoding::coding::fixed32;
 use crate::fs::Fs;
 
-/// Bytes read from the start of a file: one block of a record log, so that its first record or
-/// fragment is whole.
+/// Bytes read from the start of a file: a block of a record log, which holds the first record or
+/// its first fragment.
 const HEAD_BYTES: u64 = 32 << 10;
 /// Bytes read from the end.
 const TAIL_BYTES: u64 = 64;
@@ -24,8 +24,8 @@ enum At {
     End,
 }
 
-/// Each magic number with its place, the kind of file that it marks, and what to use instead. The
-/// first match counts.
+/// Magic numbers: where each is, which kind of file it marks, and what to use instead. The first
+/// match counts.
 const MAGICS: &[(At, &[u8], &str, &str)] = &[
     (
         At::End,
@@ -94,7 +94,7 @@ pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
 }
 
 /// The kind of a file in a few words, such as "a table of LevelDB". `head` is the start of the file
-/// or all of it, and `tail` is its end.
+/// or all of it.
 pub(crate) fn name_of(head: &[u8], tail: &[u8]) -> Option<String> {
     of(&head[..head.len().min(HEAD_BYTES as usize)], tail).map(|known| known.what)
 }
@@ -175,8 +175,7 @@ impl<'a> RecordLog<'a> {
         self.holds(b"omparator") || matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }
 
-    /// Whether the log is certainly a MANIFEST of RocksDB: it starts with tag 8193, and LevelDB's
-    /// edits have no tags above 9.
+    /// Whether the log is certainly a MANIFEST of RocksDB: LevelDB's edits have no tags above 9.
     pub fn is_rocksdbs_manifest(&self) -> bool {
         matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }

@@ -64,8 +64,8 @@ pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Rejects a directory that holds a file of another program with the extension of a single-file
-/// database. The caller has found no Maypole database in the directory.
+/// Rejects a directory without a database of Maypole, if a file in it is another program's and is
+/// named like a database.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -77,8 +77,8 @@ pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     known.map_or(Ok(()), |(known, path)| Err(known.refused(&path)))
 }
 
-/// The error to report when reading the file at `path` has failed with `error`. If the file is
-/// another program's, the result says so; otherwise it is `error`.
+/// The error to report if reading the file at `path` returned `error`: that the file is another
+/// program's, or `error` itself.
 pub(crate) fn or_foreign_file(fs: &dyn Fs, path: &Path, error: Error) -> Error {
     match &error {
         Error::Corruption { .. } | Error::Unsupported { .. } => {

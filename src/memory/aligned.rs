@@ -1,7 +1,7 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
-//! A query of a Bloom filter reads one 64-byte line of the filter. That is one cache miss only if
-//! the filter's lines are the processor's lines, so the bytes must start at a multiple of 64.
+//! A Bloom filter's query reads one 64-byte line of the filter. That is one cache miss only if
+//! these lines are the processor's lines, so the bytes must start at a multiple of 64.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|

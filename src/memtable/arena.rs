@@ -94,8 +94,8 @@ impl Arena {
         (chunk.as_ptr().cast(), words * ALIGNMENT)
     }
 
-    /// A chunk of at least `bytes` in the large pages, for which the first call reserves
-    /// `arena_bytes`. `None` if the pages are full, or cannot be reserved.
+    /// A chunk of at least `bytes` in the large pages, which the first call reserves for
+    /// `arena_bytes`. `None` if they have no room.
     fn new_large_chunk(&self, bytes: usize, arena_bytes: usize) -> Option<(*mut u8, usize)> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
         let mut chunks = lock(&self.chunks);
@@ -137,8 +137,8 @@ pub(super) struct Bump {
 unsafe impl Send for Bump {}
 
 impl Bump {
-    /// A `Bump` for an arena that is expected to grow to `arena_bytes`. A chunk that pieces share
-    /// is at most 1/64 of that (from 1 KiB to 1 MiB), which bounds the unused memory.
+    /// A `Bump` for an arena that is expected to grow to `arena_bytes`. The largest shared chunk is
+    /// 1/64 of that (1 KiB to 1 MiB), which bounds the unused memory.
     pub fn new(arena_bytes: usize) -> Bump {
         Bump {
             next: std::ptr::null_mut(),

@@ -17,8 +17,8 @@
 //!   9 10 11 12 18 19 21    two-phase transactions     -  rejected
 //! ```
 //!
-//! Keys and values are length-prefixed strings. The tags of the second column are followed by the
-//! id of the column family, a varint32. The tags of the first column belong to family 0.
+//! Keys and values are length-prefixed strings. The tags of the second column are followed by a
+//! varint32, the column family. Other tags belong to family 0.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed32, fixed64};

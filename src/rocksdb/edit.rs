@@ -26,9 +26,9 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Tags 8194 to 8197 have bit 13 set, but their fields are not strings. A custom field is a varint
-//! tag and a string; tag 1, without a string, ends the custom fields. An unknown custom field whose
-//! tag has bit 6 set is rejected.
+//! Tags 8194 to 8197 have bit 13, but their fields are not strings. A custom field is a varint tag
+//! and a string; tag 1 without a string ends the custom fields. An unknown custom field with bit 6
+//! is rejected.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
@@ -80,7 +80,7 @@ pub(crate) struct Edit {
     pub dropped: bool,
     /// The number of edits that follow in an atomic group.
     pub group_left: Option<u32>,
-    /// Logs that were closed or synced, each with the number of synced bytes if the edit gives it.
+    /// Logs that were closed or synced, each with its synced bytes if they are known.
     pub synced_logs: Vec<(u64, Option<u64>)>,
     /// Logs below this number are gone.
     pub deleted_logs: Option<u64>,

@@ -143,8 +143,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     out
 }
 
-/// `data` with correct checksums in most records, and lengths limited to the bytes that exist. A
-/// record whose first checksum byte is 0xf0 or more keeps its checksum, so that some are wrong.
+/// `data` with right checksums in most records, and lengths limited to the bytes that exist.
+/// Records whose first byte is 0xf0 or more keep their checksums.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

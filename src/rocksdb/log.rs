@@ -221,8 +221,8 @@ impl RecordLog {
         Ok(None)
     }
 
-    /// The next physical record. `None` if the log has ended, or if the caller must call again
-    /// because only a block was read or filler was skipped.
+    /// The next physical record. `None` if the log has ended, or the caller must call again because
+    /// a new block begins.
     fn fragment(&mut self) -> Result<Option<Fragment>> {
         let rest = self.block.len() - self.at;
         let is_last_block = self.block_offset + self.block.len() as u64 == self.file.len();

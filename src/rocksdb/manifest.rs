@@ -76,8 +76,8 @@ impl Manifest {
             Damage::new(0, expected, "none").in_file(path, offset)
         };
         for table in builder.families.values_mut().flat_map(|family| family.tables.values_mut()) {
-            // LevelDB's MANIFEST gives no sequence numbers. No table has an entry above the
-            // database's last sequence number.
+            // LevelDB's MANIFEST gives no sequence numbers of tables. No entry has a number above
+            // the database's last one.
             if !table.has_sequences {
                 table.largest_sequence = builder.last_sequence.unwrap_or(0);
             }
@@ -99,7 +99,7 @@ impl Manifest {
         })
     }
 
-    /// The first log that a family may need: no family needs a log of a lower number.
+    /// The first log that a family may need.
     pub fn first_log(&self) -> u64 {
         let least = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
         least.max(self.least_log)

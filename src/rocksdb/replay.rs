@@ -34,7 +34,7 @@ pub(crate) struct LogEntry<'a> {
 /// The result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// The sequence number of the newest write that was recovered, in tables or in logs.
+    /// The sequence number of the newest recovered write, in tables or in logs.
     pub last_sequence: SequenceNumber,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Replayed {
 /// # Errors
 /// [`Error::Corruption`] if a log that the MANIFEST calls synced is missing or short, if a record
 /// with a right checksum is no write batch, or if sequence numbers repeat; [`Error::Unsupported`]
-/// if a log needs a feature that this build does not have.
+/// for unknown features.
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,

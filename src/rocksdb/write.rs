@@ -144,8 +144,7 @@ impl LogBytes {
         }
     }
 
-    /// Adds one physical record. `kind` is the kind without a log number; a log with a number
-    /// stores the recyclable kind.
+    /// Adds a physical record. `kind` is the kind for short headers.
     pub fn add_fragment(&mut self, kind: u8, payload: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);

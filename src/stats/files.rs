@@ -30,7 +30,7 @@ pub(crate) enum FileTicker {
 const FILE_TICKERS: usize = 8;
 
 /// The counters of one table file. They are small until the first lookup. Then they take 512 bytes
-/// for each group of eight threads of which one or more use the file.
+/// for each group of eight threads that uses the file.
 pub(crate) struct FileCounters(PerThread<FILE_TICKERS>);
 
 impl FileCounters {

@@ -90,8 +90,8 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of the thread with the index `thread`, to which `other` belongs too. The result
-    /// takes from `other` whether it is shared, so that additions to both rows check this once.
+    /// The row of the thread `thread`, which `other` belongs to too. It is shared if `other` is, so
+    /// that additions to both rows check this once.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,

@@ -101,9 +101,9 @@ impl<L, W, A> CombiningLock<L, W, A> {
         try_lock(&self.leader).map(|leader| Leading { lock: self, leader: Some(leader) })
     }
 
-    /// Queues `work` until a leader has done it, and returns the leader's answer. If this thread
-    /// gets the lock first, it calls `lead`, which must take at least the front of the queue, and
-    /// answer each piece of work that it took.
+    /// Queues `work` until a leader has done it, and returns the answer. If this thread becomes the
+    /// leader, it calls `lead`, which must take at least the front of the queue, and answer each
+    /// piece of work that it took.
     pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W, A>)) -> A {
         let waiting = self.enqueue(work);
         loop {
@@ -209,8 +209,7 @@ impl<W, A> Waiting<W, A> {
         });
         let mut sleeper = lock(&self.sleeper);
         if !soon {
-            // The other side changes `told` before it takes this mutex or while it holds it, so it
-            // either changes `told` before this check or finds `sleeps` set.
+            // The other side first changes `told`, and then reads `sleeps` under this mutex.
             sleeper.sleeps = true;
             while !is_told() {
                 sleeper = self.wakes.wait(sleeper).unwrap_or_else(PoisonError::into_inner);

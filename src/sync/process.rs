@@ -18,9 +18,9 @@
 //! one comparison with a word in memory. Process ids are not used because the system reuses them
 //! and because reading them costs a system call.
 //!
-//! A child of the bare system call (`clone`) or of `_Fork` is not detected, because no handler runs
-//! in it. `vfork` and `posix_spawn` need no detection because they execute another program at once,
-//! which shares no memory.
+//! A child of the bare system call (`clone`) or of `_Fork` is not detected. `vfork` and
+//! `posix_spawn` need no detection because they execute another program at once, which shares no
+//! memory.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 
 /// The number of this process; 0 before its first use. A child that is forked later has a higher
-/// number than its parent. All accesses are relaxed, because after the first use the number changes
+/// number than its parent. All accesses are relaxed, because after its first use the number changes
 /// only in a child that has one thread.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
 
@@ -119,8 +119,8 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         }
     }
 
-    /// Creates the value without a lock, because another thread may be here at a fork, and its lock
-    /// would stay locked in the child.
+    /// Takes no lock, because a lock that another thread holds at a fork would stay locked in the
+    /// child.
     #[cold]
     fn make(&'static self, process: Process, found: *mut Made<T>) -> &'static T {
         let made = Box::new(Made { process, value: (self.make)() });

@@ -83,7 +83,7 @@ pub(crate) struct FileMeta {
     /// [`key::range_end`], whose user key the file does not hold.
     pub largest: Vec<u8>,
     /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed it
-    /// and the table was not opened yet.
+    /// and it is not open yet.
     pub identity: Option<TableIdentity>,
     /// Bytes at the end of the file that an opening reads; 0 if that is not known.
     pub tail_bytes: u64,

@@ -313,8 +313,7 @@ mod tests {
     #[test]
     fn ends_in_any_number_of_lines_are_counted() {
         for count in (0..2 * IN_LINE).chain([63, 64, 65, 127, 128, 511, 512, 513, 1000]) {
-            // Each number occurs twice, so that bounds equal numbers and fall into gaps. The second
-            // round adds the largest number.
+            // Each number occurs twice, so that bounds equal numbers and fall into gaps.
             let numbers: Vec<u64> = (0..count as u64).map(|i| i / 2 * 4 + 4).collect();
             let with_largest = [&numbers[..], &[u64::MAX, u64::MAX]].concat();
             for numbers in [numbers, with_largest] {

@@ -201,8 +201,8 @@ impl Version {
         self.levels[level].iter().filter(move |file| file.overlaps(smallest, largest))
     }
 
-    /// The indexes of the files that [`Version::overlapping`] returns. The level must be 1 or
-    /// deeper, because the files of level 0 are not in key order.
+    /// The indexes of the files that [`Version::overlapping`] returns. `level` is 1 or more,
+    /// because level 0 is not in key order.
     pub fn overlapping_range(
         &self,
         level: usize,

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! Only numbers above the last flushed sequence number are kept, because a replay starts after it.
-//! Ranges that touch are merged, so there is at most one range more than there are writes that wait
-//! for a flush.
+//! Ranges that touch are merged, so there is at most one range more than unflushed writes.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +30,7 @@ impl Skipped {
     }
 
     /// The last number of the skipped range that holds `sequence + 1`; `sequence` if there is none.
-    /// The next write in a WAL has the number after it.
+    /// A WAL continues after it.
     pub fn after(&self, sequence: SequenceNumber) -> SequenceNumber {
         let next = sequence.saturating_add(1);
         self.0.range(..=next).next_back().map_or(sequence, |(_, &end)| end.max(sequence))

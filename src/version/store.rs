@@ -143,7 +143,7 @@ impl TableStore {
         Table::open(file, context)
     }
 
-    /// Counts the keys and the time of building a new table's filter, and the builds that failed.
+    /// Counts the keys, the time and the failures of building a new table's filter.
     pub fn count_filter(&self, summary: &TableSummary) {
         let counters = &self.context.counters;
         counters.add(Ticker::FilterBuildFailed, summary.failed_filter_builds);
@@ -153,7 +153,7 @@ impl TableStore {
         }
     }
 
-    /// Whether a table that is created now gets its filter and index whole or in parts.
+    /// Whether a table that is created now gets its filter and index in parts.
     pub fn metadata_form(&self) -> MetadataForm {
         match self.options.metadata {
             MetadataForm::Auto if self.context.cache.metadata_fills_it() => MetadataForm::Parts,

@@ -94,7 +94,7 @@ impl TableFile {
 
     /// About how many bytes of the file belong to the user keys from `lower` to before `upper`
     /// (`None`: unbounded). A file inside the range counts as a whole, its filter and index
-    /// included. For a file that is partly inside, the index is read, but no data.
+    /// included. For a file partly inside, the index is read, but no data.
     pub fn bytes_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<u64> {
         let (first, last) = (user_key(&self.meta.smallest), user_key(&self.meta.largest));
         if upper.is_some_and(|upper| upper <= first) || lower.is_some_and(|lower| lower > last) {

@@ -125,8 +125,8 @@ impl SkipList {
         mut passed: impl FnMut(usize, NodeRef<'a>),
     ) -> (NodeRef<'a>, Option<NodeRef<'a>>) {
         let mut before = self.head();
-        // A node that was found not to be before the key. It is often the next node on lower levels
-        // too, where it is not compared again.
+        // A node that was found not to be before the key. Lower levels often have it as their next
+        // node too.
         let mut after = None;
         let mut level = MAX_HEIGHT - 1;
         loop {

@@ -11,13 +11,13 @@
 //! collector                         drops the rest, takes a count of the block    drops the block
 //! ```
 //!
-//! This is enough for the following reasons. The memory at `v` is freed in two places only: by a
-//! collection that drops the last owner or its container ([`Retired::part_at`] finds the part), or
-//! by a thread that destroys the container after all readers have left it ([`drop_at_once`]). Both
-//! read `lent` after they have seen the guard gone: the thread stored `lent` before it withdrew the
-//! guard, with release, and the collector loads the thread's announcement with acquire. A guard
-//! that began later cannot reach the memory any more. So both read either `v`, or a value that the
-//! thread stored in `lent` after it had read the bytes, again with release.
+//! This is enough. The memory at `v` is freed in two places only: by a collection that drops the
+//! last owner or its container ([`Retired::part_at`] finds the part), or by a thread that destroys
+//! the container after all readers have left it ([`drop_at_once`]). Both read `lent` after they
+//! have seen the guard gone: the thread stored `lent` before it withdrew the guard, with release,
+//! and the collector loads the thread's announcement with acquire. A guard that began later cannot
+//! reach the memory any more. So both read either `v`, or a value that the thread stored in `lent`
+//! after reading the bytes, again with release.
 //!
 //! The part that contains the address in `lent` is kept. While `lent` shows `v`, no other memory
 //! can have this address.
@@ -36,8 +36,8 @@ use super::{Guard, Record, Registry, collector};
 
 /// An object that can be retired.
 pub(crate) trait Retired: Send + Sync + 'static {
-    /// The part that holds the byte at this address. `None` if no part does, and always for objects
-    /// that hold no lent bytes.
+    /// The part that holds the byte at this address. `None` if no part holds it, or if no part is
+    /// ever lent.
     fn part_at(&self, _address: usize) -> Option<Part> {
         None
     }
@@ -124,8 +124,7 @@ impl Suspended {
 }
 
 impl Drop for Suspended {
-    /// Ends the loan. The depth is 1 for the guard, which is dropped next and protects nothing any
-    /// more.
+    /// Ends the loan. The guard, which is dropped next, protects nothing any more.
     #[inline(always)]
     fn drop(&mut self) {
         self.record.lent.store(self.outer, Ordering::Release);
