@@ -1,9 +1,9 @@
-//! [`RangeTombstones`]: which keys a set of range deletions hides, and from whom.
+//! [`RangeTombstones`]: which keys a set of range deletions hides, and from which snapshots.
 //!
 //! A range deletion is a tombstone for all keys from `start` to before `end`, which RocksDB calls a
-//! range tombstone. A snapshot that sees its sequence number sees no older versions of those keys.
-//! The ranges of a set may overlap. A lookup needs the newest range that covers its key and that
-//! its snapshot sees.
+//! range tombstone. A snapshot that sees the deletion sees no older versions of those keys. The
+//! ranges of a set may overlap. A lookup needs the newest range that covers its key and that its
+//! snapshot sees.
 //!
 //! ```text
 //!   ranges      [a ─────────── m) 9              bounds      a   c   f   m   p
@@ -19,15 +19,15 @@
 //! The bounds cut the keys into *fragments*; all keys of a fragment have the same result. A segment
 //! tree over the fragments holds the sequence numbers: the ranges that cover a fragment are at the
 //! nodes from its leaf to the root. That takes n log n memory. A list at every fragment would be
-//! faster by a factor of log n, but takes n² memory if ranges are nested, as a hostile table could
-//! cause.
+//! faster by a factor of log n, but would take n² memory if ranges are nested, as they may be in a
+//! hostile table.
 //!
-//! Empty ranges hide nothing and are left out. A set does not change. It knows no tables and no
-//! levels, only sequence numbers. The files that know them are `version/mod.rs`, `db/get/mod.rs`,
-//! `db/iter/range_del.rs` and `compaction/ranges.rs`.
+//! Empty ranges hide nothing and are left out. A set never changes. It knows only sequence numbers;
+//! `version/mod.rs`, `db/get/mod.rs`, `db/iter/range_del.rs` and `compaction/ranges.rs` apply it to
+//! the tables and levels of a tree.
 //!
-//! The file is longer than most because its tests are at the foot: a benchmark includes it by its
-//! path.
+//! The file is longer than most because its tests are at its foot: a benchmark includes this file
+//! alone by its path.
 
 use std::sync::Arc;
 
@@ -52,27 +52,29 @@ pub(crate) fn reversed_range(start: &[u8], end: &[u8]) -> Error {
     ))
 }
 
-/// A set of range deletions in the form for queries. See the module.
+/// An immutable set of range deletions, prepared for queries. See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
     /// All bounds, concatenated, and where each ends.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
-    /// First fragment, fragment after the last one, sequence number; newest first.
+    /// First fragment, fragment after the last one, and sequence number of each range; newest
+    /// first.
     ranges: Vec<(usize, usize, SequenceNumber)>,
     /// The sequence numbers of node `i` are those from `nodes[i]` to before `nodes[i + 1]`.
     nodes: Vec<usize>,
     sequences: Vec<SequenceNumber>,
 }
 
-/// The keys around a key for which the result is the same.
+/// Keys around a given key that all have the same newest visible range deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fragment<'a> {
-    /// Its first key; `None` if it starts before all keys.
+    /// The first key of the fragment; `None` if it starts before all keys.
     pub start: Option<&'a [u8]>,
-    /// The first key after it; `None` if it ends after all keys.
+    /// The first key after the fragment; `None` if it ends after all keys.
     pub end: Option<&'a [u8]>,
-    /// The sequence number of the newest range deletion that covers it; 0 if there is none.
+    /// The sequence number of the newest range deletion that covers the fragment; 0 if there is
+    /// none.
     pub sequence: SequenceNumber,
 }
 
@@ -114,8 +116,8 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
-        // `nodes` holds first the number at each node, then where each node's numbers end, and,
-        // after filling from the oldest, where they start.
+        // `nodes` holds first the count of numbers at each node, then where each node's numbers
+        // end. Filling `sequences` from the oldest number on turns the ends into starts.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -145,7 +147,7 @@ impl RangeTombstones {
         self.ranges.len()
     }
 
-    /// The ranges as they were given, newest first.
+    /// The ranges that are not empty, as they were given, newest first.
     pub fn iter(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
         self.ranges.iter().map(|&(first, behind, sequence)| RangeTombstone {
             start: self.bound(first),
@@ -154,7 +156,7 @@ impl RangeTombstones {
         })
     }
 
-    /// The first key deleted, and the first one that no range goes beyond.
+    /// The smallest start and the largest end of all ranges; `None` if there are none.
     pub fn span(&self) -> Option<(&[u8], &[u8])> {
         let last = self.key_ends.len().checked_sub(1)?;
         Some((self.bound(0), self.bound(last)))
@@ -180,8 +182,8 @@ impl RangeTombstones {
         self.keys.capacity() + numbers * size_of::<u64>() + self.ranges.capacity() * range_bytes
     }
 
-    /// The newest range deletion that covers `user_key` and is visible at `sequence`; 0 if there is
-    /// none.
+    /// The sequence number of the newest range deletion that covers `user_key` and is visible at
+    /// `sequence`; 0 if there is none.
     pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         match self.fragments_up_to(user_key).checked_sub(1) {
             Some(fragment) => self.newest(fragment, sequence),
@@ -189,7 +191,8 @@ impl RangeTombstones {
         }
     }
 
-    /// The fragment that holds `user_key`, as it is at `sequence`.
+    /// The fragment that holds `user_key`, with the newest range deletion that is visible at
+    /// `sequence`.
     pub fn fragment_at(&self, user_key: &[u8], sequence: SequenceNumber) -> Fragment<'_> {
         let behind = self.fragments_up_to(user_key);
         let fragment = behind.checked_sub(1);
@@ -200,8 +203,9 @@ impl RangeTombstones {
         }
     }
 
-    /// The fragments from `lower` to before `upper` (`None`: open), in order and cut off there:
-    /// start, end, and the number that [`Self::newest`] takes. Some may be in no range.
+    /// The fragments from `lower` to before `upper` (`None`: unbounded), in order and clipped to
+    /// these keys: start, end, and the number that [`Self::newest`] takes. Some fragments may be in
+    /// no range.
     pub fn clipped<'a>(
         &'a self,
         lower: Option<&'a [u8]>,
@@ -218,8 +222,8 @@ impl RangeTombstones {
             .filter(|(start, end, _)| start < end)
     }
 
-    /// The newest range deletion that covers a fragment and is visible at `sequence`; 0 if there is
-    /// none.
+    /// The sequence number of the newest range deletion that covers a fragment and is visible at
+    /// `sequence`; 0 if there is none.
     pub fn newest(&self, fragment: usize, sequence: SequenceNumber) -> SequenceNumber {
         if fragment >= self.fragment_count() {
             return 0;
@@ -257,8 +261,8 @@ impl RangeTombstones {
     }
 }
 
-/// Visits the nodes of a tree over `fragments` that together make up those from `first` to before
-/// `behind`.
+/// Visits the nodes of a tree over `fragments` that together cover exactly the fragments from
+/// `first` to before `behind`.
 fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl FnMut(usize)) {
     let (mut low, mut high) = (first + fragments, behind + fragments);
     while low < high {
@@ -275,7 +279,7 @@ fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl 
     }
 }
 
-/// As [`RangeTombstones::fragment_at`], of several sets, each of which ends before the next starts.
+/// [`RangeTombstones::fragment_at`] for several sets, each of which ends before the next starts.
 pub(crate) fn fragment_of_disjoint<'a>(
     sets: &'a [Arc<RangeTombstones>],
     user_key: &[u8],
@@ -296,14 +300,14 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
-/// Several sets that are queried as one. A memtable makes a new set at every range deletion; sets
-/// of doubling sizes keep that cheap.
+/// Several sets that are queried as one. A memtable adds a set at every range deletion; merging the
+/// sets into sets of doubling sizes keeps that cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
-    /// The same with one range more. A set that is not larger than the new one is merged into it.
-    /// So there are log n sets, and each range is sorted log n times.
+    /// A copy with one more range. A set that is not larger than the new one is merged into it. So
+    /// there are log n sets, and each range is sorted log n times.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);
@@ -320,7 +324,7 @@ impl RangeTombstoneSets {
         self.0.iter()
     }
 
-    /// As [`RangeTombstones::covering`], of all sets.
+    /// [`RangeTombstones::covering`] over all sets.
     pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         self.0.iter().map(|set| set.covering(user_key, sequence)).max().unwrap_or(0)
     }
@@ -437,7 +441,7 @@ mod tests {
             let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
             let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);
             let parts = lowers.zip(uppers).map(|(lower, upper)| {
-                // As the tables of a level hold them: clipped, all versions kept.
+                // Makes parts like the tables of a level: clipped, with all versions.
                 let fragments = whole.clipped(lower, upper);
                 let all = fragments.flat_map(|(start, end, fragment)| {
                     let all = (1..30).map(move |snapshot| (snapshot, fragment));

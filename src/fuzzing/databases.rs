@@ -1,4 +1,4 @@
-//! Databases: with any bytes as WAL or MANIFEST, and under any operations.
+//! Fuzz targets of whole databases: with any bytes as WAL or MANIFEST, and under any operations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::fs::{Fs, MemFs};
 use crate::wal::LogKind;
 
-/// A killed database of a few tables and a WAL with more entries, and the names of its MANIFEST and
-/// its newest WAL.
+/// The files of a killed database, with a few tables and a WAL of newer entries, and the names of
+/// its MANIFEST and its newest WAL.
 pub(super) struct Image {
     pub fs: MemFs,
     pub manifest: String,
@@ -66,21 +66,22 @@ fn number(name: &str) -> u64 {
     digits.parse().expect("names of logs hold a number")
 }
 
-/// Opens a database whose MANIFEST is `data`, its checksums repaired.
+/// Opens a database whose MANIFEST is `data` with repaired checksums.
 pub fn manifest(data: &[u8]) {
     let Image { fs, manifest, .. } = image();
     let bytes = crate::wal::fuzzing::repaired(data, LogKind::Manifest, number(manifest));
     open_with(fs.kill(), manifest, &bytes);
 }
 
-/// Opens a database whose WAL is `data`, its checksums repaired.
+/// Opens a database whose WAL is `data` with repaired checksums.
 pub fn wal(data: &[u8]) {
     let Image { fs, wal, .. } = image();
     let bytes = crate::wal::fuzzing::repaired(data, LogKind::Wal, number(wal));
     open_with(fs.kill(), wal, &bytes);
 }
 
-/// If the database opens, it can be read to its end, and answers the same after it was reopened.
+/// If the database opens with `bytes` as the file `name`, can be read and closes, it must open
+/// again with the same entries.
 fn open_with(fs: MemFs, name: &str, bytes: &[u8]) {
     put_file(&fs, &Path::new(DIR).join(name), bytes);
     let Ok(db) = open(&fs) else { return };
@@ -105,10 +106,10 @@ fn everything(db: &Db) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 /// Runs the operations in `data` on a database and on a `BTreeMap`: writes, batches, range
-/// deletions, flushes, compactions, reopenings after a close and after a kill. Compares reads on
-/// the way, and everything at the end.
+/// deletions, flushes, compactions, and reopenings after a close and after a kill. Compares the
+/// result of every read, and all entries at the end.
 pub fn operations(data: &[u8]) {
-    /// Longer inputs take too long each.
+    /// Limits the time that one input takes.
     const MAX_OPERATIONS: usize = 400;
     let mut fs = MemFs::new();
     let mut db = open(&fs).expect("memory");

@@ -1,8 +1,9 @@
-//! Filter blocks of every family, and filters that are built and asked for their keys.
+//! Fuzz targets of filters: any bytes as a filter block of each family, and built filters that are
+//! queried for their keys.
 
 use crate::filter::{Family, FilterBuilder, FilterReader, FilterSpec};
 
-/// Hashes to ask for, from the first eight bytes of the input.
+/// Returns `count` hashes to query, derived from the first eight bytes of the input.
 fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
     let mut hash = u64::from_le_bytes(seed);
     let next = || {
@@ -12,32 +13,33 @@ fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Reads the rest of `data` as a Bloom filter block and asks it.
+/// Queries `data`, without its first eight bytes, as a Bloom filter block.
 pub fn filter_bloom(data: &[u8]) {
     filter_of(Family::Bloom, data);
 }
 
-/// As a Bloom filter block of old tables.
+/// Like [`filter_bloom`], with a Bloom filter block of old tables.
 pub fn filter_legacy_bloom(data: &[u8]) {
     filter_of(Family::LegacyBloom, data);
 }
 
-/// As a ribbon filter block.
+/// Like [`filter_bloom`], with a ribbon filter block.
 pub fn filter_ribbon(data: &[u8]) {
     filter_of(Family::Ribbon, data);
 }
 
-/// As a bumped ribbon filter block.
+/// Like [`filter_bloom`], with a bumped ribbon filter block.
 pub fn filter_burr(data: &[u8]) {
     filter_of(Family::Burr, data);
 }
 
-/// As a binary fuse filter block.
+/// Like [`filter_bloom`], with a binary fuse filter block.
 pub fn filter_fuse(data: &[u8]) {
     filter_of(Family::Fuse, data);
 }
 
-/// The first eight bytes say what is asked; the trailer is repaired if the first is even.
+/// Queries a filter block. The first eight bytes of `data` give the hashes. The trailer is repaired
+/// if the first byte is even.
 fn filter_of(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
     let mut block = block.to_vec();
@@ -52,7 +54,7 @@ fn filter_of(family: Family, data: &[u8]) {
     assert!(reader.fill().is_none_or(|fill| (0.0..=1.0).contains(&fill)));
 }
 
-/// All ways to ask must agree.
+/// Queries every hash by all functions of the reader, and panics if their results differ.
 fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
     let one_by_one: Vec<bool> = hashes.iter().map(|&hash| reader.may_contain(hash)).collect();
     let in_steps: Vec<bool> =
@@ -65,8 +67,8 @@ fn ask_every_way(reader: &FilterReader, hashes: &[u64]) -> Vec<bool> {
     one_by_one
 }
 
-/// Builds a filter and asks it for every key. `data` says the family, the size and the keys: each
-/// four bytes are a key, and more keys follow from the first bytes.
+/// Builds a filter and queries it for every key. The first four bytes of `data` give the family,
+/// the size and how many keys are generated. Every four bytes after them are one more key.
 pub fn filter_round_trip(data: &[u8]) {
     let Some((&[family, bits, more, less], keys)) = data.split_first_chunk() else { return };
     let mut families = Family::written().cycle();
@@ -84,7 +86,7 @@ pub fn filter_round_trip(data: &[u8]) {
     let more_keys = usize::from(u16::from_le_bytes([more, less]) & 0x3ff);
     set.extend(hashes([family as u8, more, less, 0, 0, 0, 0, 1], more_keys));
     let mut builder = FilterBuilder::new(spec).verify(false);
-    // Every third key has the one before as its prefix.
+    // Every third key is added with the key before it as its prefix.
     for (i, &hash) in set.iter().enumerate() {
         match i % 3 {
             2 => builder.add_pair(hash, set[i - 1]),

@@ -1,5 +1,6 @@
-//! The fuzz targets: one function for each fuzzer of `fuzz/`. It takes any bytes, repairs the
-//! checksums so that mutations get past them, and panics if a promise is broken.
+//! The fuzz targets: one function for each fuzzer of `fuzz/`. Each takes any bytes and panics if a
+//! promise is broken. Where the format has checksums, the target repairs them first, so that
+//! mutations get past them.
 //!
 //! ```text
 //! filter_*   decode of one family            filter_round_trip   a built filter against its keys
@@ -11,7 +12,8 @@
 //! policy          the text of filter policies and prefix extractors
 //! ```
 //!
-//! Compiled for fuzzing, and for the tests, which feed random bytes and the seeds to all of them.
+//! This module is compiled only for fuzzing and for tests. The tests pass random bytes and the
+//! seeds to every target.
 
 mod databases;
 mod filters;
@@ -33,11 +35,11 @@ pub use self::rocks::{rocksdb_log, rocksdb_manifest};
 pub use crate::table::fuzzing::{block, footer, index, properties};
 pub use crate::wal::fuzzing::log;
 
-/// Bytes of the footer. Its first byte is the type of the checksums.
+/// The length of the footer. Its first byte is the type of the checksums.
 const FOOTER_BYTES: usize = 53;
 
-/// Reads `data` as a table. Its footer is changed to name no checksum, so that none gets in the
-/// way.
+/// Reads `data` as a table. The footer is first changed to say that blocks have no checksums, so
+/// that mutated blocks are decoded.
 pub fn table(data: &[u8]) {
     let mut bytes = data.to_vec();
     if let Some(footer) = bytes.len().checked_sub(FOOTER_BYTES) {
@@ -91,15 +93,16 @@ fn read_table(fs: &dyn Fs, path: &Path) -> Result<()> {
     scanned
 }
 
-/// Reads `data` as the payload of a MANIFEST record. An accepted edit must survive being written.
+/// Decodes `data` as the payload of a MANIFEST record. An accepted edit must survive encoding and
+/// decoding unchanged.
 pub fn edit(data: &[u8]) {
     if let Ok(edit) = VersionEdit::decode(data) {
         assert!(VersionEdit::decode(&edit.encode()).is_ok_and(|again| again == edit));
     }
 }
 
-/// Parses `data` as the text of a filter policy and of a prefix extractor. An accepted one prints
-/// as text that means the same, and serves every tree.
+/// Parses `data` as a filter policy and as a prefix extractor. An accepted one must print as text
+/// that means the same. A policy must also have a filter spec for every level of any tree.
 pub fn policy(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match text.parse::<FilterPolicy>() {
@@ -115,7 +118,7 @@ pub fn policy(data: &[u8]) {
             ] {
                 for level in 0..7 {
                     for entries in [0, 1, 1 << 20, 1 << 40] {
-                        // Panics if there is no such spec.
+                        // Neither call may panic.
                         policy.spec_for(&FilterContext::new(&metas, level, entries)).to_string();
                     }
                 }
@@ -130,7 +133,8 @@ pub fn policy(data: &[u8]) {
     }
 }
 
-/// Feeds `target` random changes of `good`: bits flipped, bytes replaced, cut out, doubled.
+/// Runs `target` on `good` and on random changes of it: bits flipped, bytes replaced, cut out,
+/// doubled.
 #[cfg(test)]
 pub(crate) fn mutations(seed: u64, count: usize, good: &[u8], target: fn(&[u8])) {
     use rand::rngs::StdRng;

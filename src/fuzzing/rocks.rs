@@ -1,4 +1,4 @@
-//! Databases of RocksDB's and LevelDB's, with any bytes as MANIFEST or log.
+//! Fuzz targets of RocksDB's and LevelDB's databases, with any bytes as MANIFEST or log.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,8 @@ const DIR: &str = "/rocks";
 const MANIFEST: &str = "MANIFEST-000005";
 const LOG: &str = "000030.log";
 
-/// A directory of two column families, five tables and a log. Two tables of level 0 have no order.
+/// A RocksDB directory of two column families, five tables and a log. Two tables of level 0 have no
+/// known order.
 fn image() -> &'static MemFs {
     static IMAGE: OnceLock<MemFs> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -61,7 +62,8 @@ fn image() -> &'static MemFs {
     })
 }
 
-/// A directory of LevelDB: tables of level 0, which overlap, neighbours that share a key, and a log.
+/// A LevelDB directory: two overlapping tables of level 0, two neighbours that share a key, and a
+/// log.
 fn leveldbs_image() -> &'static MemFs {
     static IMAGE: OnceLock<MemFs> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -145,7 +147,7 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     out
 }
 
-/// The MANIFESTs and the logs of sound directories.
+/// The MANIFEST and the log of each sound directory.
 #[cfg(test)]
 pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
     [image(), leveldbs_image()].map(|image| {
@@ -154,20 +156,21 @@ pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
     })
 }
 
-/// Opens directories whose MANIFEST is `data`, its checksums repaired.
+/// Opens both directories with a MANIFEST that is `data` with repaired checksums.
 pub fn rocksdb_manifest(data: &[u8]) {
     open_with(image(), MANIFEST, &repaired(data));
     open_with(leveldbs_image(), MANIFEST, &repaired(data));
 }
 
-/// Opens directories whose log is `data`, its checksums repaired.
+/// Opens both directories with a log that is `data` with repaired checksums.
 pub fn rocksdb_log(data: &[u8]) {
     open_with(image(), LOG, &repaired(data));
     open_with(leveldbs_image(), LOG, &repaired(data));
 }
 
-/// What opens can be read to its end or to an error, and so can an import of it. Lookups and scans
-/// may differ: bounds and levels are what the MANIFEST says.
+/// Opens the directory, then reads and imports each column family. A read may fail, but must end;
+/// an imported database must open. Lookups and scans may differ, because the MANIFEST may give
+/// wrong bounds and levels.
 fn open_with(image: &MemFs, name: &str, bytes: &[u8]) {
     let fs = image.kill();
     put_file(&fs, &Path::new(DIR).join(name), bytes);

@@ -1,4 +1,4 @@
-//! Files by their first and last bytes.
+//! Recognises a file of another program by its first and last bytes.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use super::{Known, MAYPOLE_LOG};
 use crate::encoding::coding::fixed32;
 use crate::fs::Fs;
 
-/// Bytes read from the start of a file: a block of a record log.
+/// Bytes read from the start of a file: a block of a record log, which holds the first record or
+/// its first fragment.
 const HEAD_BYTES: u64 = 32 << 10;
 /// Bytes read from the end.
 const TAIL_BYTES: u64 = 64;
@@ -23,7 +24,8 @@ enum At {
     End,
 }
 
-/// Magic numbers of files, in the order in which they are looked for.
+/// Magic numbers: where each is, which kind of file it marks, and what to use instead. The first
+/// match counts.
 const MAGICS: &[(At, &[u8], &str, &str)] = &[
     (
         At::End,
@@ -79,8 +81,8 @@ const MAGICS: &[(At, &[u8], &str, &str)] = &[
 /// The last bytes of Pebble's own tables, after a fixed32 version.
 const PEBBLE: [u8; 8] = [0xf0, 0x9f, 0xaa, 0xb3, 0xf0, 0x9f, 0xaa, 0xb3];
 
-/// The kind of a file of another program. `None` for other files, and for those that cannot be
-/// read.
+/// The kind of the file at `path`, if another program wrote it. `None` for all other files, and for
+/// files that cannot be read.
 pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     let file = fs.open(path).ok()?;
     let length = file.len();
@@ -91,7 +93,8 @@ pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     of(&head, &tail)
 }
 
-/// The kind of a file, from all or the start of its bytes, in a few words: "a table of LevelDB".
+/// The kind of a file in a few words, such as "a table of LevelDB". `head` is the start of the file
+/// or all of it.
 pub(crate) fn name_of(head: &[u8], tail: &[u8]) -> Option<String> {
     of(&head[..head.len().min(HEAD_BYTES as usize)], tail).map(|known| known.what)
 }
@@ -124,8 +127,8 @@ fn of(head: &[u8], tail: &[u8]) -> Option<Known> {
         .then(|| Known::new("a text file", "`maypole load` reads lines of key, tab, value"))
 }
 
-/// Whether the start of a file is text: characters of UTF-8, and no control characters but those
-/// that lay out lines.
+/// Whether the start of a file may be text: UTF-8 without control characters, except for tab, line
+/// feed and carriage return.
 fn is_text(head: &[u8]) -> bool {
     let valid = match std::str::from_utf8(head) {
         Ok(text) => text,
@@ -152,7 +155,7 @@ pub(super) struct RecordLog<'a> {
 }
 
 impl<'a> RecordLog<'a> {
-    /// `None` if the bytes are no such log, or if its first record is damaged.
+    /// The first record. `None` if `head` does not start such a log, or if the record is damaged.
     pub fn of(head: &'a [u8]) -> Option<RecordLog<'a>> {
         let bytes = usize::from(u16::from_le_bytes(*head.get(4..)?.first_chunk()?));
         let payload_at = match head.get(6)? {
@@ -166,13 +169,13 @@ impl<'a> RecordLog<'a> {
         (fixed32(head) == masked).then(|| RecordLog { payload: &head[payload_at..end] })
     }
 
-    /// Whether the log holds version edits. The first one names the comparator, or the database's
-    /// identity and then the comparator.
+    /// Whether the log is a MANIFEST. A MANIFEST's first version edit names the comparator or the
+    /// database's identity (tag 8193).
     fn is_manifest(&self) -> bool {
         self.holds(b"omparator") || matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }
 
-    /// Whether it is a MANIFEST of RocksDB's: LevelDB's edits have no tags above 9.
+    /// Whether the log is certainly a MANIFEST of RocksDB: LevelDB's edits have no tags above 9.
     pub fn is_rocksdbs_manifest(&self) -> bool {
         matches!(self.payload.first_chunk(), Some([0x81, 0x40]))
     }

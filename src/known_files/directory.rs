@@ -1,4 +1,5 @@
-//! Directories by the names in them, and by the first bytes of their logs.
+//! Recognises a directory of another program by the names in it, and by the first bytes of its
+//! logs.
 //!
 //! ```text
 //! WHAT       ITS OWN NAMES                             NAMES THAT MAYPOLE HAS, TOO
@@ -9,7 +10,8 @@
 //! ```
 //!
 //! A copy of such a directory may have nothing but names that Maypole uses too, such as `CURRENT`
-//! and a MANIFEST. Then the checksum of the MANIFEST's first record identifies the engine.
+//! and a MANIFEST. Then the MANIFEST's first record identifies the engine, if its checksum is
+//! valid.
 
 use std::path::Path;
 
@@ -21,7 +23,7 @@ use crate::fs::Fs;
 /// Bytes read from the start of a file.
 const HEAD_BYTES: u64 = 32 << 10;
 
-/// The most files that are read: Maypole keeps few MANIFESTs and few WALs.
+/// The most files of one kind that are read. Maypole itself keeps few MANIFESTs and few WALs.
 const MAX_FILES: usize = 16;
 
 const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the data over, write it \
@@ -29,15 +31,15 @@ const OWN_TOOLS: &str = "the engine's own tools open and repair it; to take the 
                          save tables alone, copy the .sst files of one column family to a directory \
                          of their own and repair that";
 
-/// As [`OWN_TOOLS`], of a database that can be imported.
+/// The advice for a database that can be imported.
 const IMPORT: &str = "`maypole import` makes a database of Maypole's of it, `maypole advise` says what \
                       its filters do, and `RocksDb` reads it as it is; its own tools repair it";
 
-/// The same of one whose filters are not read.
+/// The advice for a database that can be imported, but whose filters Maypole does not read.
 const IMPORT_FIRST: &str = "`maypole import` makes a database of Maypole's of it, and `RocksDb` reads it \
                             as it is; its own tools repair it";
 
-/// Databases whose names differ from Maypole's.
+/// Databases of other kinds, each with a file name that identifies it.
 const OTHERS: &[(&str, &str)] = &[
     ("data.mdb", "a database of LMDB"),
     ("WiredTiger.wt", "a database of WiredTiger"),
@@ -45,8 +47,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("PG_VERSION", "a database of PostgreSQL"),
 ];
 
-/// The kind of a directory with these names, if it is another program's. Files that cannot be read
-/// are ignored.
+/// The kind of the directory `dir`, which holds `names`, if it is another program's. Files that
+/// cannot be read are ignored.
 pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
     let with_extension = |wanted: &str| names.iter().any(|name| extension(name) == wanted);
@@ -113,7 +115,7 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     other.map(|(_, what)| Known::new(*what, ""))
 }
 
-/// What follows a number in a name: `ldb` of `000005.ldb`. Empty for other names.
+/// The extension of a numbered name: `ldb` for `000005.ldb`. Empty for other names.
 fn extension(name: &str) -> &str {
     name.split_once('.').filter(|(number, _)| is_number(number)).map_or("", |(_, rest)| rest)
 }

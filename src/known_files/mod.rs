@@ -40,7 +40,7 @@ impl Known {
         Known { what: what.into(), instead }
     }
 
-    /// The error of a call that got this file or directory.
+    /// The error for a call that was given this file or directory.
     pub fn refused(&self, path: &Path) -> Error {
         Error::Unsupported { file: path.to_owned(), what: self.to_string() }
     }
@@ -56,16 +56,16 @@ impl fmt::Display for Known {
     }
 }
 
-/// Rejects a database directory that belongs to another program. No error if the path is missing or
-/// not a directory.
+/// Rejects a database directory that belongs to another program. A path that is missing or not a
+/// directory is no error.
 pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
-    // If it cannot be listed, the opening reports a better error.
+    // If the directory cannot be listed, opening the database reports a better error.
     let known = fs.list(path).ok().and_then(|names| directory::of(fs, path, &names));
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Rejects a directory without a database of Maypole, if it holds a database of another program in
-/// a single file.
+/// Rejects a directory without a database of Maypole, if a file in it is another program's and is
+/// named like a database.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -77,8 +77,8 @@ pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     known.map_or(Ok(()), |(known, path)| Err(known.refused(&path)))
 }
 
-/// `error`, which reading the file at `path` returned; or, if the file is another program's, an
-/// error that says so.
+/// The error to report if reading the file at `path` returned `error`: that the file is another
+/// program's, or `error` itself.
 pub(crate) fn or_foreign_file(fs: &dyn Fs, path: &Path, error: Error) -> Error {
     match &error {
         Error::Corruption { .. } | Error::Unsupported { .. } => {

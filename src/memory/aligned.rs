@@ -1,7 +1,7 @@
 //! [`LineBuf`]: memory in whole cache lines.
 //!
-//! A filter promises that one query costs one cache line. That holds only when the filter's 64-byte
-//! lines are the processor's lines, so the bytes must start at a multiple of 64.
+//! A Bloom filter's query reads one 64-byte line of the filter. That is one cache miss only if
+//! these lines are the processor's lines, so the bytes must start at a multiple of 64.
 //!
 //! ```text
 //! |<------------- len ------------->|<-- zero bytes: at least TAIL_BYTES -->|
@@ -12,7 +12,7 @@
 //!
 //! Invariants: the memory is aligned to 64 bytes and wholly initialised. It may be **read** up to
 //! [`TAIL_BYTES`] past `len`, so a vector load that starts inside the payload stays inside memory
-//! we own. Nothing here decodes.
+//! we own. Nothing here interprets the bytes.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
@@ -28,9 +28,9 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Bytes after the payload that may be read: one full vector register.
 pub(crate) const TAIL_BYTES: usize = 64;
 
-/// Gets memory back when its buffer is dropped.
+/// The owner of lent memory, which gets it back when the buffer is dropped.
 pub(crate) trait LineLender: Send + Sync {
-    /// Takes back a dropped buffer, by value. The buffer has no lender any more.
+    /// Takes back the memory of a dropped buffer. `buffer` no longer has a lender.
     fn take_back(&self, buffer: LineBuf);
 }
 
@@ -56,7 +56,7 @@ impl LineBuf {
             .expect("a buffer is smaller than the address space")
     }
 
-    /// `len` zero bytes.
+    /// A buffer of `len` zero bytes.
     pub fn zeroed(len: usize) -> LineBuf {
         let layout = Self::layout(len);
         // SAFETY: the layout has at least TAIL_BYTES bytes, so its size is not zero.
@@ -78,7 +78,7 @@ impl LineBuf {
         LineBuf { start, len, lender: Some(lender) }
     }
 
-    /// The same memory as a buffer of `len` bytes with any content.
+    /// Turns the buffer into one of `len` bytes with unspecified content, in the same memory.
     ///
     /// Panics if a buffer of `len` bytes needs more or less memory.
     pub fn reused(mut self, len: usize) -> LineBuf {
@@ -99,7 +99,7 @@ impl LineBuf {
         (buffer.start, buffer.memory_bytes())
     }
 
-    /// The first byte, for callers that keep other values than bytes here.
+    /// A pointer to the first byte, for callers that store values other than bytes here.
     #[inline(always)]
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
@@ -144,7 +144,7 @@ impl Deref for LineBuf {
 impl DerefMut for LineBuf {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and `&mut self` makes the access exclusive.
+        // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(buffer.as_ptr() as usize % LINE_BYTES, 0);
             assert_eq!(&*buffer, vec![7; len]);
             assert!(buffer.memory_bytes() >= len + TAIL_BYTES);
-            // SAFETY: the test of the promise that the tail may be read.
+            // SAFETY: the tail may be read, which is the promise under test.
             let tail =
                 unsafe { std::slice::from_raw_parts(buffer.start.as_ptr().add(len), TAIL_BYTES) };
             assert_eq!(tail, [0; TAIL_BYTES]);

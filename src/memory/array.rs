@@ -5,8 +5,8 @@
 //!          ^ address: a multiple of 64
 //! ```
 //!
-//! Meant for arrays that lookups search at random: if the buffer comes from a cache, the array is
-//! in large pages, as blocks are ([`super::large_pages`]).
+//! Meant for arrays that lookups search at random. If the buffer comes from a cache, the array is
+//! in large pages ([`super::large_pages`]), like the blocks in the cache.
 //!
 //! Invariant: the first `count` values are initialised, and the buffer is not read as bytes,
 //! because values may be atomics, which change behind shared references.
@@ -25,7 +25,7 @@ pub(crate) struct LineArray<T> {
 }
 
 impl<T> LineArray<T> {
-    /// Bytes of a buffer for `count` values.
+    /// Bytes that a buffer for `count` values needs.
     pub const fn needed_bytes(count: usize) -> usize {
         count.checked_mul(size_of::<T>()).expect("an array is smaller than the address space")
     }
@@ -56,7 +56,7 @@ impl<T> Deref for LineArray<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` wrote as many values there, and only `drop` ends them.
+        // SAFETY: `new` wrote `count` values there, and only `drop` drops them.
         unsafe { NonNull::slice_from_raw_parts(self.memory.start().cast(), self.count).as_ref() }
     }
 }

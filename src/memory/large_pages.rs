@@ -1,9 +1,9 @@
 //! [`LargePages`]: memory in pages of 2 MiB.
 //!
-//! A processor caches the addresses of a few thousand pages. For any other page it walks through
-//! the kernel's tables in memory. With pages of 4 KiB the cached addresses cover some 12 MiB.
-//! Beyond 12 MiB nearly every access takes two reads of memory. With pages of 2 MiB an access takes
-//! one: `docs/measurements/2026-11-22-lookup-time.md`.
+//! A processor caches the address translations of a few thousand pages. For any other page it walks
+//! the kernel's page tables in memory. With pages of 4 KiB the cached translations cover some 12
+//! MiB. Beyond 12 MiB nearly every access takes two reads of memory. With pages of 2 MiB an access
+//! takes one: `docs/measurements/2026-11-22-lookup-time.md`.
 //!
 //! ```text
 //! addresses    | page | page | page | · · · · · · · · · |     start at a multiple of 2 MiB
@@ -12,21 +12,21 @@
 //!
 //! Such pages are requested on Linux only (`madvise(MADV_HUGEPAGE)`; its transparent huge pages
 //! must not be switched off). A kernel that has none available gives small pages, and nothing else
-//! changes. The program's allocator does not lead to large pages, because its heap grows in small
-//! steps, and each step is touched before it could be part of a large page.
+//! changes. Memory of the program's allocator rarely gets large pages, because its heap grows in
+//! small steps, and each step is touched before it could be part of a large page.
 
 use std::ptr::NonNull;
 
 #[cfg(target_os = "linux")]
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Bytes of a large page: of x86-64, and of AArch64 with small pages of 4 KiB.
+/// The size of a large page on x86-64, and on AArch64 with small pages of 4 KiB.
 pub(crate) const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Zeros, in a range of addresses of its own.
+/// Memory that starts as zeros, in a range of addresses of its own.
 ///
-/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. Both
-/// are multiples of [`LARGE_PAGE_BYTES`].
+/// Invariant: `start` is a private anonymous mapping of `bytes` bytes, readable and writable. The
+/// address and the size are multiples of [`LARGE_PAGE_BYTES`].
 pub(crate) struct LargePages {
     start: NonNull<u8>,
     bytes: usize,
@@ -51,8 +51,8 @@ impl LargePages {
 
 #[cfg(target_os = "linux")]
 impl LargePages {
-    /// Reserves addresses for `bytes` bytes, rounded up to whole pages. They take memory when they
-    /// are touched. `None` when the system has no addresses left.
+    /// Reserves addresses for `bytes` bytes, rounded up to whole pages. A page takes memory when it
+    /// is first touched. `None` when the system has no addresses left.
     pub fn reserve(bytes: usize) -> Option<LargePages> {
         let bytes = bytes.checked_next_multiple_of(LARGE_PAGE_BYTES)?;
         // One more page, so that the range contains an aligned start.
@@ -64,9 +64,9 @@ impl LargePages {
         let mapped = mapped.ok()?.cast::<u8>();
         let front = mapped.align_offset(LARGE_PAGE_BYTES);
         let start = mapped.wrapping_add(front);
-        // SAFETY: both ends are in the mapping made above, outside the part that is kept, and no
-        // reference to them exists. Nothing is lost if the kernel keeps them. The advice changes no
-        // byte.
+        // SAFETY: the two unmapped pieces are in the mapping made above, outside the part that is
+        // kept, and no reference to them exists. If the kernel keeps a piece, only addresses are
+        // wasted. The advice changes no byte.
         unsafe {
             if front > 0 {
                 let _ = munmap(mapped.cast(), front);
@@ -77,7 +77,8 @@ impl LargePages {
         Some(LargePages { start: NonNull::new(start)?, bytes })
     }
 
-    /// Gives the memory of page `page` back. The page holds zeros when it is touched again.
+    /// Returns the memory of page `page` to the kernel. The page holds zeros when it is touched
+    /// again.
     ///
     /// # Safety
     ///
@@ -100,7 +101,7 @@ impl Drop for LargePages {
     }
 }
 
-/// Other systems have no large pages here.
+/// Large pages are not implemented for other systems.
 #[cfg(not(target_os = "linux"))]
 impl LargePages {
     pub fn reserve(_bytes: usize) -> Option<LargePages> {

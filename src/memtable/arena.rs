@@ -40,12 +40,12 @@ const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// Smaller arenas use no large pages, because much of the last one might stay empty.
 const MIN_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
-/// The unit of chunks, which aligns them.
+/// Chunks are made of words, which aligns them.
 type Word = u64;
 
-/// Owns the chunks. The one writer, which holds the [`Bump`], and all readers share it.
+/// Owns the chunks. All readers share it with the one writer, which holds the [`Bump`].
 pub(super) struct Arena {
-    /// Locked once for each chunk.
+    /// Locked when a chunk is added, and by [`Arena::holds`].
     chunks: Mutex<Chunks>,
     allocated_bytes: AtomicUsize,
 }
@@ -74,7 +74,7 @@ impl Arena {
         self.allocated_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the byte at this address lies in one of the chunks.
+    /// Whether the address lies in one of the chunks or in the reserved large pages.
     pub fn holds(&self, address: usize) -> bool {
         let chunks = lock(&self.chunks);
         let large =
@@ -94,7 +94,8 @@ impl Arena {
         (chunk.as_ptr().cast(), words * ALIGNMENT)
     }
 
-    /// A chunk of at least `bytes` in the large pages, which hold `arena_bytes`.
+    /// A chunk of at least `bytes` in the large pages, which the first call reserves for
+    /// `arena_bytes`. `None` if they have no room.
     fn new_large_chunk(&self, bytes: usize, arena_bytes: usize) -> Option<(*mut u8, usize)> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
         let mut chunks = lock(&self.chunks);
@@ -136,8 +137,8 @@ pub(super) struct Bump {
 unsafe impl Send for Bump {}
 
 impl Bump {
-    /// A `Bump` for an arena that is expected to grow to `arena_bytes`. A chunk is at most 1/64 of
-    /// that, which bounds the unused memory.
+    /// A `Bump` for an arena that is expected to grow to `arena_bytes`. The largest shared chunk is
+    /// 1/64 of that (1 KiB to 1 MiB), which bounds the unused memory.
     pub fn new(arena_bytes: usize) -> Bump {
         Bump {
             next: std::ptr::null_mut(),
@@ -148,7 +149,7 @@ impl Bump {
         }
     }
 
-    /// `bytes` of uninitialised memory that have no other owner while `arena` lives.
+    /// Allocates `bytes` of uninitialised memory that have no other owner while `arena` lives.
     #[inline]
     pub fn allocate(&mut self, arena: &Arena, bytes: usize) -> *mut u8 {
         let bytes = bytes.next_multiple_of(ALIGNMENT);

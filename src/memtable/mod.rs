@@ -12,11 +12,11 @@
 //! is possible any more.
 //!
 //! Readers take no lock. A reader that sees a sequence number sees every insert that came before
-//! the writer published it.
+//! the writer published that number.
 //!
-//! Absent on purpose: the hiding of entries by deletions. A memtable keeps all versions of a key.
-//! The reader chooses by sequence number, and calls [`Memtable::covering`] as well as
-//! [`Memtable::get`].
+//! Absent on purpose: applying deletions to older entries. A memtable keeps all versions of a key.
+//! The reader chooses one by sequence number, and calls [`Memtable::covering`] as well as
+//! [`Memtable::get`] to learn whether a range deletion hides it.
 
 mod arena;
 #[cfg(all(test, loom))]
@@ -49,8 +49,8 @@ pub(crate) struct Memtable {
     counters: Padded<Counters>,
 }
 
-/// Only the writer counts. The counts are exact for its thread, and for all threads once the
-/// memtable is frozen.
+/// Only the writer changes the counters. They are exact for the writer's thread, and for all
+/// threads once the memtable is frozen.
 struct Counters {
     entries: AtomicUsize,
     /// How many of the entries delete one key.
@@ -104,8 +104,8 @@ impl Memtable {
         MemtableCursor::new(Arc::clone(&self.points))
     }
 
-    /// The newest range deletion at or below `sequence` that covers `user_key`, or 0. Costs one
-    /// load if there are no range deletions.
+    /// The sequence number of the newest range deletion at or below `sequence` that covers
+    /// `user_key`; 0 if there is none. Costs one load if the memtable has no range deletions.
     #[inline]
     pub fn covering(
         &self,
@@ -119,8 +119,8 @@ impl Memtable {
         }
     }
 
-    /// Whether any range was deleted. It is `true` for a reader that sees the sequence number of a
-    /// range deletion.
+    /// Whether the memtable has range deletions. It is `true` for a reader that sees the sequence
+    /// number of one.
     #[inline]
     pub fn has_ranges(&self) -> bool {
         self.counters.0.ranges.load(Ordering::Relaxed) > 0
@@ -131,12 +131,12 @@ impl Memtable {
         self.ranges.load_arc(&pin())
     }
 
-    /// Bytes taken from the allocator for entries.
+    /// Bytes allocated for entries, unused parts of chunks included.
     pub fn bytes(&self) -> usize {
         self.points.allocated_bytes() + self.counters.0.range_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the byte at this address is part of a key or a value in the memtable.
+    /// Whether the address lies in the memory of the points, where their keys and values are.
     pub fn holds(&self, address: usize) -> bool {
         self.points.holds(address)
     }
@@ -216,7 +216,7 @@ impl MemtableWriter {
     }
 }
 
-/// The writer reads too.
+/// The writer can also read.
 impl Deref for MemtableWriter {
     type Target = Memtable;
 

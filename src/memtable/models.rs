@@ -1,8 +1,8 @@
-//! loom models: every interleaving of one writer with one reader, and every value each load may
-//! return. Heights are chosen, not drawn, so that links of both levels are published.
+//! loom models of one writer and one reader: every interleaving, and every value that each load may
+//! return. Heights are given instead of random, so that links of both levels are published.
 //!
-//! loom watches the bytes of a node too: a read that is not ordered after their writing fails the
-//! model, whatever the bytes are.
+//! loom also tracks the bytes of a node: a read that is not ordered after the write of the bytes
+//! fails the model, whatever the bytes are.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::encoding::key::{SEEK_KIND, pack, user_key};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::check_model;
 
-/// Runs `read` while a writer puts "a" (high) and "c" (low) around "b" (high). `read` gets the list
-/// and how many of the two writes were published before it started.
+/// Runs `read` while a writer inserts "a" (height 2) and then "c" (height 1) around "b" (height 2).
+/// `read` gets the list and how many of the two writes were published before it started.
 fn beside_two_inserts(read: fn(&Arc<SkipList>, u64)) {
     check_model(move || {
         let (list, mut writer) = SkipListWriter::new(0);

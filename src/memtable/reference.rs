@@ -44,7 +44,7 @@ impl ReferenceMemtable {
         ReferenceCursor { map: Arc::clone(&self.points), entry: None }
     }
 
-    /// Checks every range.
+    /// Like `Memtable::covering`, but compares every range.
     pub fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         let ranges = self.range_deletions().into_iter();
         let holding = ranges.filter(|(start, end, number)| {
@@ -53,7 +53,8 @@ impl ReferenceMemtable {
         holding.map(|(_, _, number)| number).max().unwrap_or(0)
     }
 
-    /// Start, end and sequence number of each, in the order of the start's internal key.
+    /// Start, end and sequence number of each range deletion, in the order of the start's internal
+    /// key.
     pub fn range_deletions(&self) -> Vec<(Vec<u8>, Vec<u8>, SequenceNumber)> {
         let ranges = self.ranges.read().unwrap();
         let item = |((start, Reverse(trailer)), end): (&Key, &Vec<u8>)| {

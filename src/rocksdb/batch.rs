@@ -17,8 +17,8 @@
 //!   9 10 11 12 18 19 21    two-phase transactions     -  rejected
 //! ```
 //!
-//! Keys and values are strings. A varint32 before them is the column family. Without it the family
-//! is 0.
+//! Keys and values are length-prefixed strings. The tags of the second column are followed by a
+//! varint32, the column family. Other tags belong to family 0.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed32, fixed64};
@@ -38,7 +38,7 @@ pub(super) struct Operation<'a> {
     pub value: &'a [u8],
 }
 
-/// A batch, and its operations as an iterator. The number of operations is checked at its end.
+/// A batch, whose operations [`Batch::next`] returns one by one. At the end it checks their number.
 pub(super) struct Batch<'a> {
     pub first: SequenceNumber,
     pub count: u32,
@@ -81,7 +81,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// `None` if the operation is not counted.
+    /// Decodes the next operation; `None` if it is not counted.
     fn read(&mut self) -> Result<Option<Operation<'a>>, Refusal> {
         let decoder = &mut self.decoder;
         let start = decoder.position();

@@ -15,7 +15,7 @@ use crate::fs::Fs;
 use crate::known_files::MAYPOLE_LOG;
 use crate::version::names;
 
-/// The most bytes that are read of `CURRENT`: names are shorter.
+/// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
 const MAX_CURRENT_BYTES: u64 = 64;
 
 /// The content of a directory.
@@ -23,18 +23,18 @@ const MAX_CURRENT_BYTES: u64 = 64;
 pub(crate) struct Directory {
     pub dir: PathBuf,
     pub manifest: Manifest,
-    /// Numbers of the logs that may count, ascending.
+    /// Numbers of the logs that a family may need, ascending.
     pub logs: Vec<u64>,
     /// `None` if there is no OPTIONS file, or if it cannot be read.
     pub options: Option<OptionsText>,
-    /// Numbers of the tables with the ending that LevelDB uses.
+    /// Numbers of the tables whose names end in `.ldb`, as in LevelDB.
     ldb_tables: HashSet<u64>,
 }
 
 impl Directory {
     /// # Errors
-    /// [`Error::NoDatabase`] without `CURRENT`; [`Error::Unsupported`] for the directory of another
-    /// program, and for features that this build does not have; [`Error::Corruption`] for damage.
+    /// [`Error::NoDatabase`] without `CURRENT`; [`Error::Unsupported`] for a database of Maypole's
+    /// own, and for features that this build does not have; [`Error::Corruption`] for damage.
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
         let number = current(fs, dir)?;
         let path = dir.join(names::manifest_name(number));
@@ -59,8 +59,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Whether `CURRENT` now names another MANIFEST, or the MANIFEST has grown: then a writer is
-    /// active, and logs that were read since may have been overwritten.
+    /// Whether `CURRENT` now names another MANIFEST, or the MANIFEST has another length. Either
+    /// means that a writer is active, so that logs may have been overwritten while they were read.
     pub fn has_changed(&self, fs: &dyn Fs) -> Result<bool> {
         Ok(current(fs, &self.dir)? != self.manifest.number
             || fs.open(&self.manifest.path)?.len() != self.manifest.file_bytes)
@@ -78,8 +78,8 @@ impl Directory {
     }
 
     /// Rejects a database whose logs are in another directory. RocksDB stores the name of the logs'
-    /// directory even if it is the database's own, and a copy keeps the name of the original. So a
-    /// directory that holds a database is not taken for a directory of logs.
+    /// directory even if it is the database's own, and a copy of the database keeps that name. So a
+    /// directory that holds a database does not count as a directory of logs.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
@@ -130,7 +130,7 @@ fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
     }
 }
 
-/// Refuses a database of Maypole's, whose files have the same names.
+/// Rejects a database of Maypole's own, whose files have the same names.
 fn refuse_own(fs: &dyn Fs, dir: &Path, manifest: &Path) -> Result<()> {
     let file = fs.open(manifest)?;
     let mut head = [0; MAYPOLE_LOG.len()];
@@ -148,7 +148,7 @@ fn refuse_own(fs: &dyn Fs, dir: &Path, manifest: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The number in a name that ends so.
+/// The number in a name that consists of a number and `ending`.
 fn number_before(ending: &str, name: &str) -> Option<u64> {
     let digits = name.strip_suffix(ending)?;
     let number = digits.parse().ok()?;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     /// A copy keeps the name of the original's directory in its OPTIONS, and a checkpoint may have
-    /// no log: neither is a reason to reject it.
+    /// no log. Neither is a reason to reject the database.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
         let manifest = manifest();

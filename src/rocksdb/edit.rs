@@ -26,8 +26,9 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Tags 8194 to 8197 have bit 13 but are no strings. A custom field is a varint tag and a string;
-//! tag 1 alone ends them. An unknown one with bit 6 is rejected.
+//! Tags 8194 to 8197 have bit 13, but their fields are not strings. A custom field is a varint tag
+//! and a string; tag 1 without a string ends the custom fields. An unknown custom field with bit 6
+//! is rejected.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
@@ -35,9 +36,9 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare}
 use crate::error::Damage;
 use crate::version::edit::MAX_FILE_NUMBER;
 
-/// A later version may set this bit in a tag whose field can be ignored.
+/// Later versions may set this bit in the tag of a field that older versions can ignore.
 const IGNORABLE: u32 = 1 << 13;
-/// A custom field with this bit must be understood.
+/// A custom field whose tag has this bit must be understood.
 const NOT_IGNORABLE: u32 = 1 << 6;
 
 /// The record of a table in the MANIFEST.
@@ -51,15 +52,15 @@ pub(crate) struct ListedTable {
     pub largest: Vec<u8>,
     pub smallest_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
-    /// Whether the MANIFEST names them. LevelDB's does not.
+    /// Whether the MANIFEST gives the sequence numbers. LevelDB's does not.
     pub has_sequences: bool,
-    /// Newer files of level 0 have a larger one; 0: not known.
+    /// The epoch, which is larger for newer files of level 0; 0 if it is not known.
     pub epoch: u64,
     /// RocksDB's internal unique id; `None` if it was not recorded.
     pub identity: Option<[u64; 2]>,
-    /// The lowest number of the blob files that it refers to; 0 if it refers to none.
+    /// The lowest number of the blob files that the table refers to; 0 if it refers to none.
     pub oldest_blob_file: u64,
-    /// The index of its directory; 0 is that of the database.
+    /// The index of the table's directory; 0 is the database's directory.
     pub path: u32,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct Edit {
     pub dropped: bool,
     /// The number of edits that follow in an atomic group.
     pub group_left: Option<u32>,
-    /// Logs that were closed or synced, and how many of their bytes.
+    /// Logs that were closed or synced, each with its synced bytes if they are known.
     pub synced_logs: Vec<(u64, Option<u64>)>,
     /// Logs below this number are gone.
     pub deleted_logs: Option<u64>,
@@ -87,8 +88,8 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// The payload of an edit of a new MANIFEST: comparator, numbers and tables that enter. No
-    /// other field is written.
+    /// Encodes an edit of a new MANIFEST: comparator, numbers and the tables that enter. No other
+    /// field is written.
     pub fn encode_new(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(comparator) = &self.comparator {
@@ -195,7 +196,7 @@ impl Edit {
     }
 }
 
-/// Appends the field of a table that enters. Unknown properties are left out.
+/// Appends the field of a table that enters. Properties whose values are not known are left out.
 pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
     for value in [103, u64::from(table.level), table.number, table.file_bytes] {
         put_varint(out, value);
@@ -393,8 +394,8 @@ mod tests {
         }
     }
 
-    /// Tags that a later version may write are ignored exactly where the format allows it: 8194 to
-    /// 8197 have the bit of ignorable tags but are no strings.
+    /// Tags of later versions are ignored exactly where the format allows it. Tags 8194 to 8197
+    /// have the bit of ignorable tags, but their fields are not strings.
     #[test]
     fn unknown_fields_are_ignored_or_refused_by_their_bits() {
         let field = |tag: u64, rest: &[u8]| {
@@ -409,7 +410,7 @@ mod tests {
         for refused in [8, 11, 99, 104, 204, 4096] {
             assert!(matches!(field(refused, &[0]), Err(Refusal::Unsupported(_))), "{refused}");
         }
-        // Number, count and bytes of a blob file, two empty strings, no fields.
+        // A blob file: its number, count and bytes, two empty strings, and no fields of its own.
         for blob in [400, 8194] {
             assert_eq!(field(blob, &[7, 1, 9, 0, 0, 0]).unwrap(), Edit::default());
         }

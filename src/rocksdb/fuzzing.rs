@@ -1,4 +1,4 @@
-//! Hand-made edits for tests and fuzz targets, and valid logs around arbitrary bytes.
+//! Makes edits, tables and batches for tests and fuzz targets, and valid logs from arbitrary bytes.
 
 use std::path::Path;
 
@@ -69,9 +69,9 @@ impl EditBytes {
     }
 }
 
-/// A table in LevelDB's format, without a filter: the bytes of its file, and its bounds. `entries`:
-/// user key, sequence number, kind and value, one a block. `compression`: what the trailer of each
-/// data block says.
+/// A table in LevelDB's format, without a filter: the bytes of its file, and its bounds. `entries`
+/// are user keys, sequence numbers, kinds and values; each gets its own block. The trailer of each
+/// data block names `compression`.
 pub(crate) fn leveldbs_file(
     entries: &[(&str, u64, u8, &str)],
     compression: u8,
@@ -114,7 +114,7 @@ pub(crate) fn leveldbs_file(
     (file, bounds)
 }
 
-/// A table of values from one user key to another.
+/// A table whose user keys range from `first` to `last`.
 pub(crate) fn listed(level: u32, number: u64, first: &str, last: &str) -> ListedTable {
     ListedTable {
         level,
@@ -143,8 +143,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     out
 }
 
-/// `data` with right checksums in most records, and lengths limited to the bytes that exist. The
-/// old checksum decides which.
+/// `data` with right checksums in most records, and lengths limited to the bytes that exist.
+/// Records whose first byte is 0xf0 or more keep their checksums.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

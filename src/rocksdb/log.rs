@@ -23,8 +23,9 @@
 //! A log can end in several ways, whose meaning differs between MANIFEST and WAL. So the reader
 //! reports how the log ended ([`LogEnd`]), and its caller decides.
 //!
-//! A recycled log overwrites an older one, so its tail is old. An old record has another log
-//! number, or a wrong checksum if it was partly overwritten. Either is an ordinary end of the log.
+//! A recycled log overwrites an older one, so its tail is old. An old record with another log
+//! number ends the log cleanly. A partly overwritten record has a wrong checksum, and is reported
+//! as damage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -62,7 +63,7 @@ pub(super) enum LogEnd {
     Clean,
     /// Within a record, which is dropped.
     CutOff,
-    /// At bytes that are no record. The offset is in the file.
+    /// At bytes that are no record. The damage has the offset in the file.
     Damaged(Damage),
 }
 
@@ -133,7 +134,7 @@ impl RecordLog {
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the log needs a feature that this build does not have,
-    /// [`Error::Io`].
+    /// [`Error::Io`] if the file cannot be read.
     pub fn next(&mut self) -> Result<Option<Record<'_>>> {
         let Some(offset) = self.assemble()? else { return Ok(None) };
         if !self.is_compressed || self.pieces.is_empty() {
@@ -163,7 +164,8 @@ impl RecordLog {
                 kind @ 5..=8 => kind - RECYCLABLE,
                 kind => kind,
             };
-            // Old writers left an empty first fragment at the end of a block.
+            // Old writers left an empty first fragment at the end of a block, so a new record may
+            // follow one.
             let in_record = self.first_offset.is_some() && !self.pieces.is_empty();
             match kind {
                 WHOLE | FIRST if in_record => {
@@ -219,7 +221,8 @@ impl RecordLog {
         Ok(None)
     }
 
-    /// The next physical record. `None` if the caller must call again, or the log has ended.
+    /// The next physical record. `None` if the log has ended, or the caller must call again because
+    /// a new block begins.
     fn fragment(&mut self) -> Result<Option<Fragment>> {
         let rest = self.block.len() - self.at;
         let is_last_block = self.block_offset + self.block.len() as u64 == self.file.len();

@@ -76,7 +76,8 @@ impl Manifest {
             Damage::new(0, expected, "none").in_file(path, offset)
         };
         for table in builder.families.values_mut().flat_map(|family| family.tables.values_mut()) {
-            // LevelDB does not say. No table has a newer entry than this.
+            // LevelDB's MANIFEST gives no sequence numbers of tables. No entry has a number above
+            // the database's last one.
             if !table.has_sequences {
                 table.largest_sequence = builder.last_sequence.unwrap_or(0);
             }
@@ -98,7 +99,7 @@ impl Manifest {
         })
     }
 
-    /// No family needs a log below this number.
+    /// The first log that a family may need.
     pub fn first_log(&self) -> u64 {
         let least = self.families.values().map(|family| family.log_number).min().unwrap_or(0);
         least.max(self.least_log)
@@ -222,7 +223,7 @@ impl Builder {
 }
 
 impl Family {
-    /// Why this build does not read the family, in words.
+    /// Why this build does not read the family, in words; `None` if it does.
     pub fn refusal(&self) -> Option<String> {
         if self.cuts_timestamps {
             return Some("keys with user-defined timestamps".into());
@@ -352,7 +353,7 @@ mod tests {
             let mut changed = log.bytes.clone();
             changed[at] ^= 1;
             put_file(&fs, path, &changed);
-            // A length that exceeds the file looks like a cut file.
+            // A changed length that exceeds the file looks like a file that was cut off.
             match Manifest::read(&fs, path, 5) {
                 Ok(manifest) => assert!(
                     (4..6).contains(&(at - whole)) && manifest.families[&0].tables.is_empty()

@@ -1,5 +1,5 @@
-//! A directory of RocksDB: its current files, the contents of MANIFEST, write-ahead logs and
-//! OPTIONS; and the files that turn tables into a new database.
+//! Reads a RocksDB directory: its current files, the contents of MANIFEST, write-ahead logs and
+//! OPTIONS. Also writes the files that turn tables into a new database.
 //!
 //! ```text
 //! directory   CURRENT ─► MANIFEST ─► files that count          Directory
@@ -14,11 +14,9 @@
 //!
 //! Invariants:
 //!
-//! - Only `write` writes, to a directory without a database. No file is locked, and none is opened
-//!   twice if one reading suffices.
-//! - Bytes from disk are input. They are rejected, never asserted, and no read allocates more than
-//!   the file has (for a compressed record: the most that its bytes can expand to, and a window of
-//!   8 MiB).
+//! - Only `write` writes, and only to a directory without a database. No file is locked.
+//! - Bytes from disk are input. They are rejected, never asserted. No read allocates more than the
+//!   file has; for a compressed record, at most what its bytes can expand to and a window of 8 MiB.
 //! - A feature that this build does not understand is [`Error::Unsupported`], which names it.
 //!   Content that the format does not allow is [`Error::Corruption`].
 //!
@@ -47,12 +45,13 @@ pub(crate) use write::{NewDatabase, is_rocksdbs_own};
 
 use crate::error::{Damage, Error};
 
-/// Why bytes cannot be used, from a decoder that knows no file.
+/// Why a decoder, which does not know the file, cannot use some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// They violate the format.
     Damage(Damage),
-    /// They are well formed and need a feature that this build does not have: a noun phrase.
+    /// The bytes are well formed and need a feature that this build does not have, given as a noun
+    /// phrase.
     Unsupported(String),
 }
 

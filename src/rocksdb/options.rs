@@ -9,7 +9,7 @@
 //!   filter_policy=bloomfilter:10:false
 //! ```
 //!
-//! Nothing here is needed to read a database. So lines that are not understood are skipped, and a
+//! A database can be read without its options. So lines that are not understood are skipped, and a
 //! damaged or missing file is no error.
 
 use std::path::Path;

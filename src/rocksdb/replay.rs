@@ -6,11 +6,12 @@
 //! ```
 //!
 //! Logs are read in the order of their numbers, from the first that some column family needs. An
-//! operation is skipped if its family does not exist any more, or if the log's number is below that
-//! of the family: such writes are in tables, and newer tables may have deleted them.
+//! operation is skipped if its family does not exist any more, or if the log's number is below the
+//! family's log number: such writes are in tables, and newer tables may have deleted them.
 //!
-//! After a log that ended badly the replay continues only at the write that follows the last one.
-//! This is RocksDB's default, point-in-time recovery, which recovers a prefix of the writes.
+//! After a log that ended badly the replay continues only with the write whose sequence number
+//! follows the last one. This is RocksDB's default, point-in-time recovery, which recovers a prefix
+//! of the writes.
 
 use super::Directory;
 use super::batch::Batch;
@@ -23,7 +24,7 @@ use crate::fs::Fs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogEntry<'a> {
     pub sequence: SequenceNumber,
-    /// Its kind byte, which this build may not understand.
+    /// The kind byte, which this build may not understand.
     pub kind: u8,
     pub key: &'a [u8],
     /// The value, or the exclusive end of a range deletion.
@@ -33,16 +34,17 @@ pub(crate) struct LogEntry<'a> {
 /// The result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// The last recovered write, in tables or in logs.
+    /// The sequence number of the newest recovered write, in tables or in logs.
     pub last_sequence: SequenceNumber,
 }
 
-/// Passes every write of the logs that is in no table to `visit`, with the id of its column family,
-/// in the order of sequence numbers.
+/// Passes every logged write that is in no table to `visit`, with the id of its column family. The
+/// writes come in the order of sequence numbers.
 ///
 /// # Errors
-/// [`Error::Corruption`] if a log that the MANIFEST calls synced is missing or short, or if a
-/// record with a right checksum is no write batch; [`Error::Unsupported`].
+/// [`Error::Corruption`] if a log that the MANIFEST calls synced is missing or short, if a record
+/// with a right checksum is no write batch, or if sequence numbers repeat; [`Error::Unsupported`]
+/// for unknown features.
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,
@@ -122,8 +124,8 @@ mod tests {
     use super::*;
     use crate::fs::MemFs;
 
-    /// A database with logs of these numbers and bytes. Family 1 needs logs from 9 on, all others
-    /// from 7 on. The MANIFEST's last sequence number is 40.
+    /// A database with logs of these numbers and bytes. Family 1 needs logs from 9 on, and all
+    /// others from 7 on. The MANIFEST's last sequence number is 40.
     fn database(logs: &[(u64, &[u8])], more: impl FnOnce(&mut EditBytes)) -> MemFs {
         let fs = MemFs::new();
         let mut manifest = LogBytes::new(None);

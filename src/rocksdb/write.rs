@@ -1,4 +1,4 @@
-//! [`NewDatabase`]: the files that turn a directory of tables into a RocksDB database.
+//! [`NewDatabase`]: writes the files that turn a directory of tables into a RocksDB database.
 //!
 //! ```text
 //! MANIFEST-N      identity │ comparator, numbers, last sequence number │ every table
@@ -7,7 +7,7 @@
 //! CURRENT         MANIFEST-N, last: without it there is no database
 //! ```
 //!
-//! N is above the numbers of all tables, and the next file number above both. There is no log.
+//! N is above the numbers of all tables, and the next file number is above N + 1. There is no log.
 //!
 //! A database opens without OPTIONS, but RocksDB uses the filters of tables only if its options
 //! name a filter policy. Options that the file does not name have RocksDB's defaults.
@@ -37,7 +37,8 @@ pub(crate) struct NewDatabase {
     pub identity: String,
     /// The name of its comparator.
     pub comparator: String,
-    /// At least the largest of all entries, because RocksDB does not see entries above it.
+    /// At least the largest sequence number of all entries, because RocksDB does not see entries
+    /// above it.
     pub last_sequence: SequenceNumber,
     pub tables: Vec<ListedTable>,
     /// In RocksDB's notation, such as `bloomfilter:10:false`. `None`: new tables get no filter, and
@@ -78,8 +79,8 @@ impl NewDatabase {
         log.bytes
     }
 
-    /// RocksDB reads the sections in this order only. The version is the oldest one that reads all
-    /// tables of this crate.
+    /// The text of OPTIONS. RocksDB reads the sections in this order only. The version is the
+    /// oldest one that reads all tables of this crate.
     fn options(&self) -> String {
         let (comparator, policy) = (&self.comparator, self.filter_policy.as_deref());
         let policy = policy.unwrap_or("nullptr");
@@ -93,7 +94,7 @@ impl NewDatabase {
     }
 }
 
-/// Whether [`NewDatabase::write`] creates a file of this name that no Maypole database has.
+/// Whether [`NewDatabase::write`] creates a file of this name, which no Maypole database has.
 pub(crate) fn is_rocksdbs_own(name: &str) -> bool {
     name == "IDENTITY" || name.strip_prefix("OPTIONS-").is_some_and(|it| it.parse::<u64>().is_ok())
 }
@@ -112,7 +113,8 @@ pub(crate) struct LogBytes {
 }
 
 impl LogBytes {
-    /// `number` is that of a WAL with recyclable headers, which store it; `None` for short headers.
+    /// An empty log. `number` is that of a WAL with recyclable headers, which store it; `None`
+    /// gives short headers.
     pub fn new(number: Option<u64>) -> LogBytes {
         LogBytes { bytes: Vec::new(), number }
     }
@@ -142,7 +144,7 @@ impl LogBytes {
         }
     }
 
-    /// Adds a physical record of the kind without a log number.
+    /// Adds a physical record. `kind` is the kind for short headers.
     pub fn add_fragment(&mut self, kind: u8, payload: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
@@ -176,7 +178,8 @@ mod tests {
         }
     }
 
-    /// Two thousand tables take several blocks of the log, so that their record is cut.
+    /// Two thousand tables fill several blocks of the log, so that their record is cut into
+    /// fragments.
     #[test]
     fn the_reader_reads_what_was_written() {
         for (tables, policy) in [(0, None), (1, Some("ribbonfilter:10:0")), (2000, None)] {

@@ -29,8 +29,8 @@ pub(crate) enum FileTicker {
 /// The number of tickers that fill one cache line.
 const FILE_TICKERS: usize = 8;
 
-/// The counters of one table file. They are small until the first lookup, and then take 512 bytes
-/// for each eight threads that use the file.
+/// The counters of one table file. They are small until the first lookup. Then they take 512 bytes
+/// for each group of eight threads that uses the file.
 pub(crate) struct FileCounters(PerThread<FILE_TICKERS>);
 
 impl FileCounters {
@@ -96,7 +96,7 @@ impl ThreadFileTickers<'_> {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileCounts {
-    /// The answers of the filter.
+    /// The results of filter queries.
     pub filter: FilterCounts,
     /// Data blocks that lookups searched, resident or read.
     pub data_blocks_examined: u64,
@@ -130,8 +130,8 @@ impl AddAssign for FileCounts {
     }
 }
 
-/// The answers of filters to point lookups, in RocksDB's terms. A filter without whole keys is
-/// queried for the prefix of a key, so it says maybe for all keys that share a present prefix.
+/// The results of filter queries by point lookups, in RocksDB's terms. A filter without whole keys
+/// is queried for the prefix of a key, so it says maybe for all keys that share a present prefix.
 ///
 /// ```
 /// use maypole::FilterCounts;
@@ -159,18 +159,20 @@ impl FilterCounts {
         self.useful + self.full_positive
     }
 
-    /// Full positives for keys that the table does not hold: tables read in vain.
+    /// Full positives for keys that the table does not hold: the table was searched in vain.
     pub fn false_positive(&self) -> u64 {
         self.full_positive.saturating_sub(self.full_true_positive)
     }
 
-    /// The share of absent keys for which the filter said maybe. `None` before the first of them.
+    /// The share of absent keys for which the filter said maybe. `None` if no absent key was looked
+    /// up.
     pub fn observed_fpr(&self) -> Option<f64> {
         let absent = self.false_positive() + self.useful;
         (absent > 0).then(|| self.false_positive() as f64 / absent as f64)
     }
 
-    /// The interval that contains the true false-positive rate with a confidence of 95 %.
+    /// The interval that contains the true false-positive rate with a confidence of 95 %. `None` if
+    /// no absent key was looked up.
     pub fn fpr_interval_95(&self) -> Option<(f64, f64)> {
         let absent = self.false_positive() + self.useful;
         wilson_interval_95(self.false_positive(), absent)

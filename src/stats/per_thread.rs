@@ -13,7 +13,7 @@
 //!
 //! A row belongs to a [`thread_index`]. When a thread ends, the next thread with its index
 //! continues the row, so nothing is lost. A reader may miss the latest additions of other threads,
-//! so two counters of the same events may differ by these additions.
+//! so the sums of two counters of the same events may differ by these additions.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_index;
 
-/// Threads that get rows of their own: `GROUPS * GROUP_ROWS`.
+/// The number of groups. `GROUPS * GROUP_ROWS` threads have rows of their own.
 const GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The number of rows that are created together.
 const GROUP_ROWS: usize = if cfg!(loom) { 2 } else { 8 };
@@ -90,8 +90,8 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of the thread that `other` belongs to, whose index is `thread`. The additions to
-    /// both rows check only once whether the rows are shared.
+    /// The row of the thread `thread`, which `other` belongs to too. It is shared if `other` is, so
+    /// that additions to both rows check this once.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,
@@ -101,7 +101,7 @@ impl<const N: usize> PerThread<N> {
         ThreadRow::new(self.row(thread).row, other.is_shared)
     }
 
-    /// The row of a thread beyond the groups, or of the first thread of a group that counts.
+    /// The row of a thread beyond the groups, or of the first thread that counts in its group.
     #[cold]
     #[inline(never)]
     fn new_row(&self, thread: usize) -> ThreadRow<'_, N> {
@@ -126,7 +126,7 @@ impl<const N: usize> PerThread<N> {
     }
 }
 
-/// One thread's row, looked up once for several additions. Stays on its thread.
+/// One thread's row, looked up once for several additions. It cannot leave its thread.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadRow<'a, const N: usize> {
     row: &'a CounterRow<N>,

@@ -68,10 +68,10 @@ tickers! {
     BloomPrefixUseful = "bloom.filter.prefix.useful",
     /// A lookup's prefix test said maybe and the table held the key.
     BloomPrefixTruePositive = "bloom.filter.prefix.true.positive",
-    /// Of the full positives, those of filters that could not be trusted. (Ours.)
+    /// Full positives of filters that could not be trusted. (Ours.)
     BloomUntrusted = "bloom.filter.untrusted",
-    /// A lookup passed a filter by, which was not in memory and not worth a read: it searched the
-    /// table as if it had none. (Ours.)
+    /// A lookup searched a table without querying its filter, because the filter was not in memory
+    /// and not worth a read. (Ours.)
     BloomPassedBy = "bloom.filter.passed.by",
 
     /// A data block was resident.
@@ -105,10 +105,10 @@ tickers! {
     FileReads = "file.reads",
     /// Bytes read from table files. (Ours.)
     FileReadBytes = "file.read.bytes",
-    /// Reads of single blocks that a thread waited for, and whose time was taken: the first one of
-    /// each thread, and every eighth after it. (Ours.)
+    /// Reads of single blocks that a thread waited for and whose time was measured: the first one
+    /// of each thread, and every eighth after it. (Ours.)
     FileReadsTimed = "file.reads.timed",
-    /// Nanoseconds that those reads took. (Ours.)
+    /// Nanoseconds that the measured reads took. (Ours.)
     FileReadNanos = "file.read.nanos",
     /// Table files opened.
     FileOpens = "no.file.opens",
@@ -131,13 +131,13 @@ tickers! {
     GetHitL2AndUp = "l2andup.hit",
     /// Seeks of cursors; an iterator seeks once for each end that it is read from.
     NumberDbSeek = "number.db.seek",
-    /// Steps forward of cursors and iterators. Counted at their next seek, or when they are
+    /// Forward steps of cursors and iterators, counted at the next seek or when the cursor is
     /// dropped.
     NumberDbNext = "number.db.next",
-    /// Steps backward, counted likewise.
+    /// Backward steps of cursors and iterators, counted like forward steps.
     NumberDbPrev = "number.db.prev",
     /// Entries that cursors passed and did not show: tombstones, older versions, versions that are
-    /// too new for the cursor, and what range deletions hide. Counted likewise.
+    /// too new for the cursor, and entries that range deletions hide. Counted when steps are.
     NumberIterSkip = "number.iter.skip",
 
     /// Entries written.
@@ -152,7 +152,7 @@ tickers! {
     WalFileBytes = "wal.bytes",
     /// Syncs of the write-ahead log.
     WalFileSynced = "wal.synced",
-    /// Times that writers waited for flush or compaction: the sum of the causes below. (Ours.)
+    /// Times that writers waited for flush or compaction, for all causes together. (Ours.)
     StallCount = "stall.count",
     /// Microseconds that writers waited for flush or compaction.
     StallMicros = "stall.micros",
@@ -169,9 +169,9 @@ tickers! {
 
     /// Keys in the filters that were built. (Ours.)
     FilterBuildKeys = "filter.build.keys",
-    /// Nanoseconds spent building them from the key hashes, checking included. (Ours.)
+    /// Nanoseconds spent building filters from the key hashes, the check included. (Ours.)
     FilterBuildNanos = "filter.build.nanos",
-    /// Filters discarded because the check missed a key added to them. (Ours.)
+    /// Filters discarded because the check did not find a key that was added. (Ours.)
     FilterBuildFailed = "filter.build.failed",
     /// Memtables flushed. (Ours.)
     FlushCount = "flush.count",
@@ -185,7 +185,7 @@ tickers! {
     CompactReadBytes = "compact.read.bytes",
     /// Bytes written by compactions.
     CompactWriteBytes = "compact.write.bytes",
-    /// Tables dropped unread, since range deletions covered them whole. (Ours.)
+    /// Tables dropped unread, because range deletions covered them completely. (Ours.)
     TablesDropped = "compact.tables.dropped",
 }
 
@@ -203,7 +203,7 @@ impl Counters {
         self.0.add(ticker as usize, n);
     }
 
-    /// The counts of the current thread; with many threads, the sum of those that share its row.
+    /// The count of `ticker` in the current thread's row, which threads beyond the 64th share.
     pub fn of_thread(&self, ticker: Ticker) -> u64 {
         self.0.of_thread(ticker as usize)
     }
@@ -243,7 +243,8 @@ impl ThreadTickers<'_> {
     }
 }
 
-/// The values of all tickers at one moment. The difference of two says what happened between them.
+/// The values of all tickers at one moment. The difference of two values gives the counts of the
+/// time between them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -282,7 +283,7 @@ impl Default for Tickers {
     }
 }
 
-/// What happened since `earlier`.
+/// The counts since `earlier`.
 impl Sub<&Tickers> for &Tickers {
     type Output = Tickers;
 

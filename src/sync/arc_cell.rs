@@ -2,7 +2,7 @@
 //!
 //! The cell owns one strong count of its value. A replaced value keeps that count until it is
 //! reclaimed, so a reader under a guard may use the value and may add a count of its own. A cell is
-//! never empty, so readers check nothing.
+//! never empty, so readers need no check.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ impl<T: Retired> ArcCell<T> {
     }
 
     /// Replaces the value and retires the old one. The old value is not dropped here, so the caller
-    /// may hold a lock. Call [`drain`](super::drain) after releasing it; otherwise the old value
-    /// stays until another thread collects.
+    /// may hold a lock. Call [`drain`](super::drain) after releasing the lock; otherwise the old
+    /// value stays until another thread collects.
     pub fn replace(&self, value: Arc<T>) {
         let old = self.pointer.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap took its count out of the
@@ -65,10 +65,11 @@ impl<T: Retired> ArcCell<T> {
 
 /// A value that was in an [`ArcCell`] when it was loaded.
 pub(crate) struct Held<'g, T: Retired> {
-    /// A pointer from `Arc::into_raw`. Its count is given up in two places only. `ArcCell::replace`
-    /// retires it after unlinking, so it lives until the guard is gone. The cell's drop needs
-    /// exclusive access to the cell, which `'g` forbids. The field is not a reference because the
-    /// counts of an `Arc` are outside its value.
+    /// A pointer from `Arc::into_raw`. The cell gives up its count in two places only.
+    /// `ArcCell::replace` retires the count after unlinking, so the value lives until the guard is
+    /// gone. The cell's drop needs exclusive access to the cell, which `'g` forbids. The field is
+    /// not a reference, because that could not reach the counts of an `Arc`, which are outside its
+    /// value.
     pointer: *const T,
     _guard: PhantomData<&'g T>,
 }
@@ -167,7 +168,7 @@ mod models {
             });
             cell.replace(Arc::new(Canary::new(1)));
             collect();
-            // Its drop is ordered after the reader by this join.
+            // The join orders this value's drop after the reads of the reader.
             reader.join().unwrap().touch();
         });
     }

@@ -21,7 +21,7 @@ mod system {
 
     use crate::sync::PerProcess;
 
-    /// Registers once, so that all threads agree.
+    /// Whether the kernel accepts barriers. Registers the process once, so that all threads agree.
     pub fn available() -> bool {
         static REGISTERED: PerProcess<bool> =
             PerProcess::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());
@@ -44,8 +44,8 @@ mod system {
     }
 }
 
-/// Both sides change one word, so the side that changes it second sees everything that came before
-/// the first change, as with the real barrier. A fence on the other side, without [`barrier`],
+/// The model of the barrier: both sides change one word, so the side that changes it second sees
+/// everything that came before the first change. A fence on the other side, without [`barrier`],
 /// proves nothing about a reader without a fence.
 #[cfg(loom)]
 mod system {
@@ -69,15 +69,16 @@ mod system {
     }
 }
 
-/// Whether this process has [`heavy`]. The answer never changes.
+/// Whether this process can use [`heavy`]. The result never changes.
 pub(super) fn has_heavy() -> bool {
     system::available()
 }
 
-/// The reading side. Returns whether it executed a fence, which it does if `fenced` is set.
+/// The reader's side of the barrier. Executes a full fence if `fenced` is set, and returns whether
+/// it did.
 #[inline(always)]
 pub(super) fn light(fenced: &AtomicBool) -> bool {
-    // The flag is read after the reader's store: see `reclaim.rs`.
+    // The flag is read after the reader's store: see `reclaim/mod.rs`.
     #[cfg(not(loom))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
     #[cfg(loom)]
@@ -103,9 +104,9 @@ thread_local! {
     pub(super) static HEAVY_FAILS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// The other side. Returns `false` if the barrier did not happen; the loads that follow then prove
-/// nothing. After the registration the kernel promises success, but a system-call filter that is
-/// installed later can break this promise.
+/// The other side of the barrier. Returns `false` if the barrier did not happen; the loads that
+/// follow then prove nothing. After the registration the kernel promises success, but a system-call
+/// filter that is installed later can break this promise.
 #[must_use]
 pub(super) fn heavy() -> bool {
     #[cfg(all(test, not(loom)))]

@@ -12,22 +12,23 @@
 //!
 //! Waiters do not block on the mutex. Otherwise each in turn would wake, get the mutex and find
 //! that its work was done long ago, while the next leader waits behind them. Instead each waiter
-//! has a flag: the waiter spins on it for some microseconds, then yields to other threads, then
-//! sleeps. A waiter that is chosen to lead does not block on the mutex either: if another thread
-//! got the lock first, that thread does the waiter's work.
+//! has a flag: the waiter spins on its flag for some microseconds, then yields to other threads,
+//! then sleeps. A waiter that is chosen to lead does not block on the mutex either: if another
+//! thread got the lock first, that thread does the waiter's work.
 //!
 //! # Why no thread waits for ever
 //!
-//! 1. A thread that unlocks looks at the queue afterwards and chooses its front to lead.
+//! 1. A thread that unlocks looks at the queue afterwards and chooses the waiter at its front to
+//!    lead.
 //! 2. A thread that queues tries to lock afterwards.
 //! 3. A thread that is chosen to lead clears this choice, takes the mutex of the queue for a
 //!    moment, and tries to lock afterwards.
 //!
-//! The mutex of the queue orders step 1 and the other steps. If 1 comes first, 2 and 3 find the
-//! lock either free or with a holder that will reach step 1 again. If 2 comes first, 1 sees what
-//! was queued. If 3 comes first, 1 sees a waiter that can be chosen again. If another thread does a
-//! chosen waiter's work in the meantime, the waiter need not lead, because that thread reaches step
-//! 1 too.
+//! The mutex of the queue orders step 1 and the other steps. If step 1 comes first, steps 2 and 3
+//! find the lock either free or with a holder that will reach step 1 again. If step 2 comes first,
+//! step 1 sees what was queued. If step 3 comes first, step 1 sees a waiter that can be chosen
+//! again. If another thread does a chosen waiter's work in the meantime, the waiter need not lead,
+//! because that thread reaches step 1 too.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -39,17 +40,17 @@ use super::{Condvar, Mutex, MutexGuard, lock, try_lock};
 /// How many times a waiter checks for its answer before it yields: some microseconds, as long as a
 /// small group of writes takes. Models do not spin.
 const SPINS: usize = if cfg!(loom) { 0 } else { 200 };
-/// How many times it then yields to other threads before it sleeps.
+/// How many times a waiter then yields to other threads before it sleeps.
 const YIELDS: usize = if cfg!(loom) { 0 } else { 20 };
 
-/// The waiter has neither an answer nor the lead.
+/// The waiter has no answer and is not chosen to lead.
 const WAITS: u8 = 0;
 /// The waiter is chosen to lead: it tries to lock.
 const LEADS: u8 = 1;
 /// The waiter's work is done.
 const DONE: u8 = 2;
 
-/// Guards `L`. The holder can do the waiting work `W`, and gives each piece an answer `A`.
+/// Guards `L`. The holder can do the waiting work `W`, and gives each piece of work an answer `A`.
 pub(crate) struct CombiningLock<L, W, A> {
     leader: Mutex<L>,
     queue: Mutex<VecDeque<Arc<Waiting<W, A>>>>,
@@ -92,7 +93,7 @@ impl<L, W, A> CombiningLock<L, W, A> {
     #[inline]
     pub fn try_lead(&self) -> Option<Leading<'_, L, W, A>> {
         // Without this check a newcomer would overtake all waiters while they wake. The value may
-        // be stale: only fairness depends on it.
+        // be stale, because only fairness depends on it.
         if self.queued.load(Ordering::Relaxed) > 0 { None } else { self.try_lock() }
     }
 
@@ -100,8 +101,9 @@ impl<L, W, A> CombiningLock<L, W, A> {
         try_lock(&self.leader).map(|leader| Leading { lock: self, leader: Some(leader) })
     }
 
-    /// Has the current leader do the work, and returns its answer. `lead` must take at least the
-    /// front of the queue, and answer each piece of work that it took.
+    /// Queues `work` until a leader has done it, and returns the answer. If this thread becomes the
+    /// leader, it calls `lead`, which must take at least the front of the queue, and answer each
+    /// piece of work that it took.
     pub fn submit(&self, work: W, mut lead: impl FnMut(&mut Leading<'_, L, W, A>)) -> A {
         let waiting = self.enqueue(work);
         loop {
@@ -207,7 +209,7 @@ impl<W, A> Waiting<W, A> {
         });
         let mut sleeper = lock(&self.sleeper);
         if !soon {
-            // The other side changes `told` before it takes this mutex.
+            // The other side first changes `told`, and then reads `sleeps` under this mutex.
             sleeper.sleeps = true;
             while !is_told() {
                 sleeper = self.wakes.wait(sleeper).unwrap_or_else(PoisonError::into_inner);

@@ -2,14 +2,14 @@
 //! loom's, so that the models check the code that runs.
 //!
 //! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches; user
-//!   code borrows a part of it without a pin.
+//!   code borrows a part of that without a pin.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.
 //! - [`lock`]: locks every mutex of the crate.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them: it treats them
-//! as acquire and release. It does model sequentially consistent *fences*, so those are used.
+//! as acquire and release. It does model sequentially consistent *fences*, so the code uses fences.
 //!
 //! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.
 
@@ -34,14 +34,14 @@ pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 
-/// Locks `mutex`, even if a thread panicked while it held it. Correct only for data that is
+/// Locks `mutex`, even if a thread panicked while holding it. Correct only for data that is
 /// consistent at every point where a critical section can panic.
 #[cfg(not(loom))]
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The mutex if it is free, even if a thread panicked while it held it.
+/// Locks `mutex` if it is free, even if a thread panicked while holding it.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -106,8 +106,8 @@ mod under_loom {
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub T);
 
-/// Runs `model` under every interleaving that preempts threads at most three times, and every value
-/// that each load may return.
+/// Runs `model` with every interleaving that preempts threads at most three times, and with every
+/// value that each load may return.
 #[cfg(all(test, loom))]
 pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -115,8 +115,8 @@ pub(crate) fn check_model(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A test value that knows whether it was dropped. It detects a read after the drop, or a read that
-/// is not ordered before the drop: loom reports it in a model, the assertion elsewhere.
+/// A test value that detects two faults: a read after its drop, and a read that is not ordered
+/// before the drop. loom reports either in a model. Elsewhere an assertion detects the first.
 #[cfg(test)]
 pub(crate) mod canary {
     use std::sync::Arc;

@@ -14,10 +14,11 @@
 //! child leaks the parent's value.
 //!
 //! The C library calls [`child`] in the child before `fork` returns there (`pthread_atfork`), when
-//! the child has one thread, so that one comparison with a word in memory decides. Process ids are
-//! not used because the system reuses them and because reading them costs a system call.
+//! the child has one thread. [`child`] increments [`CURRENT`], so that [`Process::is_current`] is
+//! one comparison with a word in memory. Process ids are not used because the system reuses them
+//! and because reading them costs a system call.
 //!
-//! Not detected: a child of the bare system call (`clone`), or of `_Fork`. `vfork` and
+//! A child of the bare system call (`clone`) or of `_Fork` is not detected. `vfork` and
 //! `posix_spawn` need no detection because they execute another program at once, which shares no
 //! memory.
 
@@ -26,11 +27,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// The number of this process; 0 before its first use. A child has a higher number than its parent.
-/// All accesses are relaxed because the number changes only while there is one thread.
+/// The number of this process; 0 before its first use. A child that is forked later has a higher
+/// number than its parent. All accesses are relaxed, because after its first use the number changes
+/// only in a child that has one thread.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
 
-/// The process in which a value was made.
+/// The process in which a value was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process(u64);
 
@@ -56,7 +58,8 @@ impl Process {
 
     #[cold]
     fn first() -> Process {
-        // If two threads get here, a child's number is higher by two.
+        // If two threads get here, both register the handler, and a child's number is higher by
+        // two.
         watch_forks();
         let _ = CURRENT.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
         Process(CURRENT.load(Ordering::Relaxed))
@@ -69,7 +72,8 @@ impl Default for Process {
     }
 }
 
-/// Whether an object may be used: until it is closed, and in its own process. Costs one comparison.
+/// Whether an object may be used: only until it is closed, and only in its own process. The check
+/// costs one comparison.
 pub(crate) struct OpenIn(AtomicU64);
 
 impl OpenIn {
@@ -115,7 +119,8 @@ impl<T: Send + Sync + 'static> PerProcess<T> {
         }
     }
 
-    /// Takes no lock, because another thread may be here at a fork.
+    /// Takes no lock, because a lock that another thread holds at a fork would stay locked in the
+    /// child.
     #[cold]
     fn make(&'static self, process: Process, found: *mut Made<T>) -> &'static T {
         let made = Box::new(Made { process, value: (self.make)() });
@@ -153,7 +158,7 @@ fn watch_forks() {
 #[cfg(not(all(unix, not(any(miri, loom)))))]
 fn watch_forks() {}
 
-/// The C library calls this in a child, before `fork` returns.
+/// The C library calls this in a child, before `fork` returns there.
 #[cfg(all(unix, not(any(miri, loom))))]
 extern "C" fn child() {
     CURRENT.fetch_add(1, Ordering::Relaxed);

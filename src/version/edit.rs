@@ -27,8 +27,8 @@
 //! 4            varint bytes                              the file's tail: all that opening reads
 //!
 //! A length follows each tag from 64 on, and each tag of an extra field, so that a later version
-//! may add such tags. An unknown even one is skipped. An unknown odd one is rejected, because it
-//! may change the content of the tree. Any other unknown tag is rejected.
+//! may add such tags. If the tag is unknown, an even one is skipped, and an odd one is rejected,
+//! because it may change the content of the tree. Any other unknown tag is rejected.
 
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ pub(crate) const ADDED: u64 = 6;
 pub(crate) const FIRST_WITH_LENGTH: u64 = 64;
 pub(crate) const DB_IDENTITY: u64 = 64;
 pub(crate) const DURABLE_WAL: u64 = 65;
-/// Odd, because a reader that skipped it would assume that the WALs end before the first number.
+/// Odd, because a reader that skipped this field would take these numbers for a gap in the WALs, at
+/// which a replay ends.
 pub(crate) const SKIPPED: u64 = 67;
 
 /// Tags of a table's extra fields.
@@ -81,8 +82,8 @@ pub(crate) struct FileMeta {
     /// The largest internal key. If a range deletion extends further, this is the deletion's
     /// [`key::range_end`], whose user key the file does not hold.
     pub largest: Vec<u8>,
-    /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed
-    /// it.
+    /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed it
+    /// and it is not open yet.
     pub identity: Option<TableIdentity>,
     /// Bytes at the end of the file that an opening reads; 0 if that is not known.
     pub tail_bytes: u64,
@@ -114,7 +115,7 @@ impl FileMeta {
     }
 }
 
-/// A change of the tree. A field that is `None` does not change.
+/// A change of the tree. A field that is `None` leaves the value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VersionEdit {
     pub next_file: Option<u64>,
@@ -255,7 +256,8 @@ fn level(decoder: &mut Decoder) -> Result<usize, Damage> {
     Ok(level as usize)
 }
 
-/// A file number. Files are numbered consecutively from 1, so a larger number is damage.
+/// Decodes a file number. Files are numbered consecutively from 1, so a number above
+/// [`MAX_FILE_NUMBER`] is damage.
 fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
     let start = decoder.position();
     let number = decoder.varint("file number")?;
@@ -428,7 +430,7 @@ mod tests {
         assert!(with(&[67, 2, 7, 6]).is_err());
         assert!(with(&[67, 3, 7, 7, 7]).is_err());
         assert!(with(&[67, 1, 7]).is_err());
-        // In a table's extra fields too, which precede the 0 that ends the table.
+        // The same holds for extra fields of a table, which precede the 0 that ends the table.
         let table = VersionEdit { added: edit().added.split_off(1), ..VersionEdit::default() };
         let mut bytes = table.encode();
         assert_eq!(bytes.pop(), Some(0));

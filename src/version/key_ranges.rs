@@ -43,12 +43,12 @@ pub(crate) struct Run<F> {
     pub level: usize,
     /// At least one file, in key order.
     files: Box<[RangedFile<F>]>,
-    /// The heads of their largest keys again.
+    /// The heads of the files' largest keys again, for the search.
     ends: Ends,
 }
 
-/// Ascending numbers, searched without a branch that depends on them: up to seven in one cache
-/// line, up to 63 in two, larger numbers of them in three or more.
+/// Ascending numbers. A search reads one cache line for up to seven numbers and two for up to 55,
+/// without a branch that depends on them. For more numbers it reads three lines or more.
 ///
 /// A binary search over the files themselves took eleven instructions a step. These instructions
 /// were a fifth of a lookup in a tree of fifty files, and fewer instructions let neighbouring
@@ -132,7 +132,8 @@ impl<F: HasFileBounds> KeyRanges<F> {
         KeyRanges { runs: runs.collect(), common_prefix }
     }
 
-    /// The head of `key`, for [`Run::file_of`]. `None` if no range holds the key.
+    /// The head of `key`, for [`Run::file_of`]. `None` if the key lacks the common prefix, so that
+    /// no range holds it.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         self.common_prefix.head_after(key)
@@ -168,13 +169,14 @@ impl<F: HasFileBounds> Run<F> {
         &self.files[position].file
     }
 
-    /// The file whose range holds `key`. `head` is the [`KeyRanges::head`] of the key.
+    /// The file whose range holds `key`; `None` if there is none. `head` is the [`KeyRanges::head`]
+    /// of the key.
     #[inline(always)]
     pub fn file_of(&self, head: u64, key: &[u8]) -> Option<&F> {
         self.ranged_file_of(head, key).map(|ranged| &ranged.file)
     }
 
-    /// The index of the [`Run::file_of`] the key.
+    /// The position of the file that [`Run::file_of`] returns.
     #[inline(always)]
     pub fn position_of(&self, head: u64, key: &[u8]) -> Option<usize> {
         self.ranged_file_of(head, key).map(|ranged| ranged.position)
@@ -203,8 +205,8 @@ impl<F: HasFileBounds> Run<F> {
     }
 }
 
-// The functions for equal heads, which are rare. They are not inlined, because that would take
-// registers from the hot path.
+// The functions that compare whole keys when heads are equal, which is rare. They are not inlined,
+// because that would take registers from the hot path.
 
 #[cold]
 #[inline(never)]
@@ -218,8 +220,8 @@ fn starts_after<F: HasFileBounds>(file: &RangedFile<F>, key: &[u8]) -> bool {
     file.file.bounds().smallest > key
 }
 
-/// The first of `files` that does not end before `key`. The files are in key order, and the first
-/// one ends with the head of `key`.
+/// The first of `files` that does not end before `key`. The files are in key order, and the largest
+/// key of the first one has the head of `key`.
 #[cold]
 #[inline(never)]
 fn first_not_before<'a, F: HasFileBounds>(
@@ -248,8 +250,8 @@ mod tests {
         keys
     }
 
-    /// Smallest user key and largest internal key. `open`: the last key is the exclusive end of a
-    /// range deletion.
+    /// The smallest user key and the largest internal key. `open`: the last key is the exclusive
+    /// end of a range deletion.
     type Owned = (Vec<u8>, Vec<u8>);
 
     fn range(first: &[u8], last: &[u8], open: bool) -> Owned {
@@ -271,7 +273,7 @@ mod tests {
         }
     }
 
-    /// For each run the range that holds `key`.
+    /// For each run, the range that holds `key`.
     fn found<'a>(ranges: &'a KeyRanges<Owned>, key: &[u8]) -> Vec<Option<&'a Owned>> {
         let head = ranges.head(key);
         let file_of = |run: &'a Run<Owned>| {
@@ -287,7 +289,7 @@ mod tests {
         let keys = keys();
         for (first, last, step) in [(0, keys.len(), 1), (5, 40, 2), (31, 60, 1), (33, 35, 1)] {
             let ends: Vec<&[u8]> = keys[first..last].iter().step_by(step).map(|k| &k[..]).collect();
-            // Separate ranges, and ranges each of which ends where the next one begins.
+            // Separate ranges, and then ranges that end where the next one begins.
             let apart =
                 ends.chunks_exact(2).enumerate().map(|(i, c)| range(c[0], c[1], i % 3 == 0));
             let touching = ends.windows(2).map(|pair| range(pair[0], pair[1], true));
@@ -311,7 +313,7 @@ mod tests {
     #[test]
     fn ends_in_any_number_of_lines_are_counted() {
         for count in (0..2 * IN_LINE).chain([63, 64, 65, 127, 128, 511, 512, 513, 1000]) {
-            // Two of each, so that bounds meet equal numbers and gaps; and the largest number.
+            // Each number occurs twice, so that bounds equal numbers and fall into gaps.
             let numbers: Vec<u64> = (0..count as u64).map(|i| i / 2 * 4 + 4).collect();
             let with_largest = [&numbers[..], &[u64::MAX, u64::MAX]].concat();
             for numbers in [numbers, with_largest] {

@@ -1,4 +1,4 @@
-//! One cursor over the disjoint files of a level, which it concatenates.
+//! A cursor that concatenates the disjoint files of a level.
 //!
 //! One table is open at a time; the next is opened when the cursor passes the end of the current
 //! one.
@@ -28,7 +28,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         LevelCursor { files, options, open: None }
     }
 
-    /// Whether blocks that are read from now on enter the cache.
+    /// Sets whether blocks that are read from now on enter the cache.
     pub fn set_fill_cache(&mut self, fill_cache: bool) {
         self.options.fill_cache = fill_cache;
         if let Some((_, cursor)) = &mut self.open {
@@ -41,8 +41,8 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         self.files.iter().map(|file| file.meta.largest_sequence).max().unwrap_or(0)
     }
 
-    /// Opens file `index` and moves its cursor by `position`. If there is no such file, no file is
-    /// open afterwards.
+    /// Opens file `index` and moves the cursor in it by `position`. If there is no such file, no
+    /// file is open afterwards.
     fn enter(
         &mut self,
         index: usize,
@@ -80,7 +80,7 @@ impl<F: Deref<Target = [Arc<TableFile>]>> LevelCursor<F> {
         Ok(())
     }
 
-    /// Moves from the end of one file into the next one, if there is one.
+    /// Moves from the end of one file into the file `index`, if there is one.
     fn walk_into(
         &mut self,
         index: Option<usize>,

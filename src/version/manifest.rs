@@ -1,13 +1,13 @@
-//! The MANIFEST: the history of the tree, and `CURRENT`, which names the active one.
+//! The MANIFEST, which is the history of the tree, and `CURRENT`, which names the active MANIFEST.
 //!
 //! ```text
 //! CURRENT ──► MANIFEST-000011 = [edit: the whole tree] [edit] [edit] …
 //! ```
 //!
-//! The order of a change: sync the tables, sync their names, append the edit, sync the MANIFEST.
-//! Only then may inputs and WALs be deleted. A MANIFEST that has grown is replaced by a new one
-//! whose first edit is the whole tree; `CURRENT` switches to it by an atomic rename. A MANIFEST
-//! that ends in a torn record for lack of space is replaced in the same way.
+//! A change takes these steps in order: sync the tables, sync their names, append the edit, sync
+//! the MANIFEST. Only then may inputs and WALs be deleted. A MANIFEST that has grown is replaced by
+//! a new one whose first edit is the whole tree; `CURRENT` switches to it by an atomic rename. A
+//! MANIFEST that ends in a torn record for lack of space is replaced in the same way.
 //!
 //! If [`Manifest::append`] fails for lack of space, the edit is not recorded. After any other error
 //! it is unknown whether the edit is recorded.
@@ -29,7 +29,7 @@ use crate::wal::{LogKind, LogReader, LogWriter};
 /// half of the bytes that are written to MANIFESTs repeat the tree.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
-/// The longest name of a MANIFEST, and the most that is read of `CURRENT`.
+/// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
 const MAX_CURRENT_BYTES: u64 = 64;
 
 /// The MANIFEST being written.
@@ -43,8 +43,8 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Creates a MANIFEST whose first edit is `tree`. When this returns, it is durable and active,
-    /// and all names in the directory are durable too.
+    /// Creates a MANIFEST whose first edit is `tree`. When this returns, the MANIFEST is durable
+    /// and active, and all names in the directory are durable too.
     pub fn create(
         fs: &Arc<dyn Fs>,
         dir: &Path,
@@ -64,7 +64,7 @@ impl Manifest {
         };
         let log = start().inspect_err(|error: &Error| {
             if error.is_out_of_space() {
-                // It is not active. If it cannot be removed now, the next opening removes it.
+                // The file is not active. If it cannot be removed now, the next opening removes it.
                 let _ = fs.remove(&path);
             }
         })?;
@@ -92,7 +92,7 @@ impl Manifest {
         let old = self.dir.join(names::manifest_name(self.number));
         let roll_after = self.roll_after_bytes;
         *self = Manifest::create(&self.fs, &self.dir, number, &tree(number), roll_after)?;
-        // If it cannot be removed now, the next opening removes it.
+        // If the old file cannot be removed now, the next opening removes it.
         let _ = self.fs.remove(&old);
         Ok(())
     }
@@ -110,7 +110,7 @@ pub(crate) struct Recovered {
     pub oldest_wal: u64,
     /// The WALs that must exist, by number, and how many bytes of each are durable.
     pub durable_wals: BTreeMap<u64, u64>,
-    /// Sequence numbers above the flushed one that are in no WAL.
+    /// Sequence numbers above `flushed_sequence` that are in no WAL.
     pub skipped: Skipped,
     /// The tables by file number, each with its level.
     pub files: BTreeMap<u64, (usize, FileMeta)>,
@@ -218,9 +218,9 @@ mod tests {
     use super::*;
     use crate::fs::MemFs;
 
-    /// A MANIFEST was once replaced after 4 MiB, whatever the tree. Reading it took longer than
-    /// tables lived during fast writes, so that a reader always found that the tree had changed.
-    /// But the MANIFEST of a large tree must not be rewritten after every few edits.
+    /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. During fast writes,
+    /// reading it took longer than tables lived, so that a reader always found that the tree had
+    /// changed. But the MANIFEST of a large tree must not be rewritten after every few edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {
         let table = |number| FileMeta {

@@ -89,7 +89,7 @@ impl Version {
             let file = opened.get(&meta.number).or(kept).expect("an added table was opened");
             levels[*level].push(Arc::clone(file));
         }
-        // Newest first; numbers break the tie between empty sequence ranges.
+        // Newest first; file numbers break ties.
         levels[0]
             .sort_by_key(|file| std::cmp::Reverse((file.meta.largest_sequence, file.meta.number)));
         for level in &mut levels[1..] {
@@ -107,11 +107,11 @@ impl Version {
         Version { levels, ranges, mixed: None, has_range_deletions, range_deletions }
     }
 
-    /// The same version for a tree in which several tables of a level may hold a key, and their
-    /// order does not tell which of them is newer.
+    /// Turns the version into a mixed one, for a tree in which several tables of a level may hold a
+    /// key, and their order does not tell which of them is newer.
     pub fn mixed(mut self) -> Version {
         self.mixed = Some(std::mem::take(&mut self.ranges));
-        // Level 0 is the one whose tables may overlap.
+        // All range deletions move to level 0, because its tables may overlap.
         let sets = std::mem::take(&mut self.range_deletions).into_iter().flatten();
         self.range_deletions[0] = sets.collect();
         self
@@ -147,7 +147,8 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The head of `key`, which a lookup passes to the runs. `None` if no file holds the key.
+    /// The head of `key` (see `key_ranges.rs`), which a lookup passes to the runs. `None` if no file
+    /// can hold the key.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         self.ranges.head(key)
@@ -160,8 +161,8 @@ impl Version {
         self.ranges.runs()
     }
 
-    /// As [`Version::runs`], also of a mixed version. In a mixed version the order of level 0 means
-    /// nothing, and several files of a deeper run may hold a key: [`Version::candidates`].
+    /// [`Version::runs`] of any version, mixed or not. In a mixed version the order of level 0 has no
+    /// meaning, and several files of a deeper run may hold a key: see [`Version::candidates`].
     pub fn all_runs(&self) -> &[Run<Arc<TableFile>>] {
         self.mixed.as_ref().unwrap_or(&self.ranges).runs()
     }
@@ -200,8 +201,8 @@ impl Version {
         self.levels[level].iter().filter(move |file| file.overlaps(smallest, largest))
     }
 
-    /// As [`Version::overlapping`], but as indexes. Only for levels from 1 on, because their files
-    /// are in key order.
+    /// The indexes of the files that [`Version::overlapping`] returns. `level` is 1 or more,
+    /// because level 0 is not in key order.
     pub fn overlapping_range(
         &self,
         level: usize,

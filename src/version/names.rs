@@ -11,7 +11,7 @@
 //! STATS.tmp         the next STATS while it is written; useless after a crash
 //! ```
 //!
-//! Files of all kinds share one sequence of numbers, and no number is used twice. A file belongs to
+//! All numbered files share one sequence of numbers, and no number is used twice. A file belongs to
 //! the database only if its name has exactly this form: `7.wal` is a foreign file, and foreign
 //! files are not touched.
 
@@ -68,8 +68,8 @@ pub(crate) fn current_path(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
 }
 
-/// A file in the target directory of a copy that is running, or that was running when its process
-/// was killed.
+/// Marks the target directory of a copy that is running, or that was running when its process was
+/// killed.
 pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED_COPY";
 
 pub(crate) fn unfinished_copy_path(dir: &Path) -> PathBuf {
@@ -88,7 +88,8 @@ pub(crate) fn stats_temporary_path(dir: &Path) -> PathBuf {
     dir.join("STATS.tmp")
 }
 
-/// `None` for `CURRENT`, `LOCK`, `STATS` and every file that is not the database's.
+/// The kind of the file `name`. `None` for `CURRENT`, `LOCK`, `STATS` and every file that is not
+/// the database's.
 pub(crate) fn parse(name: &str) -> Option<FileKind> {
     if let Some(target) = name.strip_suffix(".tmp") {
         return matches!(target, "CURRENT" | "STATS").then_some(FileKind::Temporary);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Only numbers above the last flushed sequence number are kept, because a replay starts after it.
-//! So there are never more ranges than writes that wait for a flush.
+//! Ranges that touch are merged, so there is at most one range more than unflushed writes.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,8 @@ impl Skipped {
         self.0.insert(first, last);
     }
 
-    /// The last number after `sequence` such that a WAL must hold none of the numbers up to it.
+    /// The last number of the skipped range that holds `sequence + 1`; `sequence` if there is none.
+    /// A WAL continues after it.
     pub fn after(&self, sequence: SequenceNumber) -> SequenceNumber {
         let next = sequence.saturating_add(1);
         self.0.range(..=next).next_back().map_or(sequence, |(_, &end)| end.max(sequence))
@@ -102,7 +103,7 @@ mod tests {
         }
     }
 
-    /// The ranges come from a file, so they may have any order and any overlap.
+    /// The ranges come from a file, so they may be in any order and may overlap.
     #[test]
     fn ranges_in_any_order_are_the_union_of_their_numbers() {
         let mut random = 1u64;

@@ -25,12 +25,12 @@ use crate::table::{
 pub(crate) struct TableStore {
     pub fs: Arc<dyn Fs>,
     pub dir: PathBuf,
-    /// Open tables take their descriptors from it.
+    /// Open tables take their descriptors from this pool.
     pub descriptors: Arc<DescriptorPool>,
     /// If set, each table keeps a descriptor of its own and takes none from the pool, because
-    /// another process may delete the files' names.
+    /// another process may delete the files.
     pub keeps_tables_open: bool,
-    /// What readers of a table need.
+    /// What all open tables share, such as the cache.
     pub context: TableContext,
     /// Which tables' filters and indexes are pinned.
     pub pin_metadata: PinMetadata,
@@ -61,9 +61,8 @@ impl TableStore {
         self.described(meta, table, path)
     }
 
-    /// As [`TableStore::open`], of a table at `path` that the MANIFEST of RocksDB or LevelDB
-    /// describes. Such a MANIFEST says less, and only a property of the table tells that it was
-    /// ingested.
+    /// [`TableStore::open`] for a table at `path` that a MANIFEST of RocksDB or LevelDB describes.
+    /// Such a MANIFEST records less: only a property of the table tells whether it was ingested.
     pub fn open_listed(
         &self,
         mut meta: FileMeta,
@@ -77,8 +76,8 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
-        // An export to RocksDB may list another smallest sequence number, because RocksDB requires
-        // these numbers to be ordered in level 0.
+        // An export to RocksDB may list a smallest sequence number other than the table's own,
+        // because RocksDB requires these numbers to be ordered in level 0.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
@@ -109,9 +108,9 @@ impl TableStore {
         Ok(Arc::new(TableFile::new(meta, table, Arc::clone(&self.fs), path, obsolete)))
     }
 
-    /// Opens the file at `path`. `global_sequence` is the sequence number of all its entries, if it
-    /// was ingested. `tail_bytes` is how many bytes of the file's end an opening reads; 0 if that
-    /// is not known.
+    /// Opens the table at `path`. `global_sequence` is the sequence number of all its entries, if
+    /// the table was ingested. `tail_bytes` is how many bytes of the file's end an opening reads; 0
+    /// if that is not known.
     pub fn open_table(
         &self,
         path: &Path,
@@ -144,7 +143,7 @@ impl TableStore {
         Table::open(file, context)
     }
 
-    /// Counts what building a new table's filter took.
+    /// Counts the keys, the time and the failures of building a new table's filter.
     pub fn count_filter(&self, summary: &TableSummary) {
         let counters = &self.context.counters;
         counters.add(Ticker::FilterBuildFailed, summary.failed_filter_builds);
@@ -154,7 +153,7 @@ impl TableStore {
         }
     }
 
-    /// Whether a new table gets parts, now.
+    /// Whether a table that is created now gets its filter and index in parts.
     pub fn metadata_form(&self) -> MetadataForm {
         match self.options.metadata {
             MetadataForm::Auto if self.context.cache.metadata_fills_it() => MetadataForm::Parts,
@@ -168,9 +167,9 @@ impl TableStore {
         self.create_in_form(self.metadata_form(), filter, level)
     }
 
-    /// As [`TableStore::create`]. All tables of one compaction must have one form, but `create`
-    /// could choose another one, because the metadata of inputs and outputs is counted together
-    /// while the compaction runs.
+    /// [`TableStore::create`] in a given form. All tables of one compaction must have one form, but
+    /// `create` could change its choice while the compaction runs, because the metadata of inputs
+    /// and outputs is then counted together.
     pub fn create_in_form(
         &self,
         metadata: MetadataForm,
@@ -198,7 +197,8 @@ fn contents_of(table: &Table) -> TableContents {
     let number = |name| properties.number(name).unwrap_or(0);
     let mut garbage =
         properties.raw(property::GARBAGE).and_then(Garbage::decode).unwrap_or_default();
-    // Deletions of unknown age are as old as the table that they are in, or new from now on.
+    // Deletions of unknown age get the age of their table. If that is unknown too, they count as
+    // new.
     if number(property::DELETIONS) > 0 && garbage.oldest_deletion == 0 {
         let created = number(property::CREATION_TIME);
         garbage.oldest_deletion = if created > 0 { created } else { seconds_since_1970() };
@@ -211,8 +211,8 @@ fn contents_of(table: &Table) -> TableContents {
     }
 }
 
-/// Compares a file with its record in the MANIFEST. Two files may have been exchanged, or an older
-/// file of the same name put back.
+/// Checks that a file is the one that its record in the MANIFEST describes. Two files may have been
+/// exchanged, or an older file of the same name restored.
 pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Result<()> {
     let properties = table.properties();
     let stored_file_bytes = table.block_file().file().len();

@@ -19,16 +19,16 @@ use crate::table::Table;
 /// The account of obsolete tables. All tables of a database share it.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
-    /// The lookup counts of obsolete tables, by the last level of each.
+    /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
     /// The database is closed: its directory may belong to another owner now.
     closed: AtomicBool,
-    /// A forked child deletes nothing.
+    /// The process that opened the database. A forked child deletes no file.
     process: Process,
 }
 
 impl ObsoleteTables {
-    /// Deletes no file from now on: an iterator may outlive the database.
+    /// Stops the deletion of files, because an iterator may outlive the database.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -71,14 +71,14 @@ impl TableFile {
         &self.path
     }
 
-    /// Whether this is the table that `meta` describes. The name may be gone by now.
+    /// Whether this is the table that `meta` describes. The file may have lost its name by now.
     pub fn is_described_by(&self, meta: &FileMeta) -> bool {
         self.meta.global_sequence == meta.global_sequence
             && check_described(&self.path, meta, &self.table).is_ok()
     }
 
-    /// `false` if the file holds no entry of a key from `lower` to before `upper` (`None`: to the
-    /// end). It may hold range deletions there. The filter is queried only if the range is between
+    /// Whether the file may hold an entry of a key from `lower` to before `upper` (`None`:
+    /// unbounded). Range deletions do not count. The filter is queried only if the range is between
     /// the file's first and last key, so that a large range loads at most one filter of a level.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let lies_inside = user_key(&self.meta.smallest) < lower
@@ -86,15 +86,15 @@ impl TableFile {
         !lies_inside || self.table.range_may_match(lower, upper)
     }
 
-    /// Whether it overlaps the user keys `smallest ..= largest` (`None`: open).
+    /// Whether the file overlaps the user keys `smallest ..= largest` (`None`: unbounded).
     pub fn overlaps(&self, smallest: Option<&[u8]>, largest: Option<&[u8]>) -> bool {
         smallest.is_none_or(|key| !self.meta.ends_before(key))
             && largest.is_none_or(|key| user_key(&self.meta.smallest) <= key)
     }
 
-    /// About how many bytes belong to the user keys from `lower` to before `upper` (`None`: open).
-    /// A file inside the range counts as a whole, its filter and index included. Otherwise its
-    /// index is read, but no data.
+    /// About how many bytes of the file belong to the user keys from `lower` to before `upper`
+    /// (`None`: unbounded). A file inside the range counts as a whole, its filter and index
+    /// included. For a file partly inside, the index is read, but no data.
     pub fn bytes_between(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Result<u64> {
         let (first, last) = (user_key(&self.meta.smallest), user_key(&self.meta.largest));
         if upper.is_some_and(|upper| upper <= first) || lower.is_some_and(|lower| lower > last) {
@@ -111,8 +111,8 @@ impl TableFile {
         Ok(end.saturating_sub(start))
     }
 
-    /// The MANIFEST no longer lists this file, which was in `level`. It is deleted when no reader
-    /// needs it any more.
+    /// Notes that the MANIFEST no longer lists this file, which was in `level`. The file is deleted
+    /// when no reader needs it any more.
     pub fn mark_obsolete(&self, level: usize) {
         self.left_level.store(level + 1, Ordering::Relaxed);
     }

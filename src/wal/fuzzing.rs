@@ -1,4 +1,5 @@
-//! The fuzz target of the log reader, and valid logs around arbitrary bytes for other targets.
+//! The fuzz target of the log reader, and logs with valid checksums, made of any bytes, for other
+//! targets.
 
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::*;
 use crate::fs::{Fs, MemFs};
 
-/// Reads `data` as a log. Its first byte decides which checksums are repaired first.
+/// Reads `data` without its first byte as a log. The first byte decides which checksums are
+/// repaired first.
 pub fn log(data: &[u8]) {
     const NUMBER: u64 = 7;
     let Some((&repair, data)) = data.split_first() else { return };
@@ -54,7 +56,7 @@ pub fn log(data: &[u8]) {
     assert!(reader.next().expect("at the end").is_none(), "the end is not final");
 }
 
-/// `data` with a valid header of its kind and number, and valid checksums in most records.
+/// `data` with a valid header for `kind` and `number`, and valid checksums in most records.
 pub(crate) fn repaired(data: &[u8], kind: LogKind, number: u64) -> Vec<u8> {
     let mut bytes = data.to_vec();
     repair_header(&mut bytes, kind, number);
@@ -69,7 +71,7 @@ fn repair_header(bytes: &mut [u8], kind: LogKind, number: u64) {
 }
 
 /// Steps through the records by the lengths in `bytes`, limited to the bytes that exist, and
-/// repairs the checksums of most records. The old checksum decides whether a record is repaired.
+/// repairs the checksums of most records. Bits of the old checksum decide which ones stay wrong.
 fn repair_records(bytes: &mut [u8], number: u64) {
     let mut offset = FILE_HEADER_BYTES;
     while bytes.len().saturating_sub(offset) >= RECORD_HEADER_BYTES {

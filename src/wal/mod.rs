@@ -20,12 +20,12 @@
 //! ```
 //!
 //! A **mark** has no payload: the writer appends one after each sync, and its `synced_to` is its
-//! own offset. So a stretch of zeros is never a record header.
+//! own offset. No offset is 0, so a stretch of zeros is never a record header.
 //!
 //! Why each field is there:
 //!
 //! * The header has a CRC of its own, so that a length is used only after it was checked, and a
-//!   header whose payload was lost still counts as evidence.
+//!   header whose payload was lost still counts as evidence of the last sync.
 //! * The header's CRC covers the file number and the offset, so that old bytes of another file, or
 //!   of another offset in this one, are not a record.
 //! * `synced_to` distinguishes a **torn tail** from **rot**. Both start with a bad record. If a
@@ -109,7 +109,8 @@ fn encode_file_header(kind: LogKind, number: u64) -> [u8; FILE_HEADER_BYTES] {
     bytes
 }
 
-/// Checks that `bytes` are the header of a log of this kind and number. Returns the stored kind.
+/// Checks that `bytes` are the header of a log of this kind and number. Returns the kind in the
+/// header.
 fn check_file_header(
     path: &Path,
     bytes: &[u8; FILE_HEADER_BYTES],
@@ -122,8 +123,8 @@ fn check_file_header(
     if bytes[..8] != MAGIC {
         return damage(0, format!("a Maypole log: {MAGIC:02x?}"), format!("{:02x?}", &bytes[..8]));
     }
-    // The checksum comes before the version. Every version has this header, so a newer file can be
-    // distinguished from a damaged one.
+    // The checksum is checked before the version. Every version has this header, so a file of a
+    // newer version can be distinguished from a damaged one.
     let (crc32, found) = (crc32fast::hash(&bytes[..24]), fixed32(&bytes[24..]));
     if found != crc32 {
         return damage(0, format!("file header checksum {crc32:#010x}"), format!("{found:#010x}"));

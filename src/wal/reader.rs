@@ -1,10 +1,8 @@
 //! Reads a log front to back and decides where it ends.
 //!
 //! A record is bad if its header or its payload fails the CRC, or if the file is too short for it.
-//! The reader never returns anything after a bad record. To find out what a bad record means, the
-//! reader searches every later byte for a record header that claims that the bad bytes were
-//! durable:
-//!
+//! The reader never returns anything after a bad record. To find out whether the bad record was
+//! durable, the reader searches every later byte for a record header that claims so:
 //! ```text
 //!            bad                        claim: synced_to > offset of bad
 //! | record | ~~~~~~ | … | record | … | record |   → rot:  Error::Corruption at bad
@@ -55,7 +53,7 @@ pub(crate) struct LogReader {
 
 impl LogReader {
     /// Opens the log and checks its file header. If the file ends within its header, or the header
-    /// is zeros, a crash came right after its creation: this is an empty log, not an error.
+    /// is zeros, a crash came right after its creation: the log is then empty, which is no error.
     pub fn open(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         let mut reader = LogReader::open_damaged(fs, path, kind, number)?;
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {
@@ -67,8 +65,8 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// As [`LogReader::open`], but does not check the file header. The headers of records are
-    /// checked against the number in the file's name.
+    /// [`LogReader::open`] without the check of the file header. The headers of records are checked
+    /// against `number`.
     pub fn open_damaged(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         Ok(LogReader {
             window: ReadWindow::new(fs.open(path)?),
@@ -81,8 +79,8 @@ impl LogReader {
     }
 
     /// Continues, after the end or an error, at the next intact record after the damage. Returns
-    /// its offset, or `None` if there is none. For repair only: records with a hole between them
-    /// were never the state of any database.
+    /// its offset, or `None` if there is none. Only repair may call this, because records with a
+    /// hole between them were never the state of any database.
     pub fn skip_damage(&mut self) -> Result<Option<u64>> {
         let bad = self.position;
         // A user's value may look like a record, so skip the payload of a valid header.
@@ -137,8 +135,8 @@ impl LogReader {
             self.position = header.end(offset);
             self.synced_to = self.synced_to.max(header.synced_to);
             if header.payload_bytes > 0 {
-                // The bytes are still in the window. They are fetched again because a borrow cannot
-                // outlive the loop.
+                // The bytes are still in the window. They are borrowed again because a borrow
+                // cannot outlive the loop.
                 let payload = self.window.bytes(payload_offset, header.payload_bytes as usize)?;
                 let payload = payload.unwrap_or_default();
                 return Ok(Some(Record { payload, payload_offset }));
@@ -147,7 +145,7 @@ impl LogReader {
         Ok(None)
     }
 
-    /// The kind in the file header. Without a header, the kind that the caller expects.
+    /// The kind in the file header, or the kind that the caller expects if there is no header.
     pub fn kind(&self) -> LogKind {
         self.kind
     }
@@ -160,8 +158,8 @@ impl LogReader {
         }
     }
 
-    /// How the log ends; `None` before `next` has returned `None`. Recovery does not use it,
-    /// because recovery judges all logs together, by their sequence numbers.
+    /// How the log ends; `None` before `next` has returned `None`. Recovery does not use this,
+    /// because it judges all logs together, by their sequence numbers.
     #[cfg(any(test, fuzzing))]
     pub fn tail(&self) -> Option<Tail> {
         self.tail
@@ -174,9 +172,9 @@ impl LogReader {
         self.synced_to
     }
 
-    /// Decides what the bad record at `bad` means. The search starts at `search_from`. If the
-    /// header of the bad record is valid, `search_from` is after the record's payload, because a
-    /// user's value is not evidence.
+    /// Decides whether the bad record at `bad` is a torn tail or rot. The search for evidence
+    /// starts at `search_from`. If the header of the bad record is valid, `search_from` is after
+    /// the record's payload, because a user's value is not evidence.
     fn end_at(&mut self, bad: u64, search_from: u64, found: String) -> Result<()> {
         let mut search_from = search_from;
         while let Some((offset, header)) = self.find_header(search_from)? {
@@ -241,7 +239,7 @@ impl ReadWindow {
         Ok(self.from(offset, count)?.map(|bytes| &bytes[..count]))
     }
 
-    /// As [`ReadWindow::bytes`], followed by all later bytes in memory.
+    /// [`ReadWindow::bytes`], followed by all later bytes in memory.
     fn from(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         let rest = self.file.len().saturating_sub(offset);
         if count as u64 > rest {
@@ -250,7 +248,8 @@ impl ReadWindow {
         let inside =
             offset >= self.offset && offset + count as u64 <= self.offset + self.bytes.len() as u64;
         if !inside {
-            // Taken out while it is filled, because the window must be empty after a failed read.
+            // The buffer is taken out while it is filled, because the window must be empty after a
+            // failed read.
             let mut bytes = std::mem::take(&mut self.bytes);
             let wanted = rest.min(READ_BYTES.max(count as u64)) as usize;
             // A record may have gigabytes. If memory is short, return an error instead of aborting.

@@ -38,8 +38,8 @@ impl LogWriter {
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,
-            // A mapping would not pay, because the log is written at once, or each record is
-            // synced.
+            // A memory-mapped file would not pay, because a recovered WAL is written at once, and
+            // each record of a MANIFEST is synced.
             LogKind::Manifest | LogKind::RecoveredWal => fs.create(path)?,
         };
         let header = encode_file_header(kind, number);
@@ -139,7 +139,8 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Ends the log before the record at `offset`, or makes it unusable. Returns the error.
+    /// Ends the log before the record at `offset` if space ran out. Otherwise makes the writer
+    /// unusable. Returns `error`.
     fn end_or_fail(&mut self, offset: u64, error: Error) -> Error {
         if error.is_out_of_space() {
             self.file.discard_unflushed();

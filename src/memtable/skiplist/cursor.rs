@@ -29,7 +29,7 @@ impl SkipListCursor {
         SkipListCursor { list, node: None }
     }
 
-    /// Panics when the cursor is not on an entry.
+    /// The current node. Panics when the cursor is not on an entry.
     fn node(&self) -> NodeRef<'_> {
         let node = self.node.expect("the cursor is on an entry");
         // SAFETY: the cursor got the node from `list`, which it holds.

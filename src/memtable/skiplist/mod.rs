@@ -17,9 +17,9 @@
 //!    moved while the list lives.
 //! 3. Links are stored from level 0 up. A reader that finds a node at some level finds it at all
 //!    levels below, so it never descends past an entry that it has passed.
-//! 4. A search finds an insert that *happened before* it, because each link on its path is at least
-//!    as new as that insert left it. It may or may not find a concurrent insert; the store hides
-//!    that insert anyway, because its sequence number is not visible yet.
+//! 4. A search finds an insert that *happened before* it, because each link on its path is as that
+//!    insert left it, or newer. It may or may not find a concurrent insert; the store hides that
+//!    insert anyway, because its sequence number is not visible yet.
 //!
 //! # What was measured
 //!
@@ -34,9 +34,9 @@
 //! 610  340   this version, all of it on huge pages
 //! ```
 //!
-//! Since then the arena of a large memtable takes huge pages for its largest chunks
-//! ([`super::arena`]); inserts gained from that too (`docs/measurements/2026-11-24-writes.md`).
-//! `benches/memtable.rs` measures this version.
+//! Therefore the arena of a large memtable takes huge pages for its largest chunks
+//! ([`super::arena`]). In the finished memtable inserts gain too
+//! (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs` measures this version.
 
 mod cursor;
 mod node;
@@ -57,7 +57,7 @@ const MAX_HEIGHT: usize = 16;
 #[cfg(loom)]
 const MAX_HEIGHT: usize = 2;
 
-/// Of eight nodes, how many reach the next level. A search compares about `log(n) / (p log(1/p))`
+/// How many of eight nodes reach the next level. A search compares about `log(n) / (p log(1/p))`
 /// keys, which is least at p = 1/e; 3/8 is close to that.
 const RISE_EIGHTHS: u64 = 3;
 
@@ -74,12 +74,12 @@ unsafe impl Send for SkipList {}
 unsafe impl Sync for SkipList {}
 
 impl SkipList {
-    /// Bytes taken from the allocator.
+    /// Bytes of all chunks of the arena.
     pub fn allocated_bytes(&self) -> usize {
         self.arena.allocated_bytes()
     }
 
-    /// Whether the byte at this address is part of a key or a value in the list.
+    /// Whether the address lies in the memory where the list's keys and values are.
     pub fn holds(&self, address: usize) -> bool {
         self.arena.holds(address)
     }
@@ -114,9 +114,9 @@ impl SkipList {
         last
     }
 
-    /// The neighbours of the internal key `user_key | trailer`: the last node before it, which may
-    /// be the head, and the first at or after it. `passed` gets the last node before it on every
-    /// level, from the highest to 0.
+    /// The neighbours of the internal key `user_key | trailer`: the last node before the key, which
+    /// may be the head, and the first node at or after it. For every level, from the highest to 0,
+    /// `passed` gets the last node before the key.
     #[inline(always)]
     fn search<'a>(
         &'a self,
@@ -125,7 +125,8 @@ impl SkipList {
         mut passed: impl FnMut(usize, NodeRef<'a>),
     ) -> (NodeRef<'a>, Option<NodeRef<'a>>) {
         let mut before = self.head();
-        // A node that is known not to be before the key: levels often share their next node.
+        // A node that was found not to be before the key. Lower levels often have it as their next
+        // node too.
         let mut after = None;
         let mut level = MAX_HEIGHT - 1;
         loop {
@@ -163,7 +164,7 @@ impl SkipList {
 pub(super) struct SkipListWriter {
     list: Arc<SkipList>,
     bump: Bump,
-    /// For each level its last node at or before the latest insert; all heads at first. `splice[0]`
+    /// For each level, the last node at or before the latest insert; the head at first. `splice[0]`
     /// is the latest insert itself. If keys arrive in order, each insert follows the latest one and
     /// needs no search.
     splice: [NonNull<Node>; MAX_HEIGHT],
@@ -174,7 +175,7 @@ pub(super) struct SkipListWriter {
 unsafe impl Send for SkipListWriter {}
 
 impl SkipListWriter {
-    /// An empty list that is expected to grow to `arena_bytes`.
+    /// An empty list that is expected to grow to `arena_bytes`, and its writer.
     pub fn new(arena_bytes: usize) -> (Arc<SkipList>, SkipListWriter) {
         let arena = Arena::new();
         let mut bump = Bump::new(arena_bytes);
@@ -250,7 +251,7 @@ impl SkipListWriter {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        // The high bits are the better ones.
+        // The lowest bits are the least random.
         let mut bits = self.random >> 16;
         let mut height = 1;
         while height < MAX_HEIGHT && bits & 7 < RISE_EIGHTHS {

@@ -43,8 +43,8 @@ const _: () = assert!(size_of::<Link>().is_multiple_of(align_of::<Node>()));
 
 /// A node of a list that outlives `'a`.
 ///
-/// Invariants: the node is built, and this thread is ordered after that (it followed a link, or
-/// built the node itself); the arena of the list lives for `'a`.
+/// Invariants: the node is built, and this thread's accesses are ordered after that (the thread
+/// followed a link to the node, or built it itself); the arena of the list lives for `'a`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct NodeRef<'a> {
     pub node: NonNull<Node>,
@@ -74,7 +74,7 @@ impl<'a> NodeRef<'a> {
     ///
     /// # Safety
     ///
-    /// As [`NodeRef::link`].
+    /// The same as for [`NodeRef::link`].
     #[inline(always)]
     pub unsafe fn next(self, level: usize) -> Option<NodeRef<'a>> {
         // SAFETY: by the caller's promise.
@@ -130,10 +130,10 @@ impl<'a> NodeRef<'a> {
     ///
     /// # Safety
     ///
-    /// As [`NodeRef::link`].
+    /// The same as for [`NodeRef::link`].
     #[inline(always)]
     pub unsafe fn prefetch_next(self, level: usize) {
-        // Not in models, where it would be one more load to interleave, without effect.
+        // Left out of models, where it would only be one more load to interleave.
         #[cfg(not(loom))]
         // SAFETY: by the caller's promise.
         crate::memory::prefetch(unsafe { self.link(level) }.load(Ordering::Relaxed));

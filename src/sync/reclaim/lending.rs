@@ -1,8 +1,9 @@
 //! Lending: user code reads bytes that a lookup found under its guard, after the guard is gone.
 //!
-//! User code may block for hours. A guard held meanwhile would keep all garbage of the process. So
-//! the thread announces one address instead, and a collector that is about to drop the memory at
-//! this address takes a count of the part that holds it: one block, or one memtable.
+//! User code may block for hours. A guard that it held meanwhile would keep all garbage of the
+//! process alive. So the thread announces one address instead, and a collector that is about to
+//! drop the memory at this address takes a count of the part that holds it: one block, or one
+//! memtable.
 //!
 //! ```text
 //! reader       [ finds v, lent = v ]  user code reads v ...................  lent = 0
@@ -10,22 +11,22 @@
 //! collector                         drops the rest, takes a count of the block    drops the block
 //! ```
 //!
-//! Why that is enough. The memory at `v` is freed in two places only: by a collection that drops
-//! the last owner or its container ([`Retired::part_at`] finds the part), or by a thread that
-//! destroys the container after all readers have left it ([`drop_at_once`]). Both read `lent` after
-//! they have seen the guard gone: the collector loads the thread's announcement with acquire, and
-//! the thread stored `lent` before it withdrew the guard, with release. A guard that began later
-//! cannot reach the memory any more. So both read either `v`, or a value that the thread stored
-//! there after it had read `v`, with release too.
+//! This is enough. The memory at `v` is freed in two places only: by a collection that drops the
+//! last owner or its container ([`Retired::part_at`] finds the part), or by a thread that destroys
+//! the container after all readers have left it ([`drop_at_once`]). Both read `lent` after they
+//! have seen the guard gone: the thread stored `lent` before it withdrew the guard, with release,
+//! and the collector loads the thread's announcement with acquire. A guard that began later cannot
+//! reach the memory any more. So both read either `v`, or a value that the thread stored in `lent`
+//! after reading the bytes, again with release.
 //!
 //! The part that contains the address in `lent` is kept. While `lent` shows `v`, no other memory
 //! can have this address.
 //!
-//! The reader pays two plain stores, and the collector reads one more word of each thread. Rejected
-//! alternatives: with a count for each part, all readers of a memtable would write the count's
-//! line, which would move between processors. A copy is cheap for small values only.
+//! The reader pays two plain stores, and the collector reads one more word of each thread. Two
+//! alternatives were rejected. With a count for each part, all readers of a memtable would write
+//! the count's line, which would move between processors. A copy is cheap for small values only.
 //!
-//! Each thread has one loan: user code that looks up again gets a copy.
+//! Each thread has one loan: a lookup by user code that already reads a loan gets a copy.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ use super::{Guard, Record, Registry, collector};
 
 /// An object that can be retired.
 pub(crate) trait Retired: Send + Sync + 'static {
-    /// The part that holds the byte at this address. `None` from objects that hold no lent bytes.
+    /// The part that holds the byte at this address. `None` if no part holds it, or if no part is
+    /// ever lent.
     fn part_at(&self, _address: usize) -> Option<Part> {
         None
     }
@@ -55,7 +57,7 @@ pub(super) struct Kept {
     part: Part,
 }
 
-/// A thread whose user code reads the bytes at the address.
+/// The loan of a thread, whose user code reads the bytes at `address`.
 pub(super) struct Loan {
     record: &'static Record,
     address: usize,
@@ -69,19 +71,20 @@ impl Loan {
 
 impl Record {
     fn lent(&self) -> usize {
-        // Acquire: the thread's reads before it stored this come before a drop.
+        // Acquire: the thread's reads before it stored this value come before a drop.
         self.lent.load(Ordering::Acquire)
     }
 }
 
 impl Guard {
-    /// Drops the guard, and calls `read` with bytes that were found under it.
+    /// Ends the protection of the guard, and calls `read` with `bytes`, which were found under it.
     ///
     /// # Safety
     ///
     /// The guard is the thread's only one. From here on the caller uses nothing that was reached
-    /// under it, except `bytes`. The memory of `bytes` is freed only through [`super::retire`] or
-    /// [`drop_at_once`], and [`Retired::part_at`] finds it there.
+    /// under the guard, except `bytes`. The memory of `bytes` is freed only through
+    /// [`super::retire`] or [`drop_at_once`], and [`Retired::part_at`] finds the part that holds
+    /// it.
     #[inline(always)]
     pub unsafe fn lend<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
         let lent = &self.record.lent;
@@ -93,7 +96,7 @@ impl Guard {
         read(bytes)
     }
 
-    /// For user code that runs inside other user code.
+    /// Lends a copy, to user code that runs inside other user code.
     #[cold]
     #[inline(never)]
     fn lend_copy<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
@@ -106,7 +109,7 @@ impl Guard {
 /// While this value lives, its thread's guard is suspended.
 struct Suspended {
     record: &'static Record,
-    /// The loan of the enclosing user code.
+    /// The loan of the enclosing user code; 0 if there is none.
     outer: usize,
 }
 
@@ -121,7 +124,7 @@ impl Suspended {
 }
 
 impl Drop for Suspended {
-    /// The guard that is dropped next protects nothing any more.
+    /// Ends the loan. The guard, which is dropped next, protects nothing any more.
     #[inline(always)]
     fn drop(&mut self) {
         self.record.lent.store(self.outer, Ordering::Release);
@@ -129,14 +132,14 @@ impl Drop for Suspended {
     }
 }
 
-/// The current loans.
+/// The current loans of all threads.
 pub(super) fn loans(registry: &Registry) -> Vec<Loan> {
     let loans = registry.records.iter().map(|&record| Loan { record, address: record.lent() });
     loans.filter(|loan| loan.address != 0).collect()
 }
 
-/// Keeps the lent parts of `garbage`, which is unlinked. When the loans were read, no guard was
-/// held that could have reached the garbage. Hold no lock.
+/// Keeps the lent parts of `garbage`, which must be unlinked. When `loans` were read, no guard may
+/// have been held that could reach the garbage. The caller holds no lock.
 pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn Retired> + Clone) {
     let parts = loans.into_iter().filter_map(|loan| {
         let part = garbage.clone().find_map(|item| item.part_at(loan.address))?;
@@ -146,7 +149,7 @@ pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn R
     lock(&collector().garbage).kept.extend(parts);
 }
 
-/// Takes out the parts that are not read any more. The caller drops them under no lock.
+/// Takes out the parts that user code does not read any more. The caller drops them under no lock.
 pub(super) fn take_ended(kept: &mut Vec<Kept>) -> Vec<Kept> {
     if kept.is_empty() {
         return Vec::new();
@@ -154,8 +157,8 @@ pub(super) fn take_ended(kept: &mut Vec<Kept>) -> Vec<Kept> {
     kept.extract_if(.., |kept| !kept.loan.is_on()).collect()
 }
 
-/// Drops `object` now, except for the parts that user code reads. No guard can reach it. Hold no
-/// lock that a destructor could take.
+/// Drops `object` now, except for the parts that user code reads. No guard may reach the object,
+/// and the caller holds no lock that a destructor could take.
 pub(crate) fn drop_at_once(object: impl Retired) {
     let loans = loans(&lock(&collector().registry));
     if !loans.is_empty() {
@@ -164,7 +167,7 @@ pub(crate) fn drop_at_once(object: impl Retired) {
 }
 
 /// Heap bytes that live only because user code of the process reads them. Drops the parts that are
-/// not read any more. Hold no lock that a destructor could take.
+/// not read any more. The caller holds no lock that a destructor could take.
 pub(crate) fn held_by_readers() -> usize {
     let mut bags = lock(&collector().garbage);
     let ended = take_ended(&mut bags.kept);

@@ -76,7 +76,7 @@ fn loom_a_thread_that_takes_over_a_record_is_seen_by_collectors() {
     });
 }
 
-/// A reader that was idle, while a writer retires and collects twice.
+/// Reads on a thread that was idle, while a writer retires a value and collects twice.
 fn idle_reader_beside_a_collector(cell: &Arc<ArcCell<Canary>>) {
     let writer = thread::spawn({
         let cell = cell.clone();
@@ -98,7 +98,7 @@ fn loom_a_marked_thread_needs_no_barrier_and_may_clear_its_mark() {
     check_model(|| {
         let cell = canary_cell();
         read(&cell);
-        // This thread is idle and so in the way of this garbage: it gets a mark.
+        // This idle thread keeps the garbage alive, so the collection marks the thread.
         retire(Arc::new(()), 0, usize::MAX);
         assert_eq!(collect(), 0);
         assert!(this_thread().is_marked());
@@ -149,7 +149,7 @@ struct Lent {
     byte: [u8; 1],
 }
 
-/// Like a read state that holds a memtable: garbage that finds its part.
+/// Garbage that finds its part, like a read state that holds a memtable.
 struct Holder(Arc<Lent>);
 
 impl Holder {
@@ -165,7 +165,8 @@ impl Retired for Holder {
     }
 }
 
-/// Like a table that holds its blocks: its content is dropped with it, and not by a collection.
+/// Like a table that holds its blocks: the content is dropped with the container, and not by a
+/// collection.
 struct Container(Option<Holder>);
 
 impl Retired for Container {}
@@ -176,7 +177,7 @@ impl Drop for Container {
     }
 }
 
-/// Looks up, and reads as user code does.
+/// Looks up the byte, and reads it as user code does.
 fn read_lent<T: Retired>(cell: &ArcCell<T>, lent: fn(&T) -> &Lent) {
     let guard = pin();
     let lent = lent(cell.load(&guard));
@@ -184,11 +185,12 @@ fn read_lent<T: Retired>(cell: &ArcCell<T>, lent: fn(&T) -> &Lent) {
         lent.canary.touch();
         assert_eq!(byte, [7]);
     };
-    // SAFETY: only what is next to the byte is used, and both containers find it.
+    // SAFETY: only the byte and the canary next to it are used, and both containers find their
+    // part.
     unsafe { guard.lend(&lent.byte, read) }
 }
 
-/// A reader, while a writer replaces and collects.
+/// Reads the lent byte while a writer replaces the value and collects.
 fn lend_beside_a_collector<T: Retired>(new: fn() -> T, lent: fn(&T) -> &Lent) {
     check_model(move || {
         collect();
