@@ -56,8 +56,8 @@ impl Equation {
     }
 }
 
-/// The content of a slot after banding: the coefficients of the slots from its own one on, and the
-/// fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
+/// The content of a slot after banding: the coefficients of this slot and the slots after it, and
+/// the fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
     pub coefficients_low: u64,

@@ -11,7 +11,7 @@
 //! the byte. So this file keeps RocksDB's order of floating-point operations. Like RocksDB, it
 //! biases rounding by the hash of the first key.
 //!
-//! A layout has at least 256 slots. For few keys that is wasteful, and a Bloom filter is made
+//! A layout has at least 256 slots. For few keys that is wasteful, and a Bloom filter is built
 //! instead.
 
 use super::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES, TRAILER_BYTES};
@@ -51,7 +51,8 @@ pub fn slots_for(keys: usize) -> u32 {
     if keys_at(nearest) == 0.0 {
         return 2 * BLOCK_SLOTS;
     }
-    // Linear between two powers of two: 2^exponent slots take `few` keys, twice as many `many`.
+    // Linear between two powers of two: 2^exponent slots take `few` keys, twice as many slots
+    // `many`.
     let exponent = if keys < keys_at(nearest) { nearest - 1 } else { nearest };
     let (few, many) = (keys_at(exponent), keys_at(exponent + 1));
     let power = (1u64 << exponent) as f64;
