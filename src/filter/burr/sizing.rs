@@ -14,8 +14,8 @@ use super::shape::{MAX_COLUMNS, Shape};
 use crate::filter::bloom::sizing::bloom_fpr;
 use crate::filter::family::Target;
 
-/// The fewest keys worth a ribbon. With fewer, whole blocks and the trailer cost more than is
-/// saved.
+/// The fewest keys worth a ribbon. With fewer, whole blocks and the trailer cost more than the
+/// ribbon saves.
 const MIN_KEYS: usize = 256;
 
 /// A layer of fewer keys is not overloaded.
@@ -49,15 +49,16 @@ impl Plan {
 
     /// Slots of a layer for `keys` keys; `None` if the format has no room for them.
     ///
-    /// A layer of few buckets gets room for all its keys, because an overloaded one might bump
-    /// every key, and the next layer again, and so on.
+    /// A layer of few buckets gets room for all its keys, because an overloaded layer might bump
+    /// every key, and the layer after it might too.
     pub fn slots(self, keys: usize) -> Option<u32> {
         let slots_per_key = if keys < FEW_KEYS { 1.03 } else { self.slots_per_key };
         let blocks = (keys as f64 * slots_per_key / f64::from(self.width)).ceil() as u64;
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
 
-    /// The most keys that are stored as tags, which is less than one more layer would take.
+    /// The most keys that are stored as tags. So many tags take less space than another layer
+    /// would.
     pub fn max_tags(self) -> usize {
         const { assert!(64 * 3 / 4 <= MAX_TAGS) };
         self.width as usize * 3 / 4
@@ -75,8 +76,8 @@ impl Plan {
     }
 }
 
-/// The columns and low blocks that bring a filter with these layers to its target. `None` if that
-/// is larger than the format allows.
+/// The columns and low blocks that bring a filter with these layers to its target. `None` if the
+/// filter would be larger than the format allows.
 pub(super) fn fit(
     shape: Shape,
     slots: &[u32],
@@ -94,8 +95,9 @@ pub(super) fn fit(
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
-        // Deeper layers have whole columns, so there is a gap between the sizes with all and with
-        // none of layer 0 low.
+        // A low block saves a segment in layer 0 only. So a filter whose layer 0 has only low
+        // blocks is larger than one with a column fewer, and a target between the two sizes gets
+        // the smaller.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }
@@ -112,7 +114,7 @@ pub(super) fn fit(
 }
 
 /// The expected filter for `keys` keys: its stored bits per key, and its false-positive rate.
-/// `None` if a Bloom filter is made instead.
+/// `None` if a Bloom filter is built instead.
 pub(super) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let plan = Plan::for_keys(keys)?;
     let (slots, tags) = plan.expected_layers(keys)?;

@@ -20,7 +20,7 @@
 //! the macro `kernels` compiles it for each.
 //!
 //! AVX-512 adds its population count. Registers stay 256 bits wide, because 7 columns of 32 bits
-//! nearly fill one, and a wider load would touch a further cache line.
+//! nearly fill one, and a wider load would touch another cache line.
 //!
 //! Every load and store is checked against the slice that it accesses, whatever the trailer of the
 //! filter says.
@@ -90,7 +90,7 @@ impl<V: Vectors> Comparison<V> {
     /// the numbers of their columns.
     #[inline(always)]
     fn wrong<W: Lanes>(&self, l: Register, r: Register, column: Register) -> Register {
-        // One more bit of the parity: the column's bit of the fingerprint.
+        // The column's bit of the fingerprint is summed with the other bits of the parity.
         let bit = W::shift_right_each(self.fingerprint, column) & self.one;
         let x = bit ^ (l & self.left) ^ (r & self.right);
         // The lanes after the last column hold other segments.

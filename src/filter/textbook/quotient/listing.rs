@@ -35,7 +35,7 @@ impl QuotientFilter {
     }
 
     /// All quotients and remainders, in order. A cluster may wrap around the end of the slots. Its
-    /// runs that belong to the first slots then come first.
+    /// runs that belong to the first slots then come first in the list.
     pub(super) fn fingerprints(&self) -> impl Iterator<Item = (usize, u32)> {
         let around = self.cluster_start(0);
         let first = self.cluster(around).filter(move |&(quotient, _)| quotient < around);
@@ -57,7 +57,7 @@ impl QuotientFilter {
         for (quotient, remainder) in sorted {
             let slot = quotient.max(free);
             if slot >= filter.slots.len() {
-                // Around the end, where the first ones may already be.
+                // The entry wraps around the end, where the first entries may already be.
                 filter.insert_fingerprint(quotient, remainder).ok()?;
                 continue;
             }
