@@ -29,7 +29,7 @@ pub(crate) struct FamilyInfo {
     /// The stored bits a key and the false-positive rate of a filter of this many keys. `None`
     /// where a Bloom filter would be built instead.
     pub expected: fn(usize, Target) -> Option<(f64, f64)>,
-    /// The stored bits a key that this false-positive rate takes, in a filter of very many keys.
+    /// The stored bits a key that a filter of very many keys takes for this false-positive rate.
     pub bits_for_rate: fn(f64) -> f64,
     /// The parts of a stored ribbon filter. `None` for every other block.
     pub inspect: fn(&[u8]) -> Option<BandParts>,

@@ -141,7 +141,8 @@ impl AnyGeometry {
 }
 
 impl FilterReader {
-    /// Opens a filter over the bytes of its block, without the block's trailer. Never fails.
+    /// Opens a filter over the bytes of its block, without the trailer that every block of a table
+    /// has. Never fails.
     pub(crate) fn open(block: LineBuf, encoding: FilterEncoding) -> FilterReader {
         let geometry = AnyGeometry::parse(&block, encoding).unwrap_or_else(AnyGeometry::Untrusted);
         FilterReader { geometry, block }

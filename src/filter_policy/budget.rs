@@ -64,7 +64,7 @@ fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
     run_entries.iter().copied().chain(missing).collect()
 }
 
-/// The false-positive rates of the runs whose sum is the least that the budget allows.
+/// The false-positive rate of each run. Their sum is the least that the budget allows.
 pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     let entries: u64 = run_entries.iter().sum();
     let budget_bits = budget.bits(entries);

@@ -15,7 +15,7 @@ fn line_of(hash: KeyHash, lines: usize) -> usize {
     (((hash & 0xffff_ffff) * lines as u64) >> 32) as usize
 }
 
-/// The bits of a key in its line: from the high half of its hash.
+/// The numbers of a key's bits in its line, computed from the high half of its hash.
 fn bits_of(hash: KeyHash, probes: u8) -> impl Iterator<Item = u32> {
     let first = (hash >> 32) as u32;
     let next = |x: &u32| Some(x.wrapping_mul(0x9e37_79b9));

@@ -11,8 +11,8 @@
 //! 0.1 %    9.97        14.38             15.5         bits a key
 //! ```
 //!
-//! So "10 bits a key are 1 %" is nearly true. To divide the rate by ten costs 4.8 more bits a key
-//! in the textbook filter, and 5.6 here.
+//! So "10 bits a key are 1 %" is nearly true. Dividing the rate by ten costs 4.8 more bits a key in
+//! the textbook filter, and 5.6 here.
 
 use crate::memory::LINE_BYTES;
 
@@ -31,7 +31,7 @@ pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
 }
 
 /// The probes of RocksDB's Bloom filter, by break points that its authors measured
-/// (`util/bloom_impl.h`, `ChooseNumProbes`). They use fewer probes than the textbook's `0.69 ×
+/// (`util/bloom_impl.h`, `ChooseNumProbes`). They give fewer probes than the textbook's `0.69 ×
 /// bits`, because more probes make the fullest lines even fuller.
 pub fn bloom_probes(millibits_per_key: u32) -> u32 {
     const UP_TO: [u32; 12] =
@@ -84,8 +84,8 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
 }
 
 /// The distribution of the number of set bits in a line of `line_bits` bits, at least 1: at index b
-/// the probability of exactly b. The number of keys on the line is Poisson distributed with mean
-/// `keys_per_line`, and each key sets `probes` bits at random.
+/// the probability of exactly b set bits. The number of keys on the line is Poisson distributed
+/// with mean `keys_per_line`, and each key sets `probes` bits at random.
 pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) -> Vec<f64> {
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
@@ -135,7 +135,7 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 /// false-positive rate `fpr`; the largest size allowed (100 bits a key) if no size is enough.
 ///
 /// A bisection finds it, because the rate falls with the size. At two break points of
-/// [`bloom_probes`] the rate rises, but less than another thousandth of a bit lowers it.
+/// [`bloom_probes`] the rate rises, but by less than another thousandth of a bit lowers it.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {
@@ -205,7 +205,7 @@ mod tests {
             close(distribution.iter().sum(), 1.0, 1e-9);
             let bits = line_bits as f64;
             // A bit stays 0 if no key sets it: the number of keys is Poisson distributed, and each
-            // misses the bit `probes` times.
+            // key misses the bit `probes` times.
             let missed = (1.0 - 1.0 / bits).powi(probes as i32);
             let mean = bits * (1.0 - (-keys_per_line * (1.0 - missed)).exp());
             let found: f64 = distribution.iter().enumerate().map(|(b, p)| b as f64 * p).sum();

@@ -41,12 +41,13 @@
 //! its row; [`layout`], the bytes; [`build`](mod@build), step by step. For queries: [`query`], and
 //! [`kernel`] and `x86` with the hot loops. [`sizing`] has the arithmetic of sizes and rates.
 //!
-//! Absent on purpose: seeds, retries, sorting. The bytes do not depend on the order of the keys.
+//! Absent on purpose: seeds, retries, sorted keys. The bytes do not depend on the order of the
+//! keys.
 //!
 //! Sources: Dillinger, Walzer, *Ribbon filter* (2021); Dillinger, Hübschle-Schneider, Sanders,
 //! Walzer, *Fast succinct retrieval and approximate membership using ribbon* (SEA 2022): bumping,
-//! thresholds, interleaved storage. Two things are new here: buckets are grouped, not sorted, and
-//! two chains of elimination run side by side ([`build::banding`]).
+//! thresholds, interleaved storage. Two things are new here: keys are grouped, not sorted, and two
+//! chains of elimination run side by side ([`build::banding`]).
 
 mod build;
 mod inspect;

@@ -9,7 +9,8 @@
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
 //! the hash alone. The trailer is read only when a query goes beyond layer 1, because the geometry
-//! stores the number of start positions of layer 1. That saves the read for 1 query of 20.
+//! stores the number of start positions of layer 1. So the 1 query of 20 that layer 0 bumps rarely
+//! reads it.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};

@@ -5,9 +5,9 @@
 //! thousand keys, 1.3 % at 100 thousand, 1.2 % at a million.
 //!
 //! The size may be between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns, where
-//! the rate is twice as high. With p as the share of all queries that is answered there, the rate
-//! is `2^-r (1 + p)`. Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44.
-//! Whole numbers of columns waste none of that.
+//! the rate is twice as high. If a share p of all queries ends there, the rate is `2^-r (1 + p)`.
+//! Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44. Whole numbers of
+//! columns waste none of that.
 
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
@@ -36,9 +36,9 @@ pub(super) struct Plan {
 impl Plan {
     /// `None` when a Bloom filter is better for the keys.
     ///
-    /// Measured: distance from the bound and build time are flat around these values; at 10
-    /// thousand keys a filter with w = 64 is 0.5 % smaller, but building it takes twice as long and
-    /// a query a fifth longer.
+    /// Measured: the distance from the bound and the build time hardly change around these values.
+    /// At 10 thousand keys a filter with w = 64 is 0.5 % smaller, but building it takes twice as
+    /// long and a query a fifth longer.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,
@@ -57,8 +57,8 @@ impl Plan {
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
 
-    /// The most keys that are stored as tags. So many tags take less space than another layer
-    /// would.
+    /// The most keys that are stored as tags. At the usual 7 columns, so many tags take less space
+    /// than another layer.
     pub fn max_tags(self) -> usize {
         const { assert!(64 * 3 / 4 <= MAX_TAGS) };
         self.width as usize * 3 / 4

@@ -30,7 +30,8 @@ pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
         return None;
     }
     let keys = hashes.len();
-    // Without duplicate hashes there may be a layout where there would be none for all keys.
+    // Duplicates are removed first, because the distinct hashes may have a layout where all have
+    // none.
     let distinct = sorted_distinct(hashes);
     let layout = sizing::fit(target, keys, distinct.len())?;
     let mut work = Work::new(&layout);

@@ -11,8 +11,8 @@
 //!                                                                      segments
 //! ```
 //!
-//! *How many bits?* The widest fingerprint of 4 to 16 bits whose array fits into the requested
-//! bits. A requested rate gets the narrowest fingerprint that reaches it.
+//! *How many bits?* A requested size gets the widest fingerprint, of 4 to 16 bits, whose array fits
+//! into it. A requested rate gets the narrowest fingerprint that reaches it.
 //!
 //! A segment is a power of two, so the length of the array changes in steps. The logarithms come
 //! from the standard library: if a value is within its last digit of a step, two systems may differ
@@ -33,7 +33,7 @@ const SLOTS_PER_KEY: f64 = 1.125;
 /// bits.
 fn array(keys: usize) -> Option<Layout> {
     let keys = keys as f64;
-    // The logarithm of one key is 0, and any array is large enough for one key.
+    // The logarithm of 1 is 0, and any array is large enough for one key.
     let log2_slots = (keys.ln() / 3.33f64.ln() + 2.25) as u32;
     let log2_slots = log2_slots.clamp(MIN_LOG2_SLOTS, MAX_LOG2_SLOTS);
     let slots_per_key = (0.875 + 0.25 * 1e6f64.ln() / keys.max(2.0).ln()).max(SLOTS_PER_KEY);
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(bits_of(1.0 / 128.0), Some(7));
         assert_eq!(bits_of(1.0 / 129.0), Some(8));
         assert_eq!(bits_of(LOWEST_RATE), Some(16));
-        // Four bits are the fewest: a Bloom filter of such a rate is smaller.
+        // A slot has at least four bits, so a Bloom filter of such a rate is smaller.
         assert_eq!(bits_of(0.3), None);
         let few = fit(Target::MillibitsPerKey(9000), 10, 10);
         assert!(few.is_none(), "the trailer alone takes more");

@@ -51,8 +51,8 @@ pub enum QueryTrace {
         /// The key's bits. Several probes may fall on one bit.
         bits: Vec<ProbedBit>,
     },
-    /// Ribbon, bumped ribbon: the sum of slots, in each column. The wanted bits are the key's
-    /// fingerprint.
+    /// Ribbon, bumped ribbon: the sum of the key's slots in each column. The wanted bits are the
+    /// key's fingerprint.
     Slots {
         /// The layers that bumped the key, in order. Always empty except in a bumped ribbon.
         bumped: Vec<BumpedLayer>,
@@ -79,7 +79,8 @@ pub enum QueryTrace {
         /// Whether the key's tag is among them.
         found: bool,
     },
-    /// Binary fuse: the sum of three slots, bit by bit. The wanted bits are the key's fingerprint.
+    /// Binary fuse: the sum of the key's three slots, bit by bit. The wanted bits are the key's
+    /// fingerprint.
     Fingerprint {
         /// The key's slots, the first of which is in the lowest segment.
         slots: [u32; 3],
@@ -163,8 +164,8 @@ mod tests {
         (0..count).map(|_| rng.random()).collect()
     }
 
-    /// The queries so far: answers of each kind, and keys of burr that one layer, or all of them,
-    /// bumped.
+    /// Counts of the queries so far: answers of each kind, and keys of burr that some layers, or
+    /// all, bumped.
     #[derive(Debug, Default)]
     struct Seen {
         maybes: usize,

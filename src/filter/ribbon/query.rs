@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::filter::inspect::trace::ProbedBit;
 
-    /// A block of random segments, and some hashes that start in each of its corners.
+    /// A block of random segments, and random hashes.
     fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {
         let layout = Layout::new(blocks, segments).unwrap();
         let mut block = LineBuf::zeroed(layout.stored_bytes());

@@ -21,7 +21,7 @@ use crate::filter::family::Target;
 /// With more keys than this, a Bloom filter is made.
 pub const MAX_KEYS: usize = 950_000_000;
 
-/// From this many slots on a ribbon is always the better filter.
+/// From this many slots on, a ribbon is always the better filter.
 const SMALL_SLOTS: u32 = 1024;
 
 /// The number of keys at which one seed in twenty fails with 2^i slots, for i = 8 to 17 (measured
@@ -81,7 +81,7 @@ pub fn fit(target: Target, keys: usize, first_hash: u64) -> Option<Layout> {
 }
 
 /// The expected filter for `keys` keys: its stored bits per key, and its false-positive rate.
-/// `None` if a Bloom filter is made instead.
+/// `None` if a Bloom filter is built instead.
 pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let layout = fit(target, keys, 0)?;
     Some((layout.stored_bytes() as f64 * 8.0 / keys as f64, layout.predicted_fpr()))

@@ -13,8 +13,8 @@
 //!
 //! When a fingerprint is evicted, its key is unknown. So its other bucket must follow from the
 //! fingerprint and the bucket: `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice,
-//! this returns the first bucket. The paper takes the xor of the two, which needs a power of two of
-//! buckets; a difference does not.
+//! this returns the first bucket. The paper takes the xor of the two, so its number of buckets must
+//! be a power of two; a difference does not need that.
 //!
 //! A query compares a fingerprint of `f` bits with the slots of two buckets, four each, so the rate
 //! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
@@ -59,7 +59,7 @@ pub struct CuckooFilter {
     slots: Packed,
     fingerprint_bits: u32,
     len: usize,
-    /// Decides which fingerprint is evicted. Any sequence without a pattern is suitable.
+    /// The number of evictions so far, which decides pseudo-randomly what is evicted next.
     kicks: u64,
 }
 
@@ -248,7 +248,7 @@ mod tests {
         let fits = present.iter().position(|&key| filter.insert(key) == Err(Full)).unwrap();
         assert!(filter.load() > 0.95 && fits == filter.len(), "{}", filter.load());
         for &key in &present[fits..fits + 100] {
-            // Some still fit. An insertion that fails must not evict another key.
+            // Some keys still fit. An insertion that fails must not evict another key.
             let _ = filter.insert(key);
         }
         assert!(present[..fits].iter().all(|&key| filter.contains(key)));

@@ -1,9 +1,9 @@
 //! The arithmetic of Bloom filters: size, number of hashes, false-positive rate.
 //!
-//! Literature: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM
-//! 1970. P. Bose et al., "On the false-positive rate of Bloom filters", IPL 2008: the usual formula
-//! is an approximation. K. Christensen, A. Roginsky, M. Jimeno, "A new analysis of the
-//! false-positive rate of a Bloom filter", IPL 2010: how to compute it exactly.
+//! Literature: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors" (CACM
+//! 1970). P. Bose et al., "On the false-positive rate of Bloom filters" (IPL 2008), shows that the
+//! usual formula is an approximation. K. Christensen, A. Roginsky, M. Jimeno, "A new analysis of
+//! the false-positive rate of a Bloom filter" (IPL 2010), shows how to compute it exactly.
 //!
 //! `n` keys set `k` bits each in an array of `m` bits. A bit stays 0 with probability
 //! `(1 - 1/m)^(kn)`, nearly `e^(-kn/m)`. An absent key finds all its `k` bits set with a
@@ -45,7 +45,7 @@ pub fn best_hashes(bits_per_key: f64) -> f64 {
 }
 
 /// The best whole number of hashes: the better neighbour of [`best_hashes`], which rounding does
-/// not always find. Ends at about 1,000, which is far above [`MAX_HASHES`].
+/// not always find. The search ends at 1,000, far above [`MAX_HASHES`].
 pub fn whole_hashes(bits_per_key: f64) -> u32 {
     let down = best_hashes(bits_per_key).floor().clamp(1.0, 1000.0) as u32;
     let better_up = rate(bits_per_key, down + 1) < rate(bits_per_key, down);
@@ -89,7 +89,8 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
     const STATES: usize = MAX_HASHES as usize + 1;
     let m = bits.max(1) as f64;
     let most = (hashes as usize).min(bits.max(1));
-    // zeros[u]: the probability that u bits of the query are 0. At first all its distinct bits are.
+    // zeros[u]: the probability that u bits of the query are 0. At first all its distinct bits are
+    // 0.
     let mut zeros = [0.0; STATES];
     zeros[0] = 1.0;
     for _ in 0..hashes {
@@ -123,10 +124,10 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
     zeros[0]
 }
 
-/// The fewest bits of one shared array, and the number of hashes, at most [`MAX_HASHES`], for
-/// `keys` keys, at least 1. With them the mean rate over all sets of keys, [`exact_rate`], is at
-/// most `rate_wanted`. The usual formula, [`bits_per_key`], gives up to 1 % too few bits at the
-/// usual rates, because hashes come in whole numbers, and even fewer for few keys.
+/// The fewest bits of one shared array for `keys` keys, at least 1, and their number of hashes, at
+/// most [`MAX_HASHES`]. The mean rate over all sets of keys, [`exact_rate`], is at most
+/// `rate_wanted`. The usual formula, [`bits_per_key`], gives up to 1 % too few bits at the usual
+/// rates, because hashes come in whole numbers, and even fewer for few keys.
 ///
 /// # Panics
 /// Unless `rate_wanted` is above 0 and below 1.

@@ -14,9 +14,9 @@
 //! Row i of `hit` is the set of the probes that hit byte i of the line. It is an intersection: the
 //! probes that hit the byte's word, and those that hit the byte's place in any word. So three words
 //! of 64 bits hold the probes of a key: by word, by byte and by bit ([`Sets`]). They are computed
-//! for eight keys at a time, and one instruction multiplies the matrices of a key (GFNI). It sums
-//! by exclusive or, so two probes of one bit would cancel, and the key would be lost. So only the
-//! first probe of each bit enters the product.
+//! for eight keys at a time, and one instruction multiplies the matrices of a key (GFNI). The
+//! product sums by exclusive or, so two probes of one bit would cancel, and the key would be lost.
+//! So only the first probe of each bit enters the product.
 //!
 //! AVX2: the multiplications process eight keys at a time. Then the mask of each key's line is
 //! made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`. The result is
@@ -24,8 +24,8 @@
 //! as a large one.
 //!
 //! The limits on AMD Zen 4: the AVX2 method does six vector operations a probe, and a cycle
-//! executes four. Registers of 512 bits would gain it little, because Zen 4 executes each of their
-//! operations in two turns. The matrix product takes a handful of operations for up to eight
+//! executes four. Registers of 512 bits would speed it up little, because Zen 4 executes each of
+//! their operations in two turns. The matrix product takes a handful of operations for up to eight
 //! probes.
 
 use std::arch::x86_64::*;
@@ -43,7 +43,8 @@ const KEYS: usize = 8;
 const GROUP: usize = 8;
 
 /// The sets of a group's eight probes, in a word for each key: byte i is the set of the probes
-/// whose number is i. (The high bit stands for the first probe, because GFNI orders rows so.)
+/// whose word, byte or bit number is i. (The high bit stands for the first probe, because GFNI
+/// orders rows so.)
 #[derive(Clone, Copy)]
 struct Sets {
     /// Sets by the word of the line.
@@ -135,7 +136,7 @@ impl Sets {
     }
 }
 
-/// Byte i has bit i: the identity as a matrix, and `1 << i` as a table.
+/// Byte i has only bit i set: the identity as a matrix, and `1 << i` as a table.
 const DIAGONAL: i64 = 0x8040_2010_0804_0201_u64 as i64;
 
 const EVEN_WORDS: [u16; 32] = {

@@ -33,12 +33,12 @@
 //!                                       the rest third
 //! ```
 //!
-//! Bucket `seam - 1` is filled second, when both streams have finished. Its rows overflow into the
-//! slots of bucket `seam`. If it were filled earlier, rows there could reduce them and then be
-//! removed, because the right stream rolls back their class. A rollback removes only the failed
-//! class's own rows, so keys whose rows were reduced by these would be lost (see the tests). The
-//! overflow needs the left end of bucket `seam`. So the right stream takes only class 0 of bucket
-//! `seam`, and the other classes come third. If it took all of them, a whole bucket would be bumped
+//! Bucket `seam - 1` is filled second, when both streams have finished, because its rows overflow
+//! into the slots of bucket `seam`. If it were filled earlier, rows of the right stream could
+//! reduce its rows and then be rolled back with their class. A rollback removes only the failed
+//! class's own rows, so the keys of the reduced rows would be lost (see the tests). The overflow
+//! needs the left end of bucket `seam`. So the right stream takes only class 0 of bucket `seam`,
+//! and the other classes come third. If the stream took all of them, a whole bucket would be bumped
 //! in every window: 1.7 % of the size at 10 thousand keys.
 //!
 //! A [`Window`] is a run of buckets whose keys fit into the cache.

@@ -123,7 +123,7 @@ fn matches<W: Lanes, V: Vectors>(
     };
     let (mut l, mut r) = (filter.as_ptr(), filter.as_ptr().wrapping_add(right_at));
     let mut column = W::numbers(proof);
-    // SAFETY: `filter` has the bytes of all registers, after `right_at` too.
+    // SAFETY: `filter` has the bytes of all registers, both from its start and from `right_at` on.
     let first = unsafe { (Register::load(proof, l), Register::load(proof, r)) };
     let mut wrong = comparison.wrong::<W>(first.0, first.1, column);
     for _ in 1..registers {

@@ -21,8 +21,8 @@
 //!    elimination stays inside the first-level cache. A million keys take 124 ns each in the order
 //!    of arrival, 45 in windows, and 27 with points 2 and 3 as well (AMD Zen 4).
 //! 2. Two keys travel at once, one from either end of the window's keys. The steps of one key are a
-//!    chain of dependent loads; two chains overlap. They may meet in a slot: each step is still one
-//!    row operation, so the space stays the same.
+//!    chain of dependent loads; two chains overlap. The keys may meet in a slot: each step is still
+//!    one row operation, so the space stays the same.
 //! 3. A step always stores the traveller in the slot, and the sum of the traveller and the slot's
 //!    old row moves on. So the store waits for nothing, and the step has no branch to mispredict.
 //!
@@ -84,7 +84,7 @@ fn partition(
     for hash in hashes.iter() {
         ends[window(rehash(hash, raw_seed))] += 1;
     }
-    // First the start of each window; writing advances it to the window's end.
+    // `ends` first has the start of each window. Writing the keys advances it to the window's end.
     let mut start = 0;
     for end in &mut ends {
         start += std::mem::replace(end, start);
