@@ -125,8 +125,8 @@ impl FilterBuilder {
     }
 
     /// Builds the parts of one filter. All parts have one encoding: if one cannot be built in the
-    /// family's encoding, all are Bloom filters. The blocks are `None` when a part has nothing to
-    /// store. Also returns the number of discarded builds.
+    /// family's encoding, all are Bloom filters. Returns `None` when a part gets no filter, and the
+    /// number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {

@@ -3,7 +3,7 @@
 //! `FamilyInfo::expected` calls. Legacy Bloom and partitioned filters are only read, never written,
 //! so nothing predicts them in advance.
 //!
-//! The rate of a stored filter is predicted in these places, by methods `predicted_fpr`, or read:
+//! These places predict the rate of a stored filter, by methods `predicted_fpr`, or read it:
 //!
 //! ```text
 //! any family            `FilterReader`, reader.rs, which calls one of the next four

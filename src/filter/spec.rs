@@ -85,7 +85,7 @@ fn limits(family: Family) -> Result<Limits, SpecError> {
 }
 
 impl FilterSpec {
-    /// No filter: every lookup reads.
+    /// No filter: every lookup reads the table.
     pub const NONE: FilterSpec = FilterSpec { plan: None, most_bytes: NO_CAP };
 
     /// RocksDB's Bloom filter. 10 bits a key give a false-positive rate of 1 %; each further 5.6
@@ -228,7 +228,7 @@ impl FilterSpec {
         self.plan
     }
 
-    /// What to build for this number of keys. `None`: no filter.
+    /// The family and target for this number of keys; `None` for no filter.
     pub(super) fn plan_for(&self, keys: usize) -> Option<(Family, Target)> {
         let (family, target) = self.plan?;
         if self.most_bytes == NO_CAP {

@@ -98,7 +98,7 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
     u64::from_le_bytes(words[(x >> 29) as usize]) >> (x >> 23 & 63)
 }
 
-/// Keys between fetching a line and writing it.
+/// A line is fetched this many keys before it is written.
 const FETCH_AHEAD: usize = 16;
 
 /// Adds `hashes`. Vector kernels use it for the last few keys, which do not fill a register.

@@ -49,7 +49,7 @@ pub fn trace_line(line: &Line, number: u32, lines: u32, hash: KeyHash, probes: u
     }
 }
 
-/// `false` when the key was certainly not added.
+/// Whether the key may have been added; `false` is certain.
 #[cfg(any(test, doc))]
 pub fn may_contain(lines: &[Line], hash: KeyHash, probes: u8) -> bool {
     trace(lines, hash, probes).says_maybe()

@@ -43,8 +43,8 @@ impl Shape {
         self.width.trailing_zeros() + 1
     }
 
-    /// The number of start positions, from the right, that a bucket keeps with threshold 0, 1, 2,
-    /// 3: a byte each.
+    /// A byte for each threshold, 0 to 3: the number of start positions, from the right, that a
+    /// bucket keeps with it.
     pub const fn limits(self) -> u32 {
         self.lo << 8 | self.up << 16 | self.bucket() << 24
     }

@@ -37,10 +37,10 @@ use std::ops::RangeInclusive;
 /// Bits of a slot, and of a fingerprint.
 pub const BITS: RangeInclusive<u32> = 4..=16;
 
-/// The most slots of a segment, as a power of two.
+/// The binary logarithm of the most slots of a segment.
 pub const MAX_LOG2_SLOTS: u32 = 18;
 
-/// The fewest slots of a segment, as a power of two.
+/// The binary logarithm of the fewest slots of a segment.
 pub const MIN_LOG2_SLOTS: u32 = 2;
 
 /// Seeds that are tried.

@@ -56,7 +56,7 @@ pub struct BandParts {
 pub struct BandLayer {
     /// The number of slots: a multiple of the width.
     pub slots: u32,
-    /// Slots at which an equation can start: the first ones.
+    /// The number of slots at which an equation can start, from the first on.
     pub starts: u32,
     /// This many blocks, from the first on, have one column fewer.
     pub low_blocks: u32,

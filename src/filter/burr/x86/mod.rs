@@ -17,7 +17,7 @@
 //!
 //! Each kernel is one function for both widths and both instruction sets: [`Lanes`] has the
 //! differences between the widths, [`Vectors`] the differences between the instruction sets, and
-//! the macro `kernels` compiles it for each.
+//! the macro `kernels` compiles the function for each instruction set.
 //!
 //! AVX-512 adds its population count. Registers stay 256 bits wide, because 7 columns of 32 bits
 //! nearly fill one, and a wider load would touch another cache line.
@@ -40,7 +40,7 @@ trait Vectors: Copy {
     fn avx2(self) -> Avx2;
     /// The parity of every lane in its bit 0, with arbitrary bits above it.
     fn parity<W: Lanes>(self, x: Register) -> Register;
-    /// Whether no bit is set in both.
+    /// Whether no bit is set in both registers.
     fn is_disjoint(self, x: Register, y: Register) -> bool;
 }
 

@@ -56,7 +56,7 @@ pub enum Layout {
 /// How the positions of a key are computed from its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Probes {
-    /// By a separate mix for each.
+    /// Each position by a separate mix.
     Independent,
     /// By double hashing, as in saved filters of the first version.
     TwoHashes,

@@ -160,8 +160,8 @@ impl Keyspace {
         })
     }
 
-    /// BF.SCANDUMP: returns the next iterator and a piece to store with it. Begin with 0. The end is
-    /// an iterator of 0 with an empty piece. Add nothing during a dump.
+    /// BF.SCANDUMP: returns the next iterator and a piece to store with it. Begin with 0. The end
+    /// is an iterator of 0 with an empty piece. Add nothing during a dump.
     /// # Errors
     /// If no filter has this name, or no call has returned this iterator.
     pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {

@@ -21,7 +21,7 @@ pub enum CommandError {
     Exists,
     /// There is no filter of this name.
     NotFound,
-    /// The filter does not grow, and is full.
+    /// The filter is full, and cannot grow.
     Full,
     /// Pieces of the filter are missing: load them first.
     Loading,

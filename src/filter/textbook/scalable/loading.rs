@@ -94,7 +94,7 @@ impl Loading {
     ///
     /// # Errors
     ///
-    /// [`Damaged`] if pieces are missing.
+    /// [`Damaged`] if pieces are missing, the checksum differs, or memory is short.
     pub fn finish(&self) -> Result<ScalableBloom, Damaged> {
         let mut words = self.header.clone();
         words.extend(as_words(&self.payload));
