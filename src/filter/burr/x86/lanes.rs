@@ -7,7 +7,7 @@
 //! A [`Register`] can only be made with the proof that the processor has AVX2, and no other
 //! instructions are used here unless a function takes the proof for them. So all functions but
 //! [`Register::load`] are safe to call. They are `#[inline(always)]`: in a kernel that is compiled
-//! for these instructions, each function becomes one instruction.
+//! for these instructions, each function becomes one or a few of them.
 
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Shr};
