@@ -1,4 +1,4 @@
-//! [`FilterBuilder`]: takes the hashes of a table's keys, hands out a verified [`FilterBlock`].
+//! [`FilterBuilder`]: takes the hashes of a table's keys and returns a verified [`FilterBlock`].
 //!
 //! ```text
 //! new(spec)  (add | add_pair)*  finish
@@ -6,10 +6,11 @@
 //!
 //! The size depends on the number of keys, so everything happens in `finish`:
 //!
-//! 1. The family builds its filter. If it cannot (too few keys for it, a build that failed), a
-//!    Bloom filter of the same target is built.
-//! 2. Every hash is queried. A missed hash would be a lost key, so a block that misses one is
-//!    discarded and counted. A Bloom filter is made instead, or no filter, which only costs reads.
+//! 1. The family builds its filter. If the family does not suit the keys (too few of them, or its
+//!    build fails), a Bloom filter for the same target is built.
+//! 2. Every hash is queried. A hash that the block misses would be a lost key, so such a block is
+//!    discarded and counted. A Bloom filter is built instead. If that fails too, the table gets no
+//!    filter, which only costs reads.
 
 use std::time::{Duration, Instant};
 
@@ -74,15 +75,15 @@ impl FilterBuilder {
         FilterBuilder { spec, hashes: HashList::default(), previous_prefix: None, verify: true }
     }
 
-    /// Whether every key is queried after the build. On by default. It costs 2 to 20 ns a key,
-    /// depending on family and size (`docs/filters.md`, column `verify`), and catches what no test
-    /// can find: a fault of memory between `add` and `finish`.
+    /// Sets whether every key is queried after the build (default: yes). This costs 2 to 20 ns a
+    /// key, depending on family and size (`docs/filters.md`, column `verify`), and catches what no
+    /// test can find: a memory error between `add` and `finish`.
     pub fn verify(mut self, verify: bool) -> FilterBuilder {
         self.verify = verify;
         self
     }
 
-    /// Adds a key. Neighbours with the same hash (versions of one key) count once.
+    /// Adds a key. Consecutive equal hashes (versions of one key) count once.
     #[inline]
     pub fn add(&mut self, key_hash: KeyHash) {
         if self.hashes.last() != Some(key_hash) {
@@ -90,9 +91,9 @@ impl FilterBuilder {
         }
     }
 
-    /// Adds a key and its prefix, the prefix first. In sorted order keys with the same prefix are
-    /// neighbours, so each prefix enters about once, as in RocksDB
-    /// (`AddKeyAndAlt` in `table/block_based/filter_policy.cc`).
+    /// Adds a key and its prefix, the prefix first. Keys arrive in sorted order, so keys with the
+    /// same prefix are neighbours, and each prefix enters about once, as in RocksDB (`AddKeyAndAlt`
+    /// in `table/block_based/filter_policy.cc`).
     pub fn add_pair(&mut self, key_hash: KeyHash, prefix_hash: KeyHash) {
         let key_before = self.hashes.last();
         let prefix_before = self.previous_prefix.replace(prefix_hash);
@@ -117,15 +118,15 @@ impl FilterBuilder {
         self.hashes.is_empty()
     }
 
-    /// Builds the filter. `None` when there is nothing to store: the spec is `none`, or no key was
-    /// added, or no build passed its verification. A table without a filter only costs reads.
+    /// Builds the filter. Returns `None` when there is nothing to store: the spec is `none`, no key
+    /// was added, or no build passed its verification. A table without a filter only costs reads.
     pub fn finish(self) -> Option<FilterBlock> {
         self.finish_with(build).0
     }
 
-    /// Builds the parts of one filter. All have one encoding: if one part cannot be built in the
-    /// family's encoding, all parts are Bloom filters. `None` when a part has nothing to store.
-    /// Also returns the number of discarded builds.
+    /// Builds the parts of one filter. All parts have one encoding: if one cannot be built in the
+    /// family's encoding, all are Bloom filters. Returns `None` when a part gets no filter, and the
+    /// number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {
@@ -148,13 +149,13 @@ impl FilterBuilder {
         (blocks, failed)
     }
 
-    /// Adds the hashes of `other` after all others.
+    /// Adds the hashes of `other` after the builder's own.
     pub(crate) fn append(&mut self, other: &FilterBuilder) {
         other.hashes.iter().for_each(|hash| self.add(hash));
         self.previous_prefix = other.previous_prefix;
     }
 
-    /// `build` makes one attempt.
+    /// Builds and verifies the filter. `build` makes one attempt for one family.
     fn finish_with(
         &self,
         build: impl Fn(Family, &HashList, Target) -> Option<(LineBuf, FilterEncoding)>,
@@ -183,7 +184,7 @@ impl FilterBuilder {
     }
 }
 
-/// One attempt; `None` when the family does not suit these keys.
+/// Makes one attempt. Returns `None` when the family does not suit these keys.
 fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, FilterEncoding)> {
     let info = family.info();
     Some(((info.build)(hashes, target)?, info.encoding))
@@ -209,7 +210,7 @@ impl FilterBlock {
         self.reader.bytes()
     }
 
-    /// Determines the name under which a table stores it.
+    /// The block's encoding, which determines the name under which a table stores the block.
     pub fn encoding(&self) -> FilterEncoding {
         self.encoding
     }
@@ -234,12 +235,12 @@ impl FilterBlock {
         self.reader.predicted_fpr(self.keys)
     }
 
-    /// How long it took to query every key; `None` when that was switched off.
+    /// How long the verification of every key took; `None` when it was switched off.
     pub fn verify_time(&self) -> Option<Duration> {
         self.verify_time
     }
 
-    /// The filter, opened: a writer can put it into the cache at once.
+    /// Returns the opened filter, which a writer can put into the cache at once.
     pub fn into_reader(self) -> FilterReader {
         self.reader
     }

@@ -15,11 +15,11 @@
 //!
 //! **Why calling a kernel is sound.** A function compiled for AVX2 must not run on a processor
 //! without AVX2, so a call is `unsafe`. A value of `Avx2`, `Avx512` or `Neon` is the proof: its
-//! field is private, and a value is created only after the processor was checked. The holder of a
-//! value may call.
+//! field is private, and a value is created only after the processor was checked. So code that
+//! holds a value may call the kernels.
 //!
-//! The families share one list of features for each type. Each needs only a part of the AVX-512
-//! list, but every processor that has one family's part has the other parts too.
+//! Each type has one list of features, which all families share. A family needs only a part of the
+//! AVX-512 list, but every processor that has one family's part has the other parts too.
 
 #[cfg(target_arch = "x86_64")]
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -36,8 +36,8 @@ pub(super) struct Avx2 {
     slow_products: bool,
 }
 
-/// Proof that the processor has what [`Avx2`] proves, GFNI, and of AVX-512 F, VL, BW, CD, VBMI,
-/// VBMI2 and VPOPCNTDQ.
+/// Proof that the processor has the features of [`Avx2`], GFNI, and these parts of AVX-512: F, VL,
+/// BW, CD, VBMI, VBMI2 and VPOPCNTDQ.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx512(Avx2);
@@ -122,8 +122,8 @@ impl Avx2 {
         .then(|| Avx2 { slow_products: is_intel() })
     }
 
-    /// Whether eight products of 32 bits are slow: 10 cycles on Intel's processors, 3 on AMD's Zen
-    /// (VPMULLD at <https://uops.info>).
+    /// Whether multiplying eight 32-bit lanes is slow: 10 cycles on Intel's processors, 3 on AMD's
+    /// Zen (VPMULLD at <https://uops.info>).
     #[inline(always)]
     pub fn has_slow_products(self) -> bool {
         self.slow_products
@@ -142,8 +142,8 @@ const INTEL: u8 = 1;
 #[cfg(target_arch = "x86_64")]
 const ANOTHER: u8 = 2;
 
-/// The result is kept, because in a virtual machine it comes from the host, which takes
-/// microseconds.
+/// Whether Intel made the processor. The result is kept, because a virtual machine gets it from its
+/// host, which takes microseconds.
 #[cfg(target_arch = "x86_64")]
 fn is_intel() -> bool {
     let mut maker = MAKER.load(Ordering::Relaxed);
@@ -173,7 +173,7 @@ impl Avx512 {
         .then_some(Avx512(avx2))
     }
 
-    /// For kernels that gain nothing from wider registers.
+    /// The proof of AVX2, for kernels that gain nothing from wider registers.
     #[inline(always)]
     pub fn avx2(self) -> Avx2 {
         self.0

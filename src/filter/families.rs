@@ -1,6 +1,7 @@
-//! The table of families. The order is that of reports: the default first, what is only read last.
+//! The table of families. Reports list the families in its order: the default first, the family
+//! that is only read last.
 //!
-//! If several families share an encoding or a policy name, the first of them represents all.
+//! If several families share an encoding or a policy name, a search for it finds the first of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,8 +44,8 @@ impl Family {
         FAMILIES.iter().filter(|info| info.limits.is_some()).map(|info| info.family)
     }
 
-    /// Stored bits a key with which about 1 % of absent keys pass. `None` for a family that is read
-    /// and never written.
+    /// The stored bits a key at which about 1 % of absent keys pass. `None` for a family that is
+    /// read and never written.
     pub fn default_bits_per_key(self) -> Option<f64> {
         self.info().limits.map(|limits| limits.default_bits)
     }
@@ -71,8 +72,8 @@ impl FromStr for Family {
 }
 
 impl FilterEncoding {
-    /// Every encoding and its name in a table's metaindex, in the order in which they are looked
-    /// for.
+    /// Each family's encoding and its name in a table's metaindex, in the order in which a table is
+    /// searched for them.
     pub(crate) fn names() -> impl Iterator<Item = (FilterEncoding, &'static str)> {
         FAMILIES.iter().map(|info| (info.encoding, info.metaindex_name))
     }

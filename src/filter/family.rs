@@ -1,11 +1,12 @@
-//! The terms of the whole library: families and their targets, hashes, and the encoding of a block.
+//! The terms that all families share: families and their targets, hashes, and the encoding of a
+//! block.
 
 use std::fmt;
 
 use super::bloom::sizing::bloom_millibits_for_fpr;
 
-/// The 64-bit hash of a user key ([`crate::hash64`]). Only legacy filters take another hash,
-/// according to [`FilterReader::hash_kind`](super::FilterReader::hash_kind).
+/// The 64-bit hash of a user key ([`crate::hash64`]). Legacy filters take another hash, as
+/// [`FilterReader::hash_kind`](super::FilterReader::hash_kind) tells.
 ///
 /// ```
 /// use maypole::filter::KeyHash;
@@ -43,8 +44,8 @@ pub enum Family {
     Fuse,
 }
 
-/// The encoding of a filter block. A table stores each kind under a different name. Within
-/// RocksDB's kind the last bytes of the block distinguish the families.
+/// The encoding of a filter block. A table stores the block under a name that states its encoding.
+/// RocksDB's encoding has several families, which the last bytes of the block tell apart.
 ///
 /// ```
 /// use maypole::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};
@@ -64,9 +65,10 @@ pub enum Family {
 pub enum FilterEncoding {
     /// `fullfilter.rocksdb.BuiltinBloomFilter`: Bloom, Ribbon and legacy Bloom.
     RocksDb,
-    /// Maypole's bumped ribbon. RocksDB does not know the name and reads the table without it.
+    /// Maypole's bumped ribbon. RocksDB does not know its name, so it reads the table without the
+    /// filter.
     BumpedRibbon,
-    /// The binary fuse filter. RocksDB does not know the name either.
+    /// The binary fuse filter. RocksDB does not know its name either.
     BinaryFuse,
 }
 
@@ -103,7 +105,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The size of a RocksDB Bloom filter that meets this target.
+    /// The size of a RocksDB Bloom filter that meets this target, in thousandths of a bit a key.
     pub fn bloom_millibits(self) -> u32 {
         match self {
             Target::MillibitsPerKey(millibits) | Target::LikeBloom(millibits) => millibits,

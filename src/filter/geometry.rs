@@ -5,31 +5,31 @@ use super::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
 /// The parameters of a stored filter. They are read from the end of its block and checked against
-/// its length. The block itself is passed to every call, so that a geometry stays small: at most 20
-/// bytes, so that a reader's hot part fits into half a cache line.
+/// the block's length. Every call takes the block as an argument, which keeps a geometry small:
+/// with at most 20 bytes, it lets a reader's hot part fit into half a cache line.
 ///
 /// A successful `parse` has checked everything that the other calls rely on.
 pub(super) trait Geometry: Copy {
-    /// Reads the geometry of the filter in `block`, or returns in a few words why it cannot be
-    /// trusted. `block` may be any bytes. This neither allocates nor panics.
+    /// Reads the geometry of the filter in `block`, or returns in a few words why the block cannot
+    /// be trusted. `block` may hold any bytes. This neither allocates nor panics.
     fn parse(block: &LineBuf) -> Result<Self, &'static str>;
 
-    /// Starts to fetch every line that [`Geometry::finish`] will need. Returns the key's position:
-    /// a line or a slot, depending on the family.
+    /// Starts to fetch the lines that [`Geometry::finish`] needs for nearly all keys. Returns the
+    /// key's position: a line or a slot, depending on the family.
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32;
 
-    /// The answer: `false` only when no key with this hash was added. `position` should be the
-    /// value that `prepare` returned for the same block and hash. With any other value this stays
-    /// memory-safe, does not panic, and may return anything.
+    /// Whether a key with this hash may have been added; `false` is certain. `position` should be
+    /// the value that `prepare` returned for the same block and hash. With any other value this
+    /// stays memory-safe, does not panic, and may return anything.
     fn finish(&self, block: &LineBuf, hash: KeyHash, position: u32) -> bool;
 
-    /// Both steps at once: the latency of one query.
+    /// Runs both steps at once, for a caller that waits for this one answer.
     #[inline]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         self.finish(block, hash, self.prepare(block, hash))
     }
 
-    /// Answers many hashes and keeps many cache misses in flight. Both slices have the same length.
+    /// Queries many hashes, with many cache misses in flight. Both slices have the same length.
     fn may_contain_many(&self, block: &LineBuf, hashes: &[KeyHash], answers: &mut [bool]) {
         for (hashes, answers) in hashes.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             let mut positions = [0; BATCH];
@@ -45,9 +45,11 @@ pub(super) trait Geometry: Copy {
     /// The expected false-positive rate when the filter holds `keys` keys.
     fn predicted_fpr(&self, block: &LineBuf, keys: u64) -> f64;
 
-    /// How the answer is computed, bit by bit, as the family's definition says. Slow.
+    /// Computes the answer bit by bit, as the family's definition says, and returns the steps.
+    /// Slow.
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace;
 }
 
-/// Queries prepared before the first is finished: more than the misses a core keeps in flight.
+/// The queries prepared before the first is finished: more than the cache misses that a core keeps
+/// in flight.
 pub(super) const BATCH: usize = 32;

@@ -28,7 +28,8 @@ impl HashList {
         self.open.push(hash);
     }
 
-    /// Only the first chunk grows from nothing, because most lists of a small table never fill it.
+    /// Starts a chunk of full capacity. Only the list's first chunk grows by reallocation, because
+    /// the lists of small tables rarely fill it.
     #[cold]
     fn start_chunk(&mut self) {
         let filled = std::mem::replace(&mut self.open, Vec::with_capacity(CHUNK_HASHES));

@@ -2,8 +2,8 @@
 //! has one.
 //!
 //! Code outside a family's folder names no family, but uses the table in `families.rs`. Only
-//! queries do not use it: a function pointer would cost them a jump that cannot be inlined, so
-//! `reader.rs` has a variant for each family's reader.
+//! queries do not use the table, because a call through its function pointer could not be inlined.
+//! So `reader.rs` has a variant for each family's reader.
 
 use super::family::{Family, FilterEncoding, Target};
 use super::hashes::HashList;
@@ -23,18 +23,19 @@ pub(crate) struct FamilyInfo {
     pub metaindex_name: &'static str,
     /// The value of a table's property `rocksdb.filter.policy`.
     pub policy_name: &'static str,
-    /// The whole block. `None` when the family does not suit these keys: a Bloom filter of the same
-    /// target is made instead.
+    /// Builds the whole block. `None` when the family does not suit these keys: a Bloom filter for
+    /// the same target is built instead.
     pub build: fn(&HashList, Target) -> Option<LineBuf>,
-    /// The stored bits a key and the false-positive rate of a filter of this many keys.
-    /// `None` where a Bloom filter is made instead.
+    /// The stored bits a key and the false-positive rate of a filter of this many keys. `None`
+    /// where a Bloom filter would be built instead.
     pub expected: fn(usize, Target) -> Option<(f64, f64)>,
-    /// Bits a key that are stored for a false-positive rate, in a filter of very many keys.
+    /// The stored bits a key that a filter of very many keys takes for this false-positive rate.
     pub bits_for_rate: fn(f64) -> f64,
-    /// The parts of a stored filter whose keys are equations; `None` for every other block.
+    /// The parts of a stored ribbon filter. `None` for every other block.
     pub inspect: fn(&[u8]) -> Option<BandParts>,
-    /// Turns any bytes into a filter that its reader accepts: cuts them to a size that fits and
-    /// writes a trailer, of which valid fields are kept. So a fuzzer gets past the trailer.
+    /// Turns any bytes into a filter that its reader accepts, so that a fuzzer gets past the
+    /// trailer: cuts the bytes to a valid size and writes a trailer, in which fields that were
+    /// valid are kept.
     #[cfg(any(test, fuzzing))]
     pub repair: fn(&mut Vec<u8>),
 }

@@ -1,7 +1,8 @@
 //! The Bloom filter of tables before format version 5: read, never written.
 //!
-//! A 32-bit hash picks a line and, rotated, the step between its probes. It was replaced because 32
-//! bits are too few for many keys in one table: at 40 million keys they add 1 % false positives.
+//! A key's 32-bit hash picks its line; the rotated hash is the step between its probes. RocksDB
+//! replaced this filter because 32 bits are too few for many keys in one table: at 40 million keys,
+//! equal hashes add 1 % false positives.
 //!
 //! ```text
 //! OFFSET   SIZE  MEANING
@@ -132,7 +133,7 @@ impl Geometry for LegacyGeometry {
 
     fn predicted_fpr(&self, _block: &LineBuf, keys: u64) -> f64 {
         let bits_per_key = self.payload_bytes() as f64 * 8.0 / keys.max(1) as f64;
-        // Lines of other sizes than 64 are rare, and the estimate for 64 is close enough.
+        // Lines that are not 64 bytes are rare, and the estimate for 64 is close enough.
         let keys_per_line = 512.0 / bits_per_key;
         let collisions = keys as f64 / 4_294_967_296.0;
         (cache_line_bloom_fpr(keys_per_line, self.probes()) + collisions).min(1.0)

@@ -1,14 +1,15 @@
-//! Filters in which a key has one line, and a piece of such a filter ([`super::pieces`]).
+//! [`Lined`]: filters that keep all bits of a key in one line; and a piece of such a filter
+//! ([`super::pieces`]).
 
 use super::family::KeyHash;
 use super::geometry::Geometry;
 use super::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
-/// Bytes of a piece; the last one may be smaller. A multiple of every line.
+/// Bytes of a piece: a multiple of every line size. The last piece may be smaller.
 pub(crate) const PIECE_BYTES: usize = 4096;
 
-/// A family in which a key has one line. Lines begin where the block begins.
+/// A family that keeps all bits of a key in one line. The first line begins at the block's start.
 pub(super) trait Lined: Geometry {
     /// How many lines there are.
     fn lines(&self) -> u32;
@@ -19,11 +20,12 @@ pub(super) trait Lined: Geometry {
     /// The line of a key.
     fn line_of(&self, hash: KeyHash) -> u32;
 
-    /// [`Geometry::trace`], of the line with this number. `None`: it has not the size of a line.
+    /// Does the work of [`Geometry::trace`] on line `number`, whose bytes are `line`. `None` if
+    /// `line` is not as long as a line.
     fn trace_line(&self, line: &[u8], number: u32, hash: KeyHash) -> Option<QueryTrace>;
 }
 
-/// The geometry of a piece: that of the whole filter, and where the piece lies in it.
+/// The geometry of a piece: the geometry of the whole filter, and the position of the piece in it.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<G> {
     pub whole: G,
@@ -35,7 +37,8 @@ impl<G: Lined> Geometry for Piece<G> {
         Err("a piece of a filter, which does not say what it is")
     }
 
-    /// The line, from the piece's first one on. Of a key of another piece it is past the last one.
+    /// Returns the number of the key's line, counted from the piece's first line. The number is
+    /// past the piece's last line if another piece has the key.
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let line = self.whole.line_of(hash).wrapping_sub(self.first_line);
         block.prefetch((line as usize).wrapping_mul(self.whole.line_bytes()));

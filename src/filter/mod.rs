@@ -1,10 +1,11 @@
-//! The filter block: a small structure, one for each table, that answers "is this key absent?".
+//! The filter block: a small structure, one for each table, that tells which keys a table certainly
+//! does not hold.
 //!
 //! A point lookup in an LSM tree queries several tables, and most of them do not hold the key. A
-//! filter answers for a table without reading it: **no** is certain and saves the read; **maybe**
-//! is wrong for a few absent keys in a hundred, the *false-positive rate* ε. A smaller ε costs more
-//! bits a key, at least `log2(1/ε)` of them. All families take the same 64-bit hash of the user
-//! key:
+//! filter says whether a table may hold the key, without reading the table: **no** is certain and
+//! saves the read; **maybe** is wrong for a small share of the absent keys, the *false-positive
+//! rate* ε. A smaller ε costs more bits a key: no filter takes fewer than `log2(1/ε)`. All families
+//! take the same 64-bit hash of the user key:
 //!
 //! ```text
 //! family  bits a key at 1 %   how it answers                                  format
@@ -15,10 +16,10 @@
 //! fuse          7.9           is a xor of 3 slots the key's fingerprint?      Maypole's own
 //! ```
 //!
-//! How a filter is used: a [`FilterSpec`] describes it. A [`FilterBuilder`] takes the hashes of a
-//! table's keys and turns them into a [`FilterBlock`]. A [`FilterReader`] is opened over the stored
-//! bytes and queried. Queries of many filters take two steps: [`FilterReader::prepare`] starts to
-//! fetch the memory, [`FilterReader::finish`] answers.
+//! A [`FilterSpec`] describes a filter. A [`FilterBuilder`] takes the hashes of a table's keys and
+//! turns them into a [`FilterBlock`]. A [`FilterReader`] is opened over the stored bytes and
+//! queried. A lookup that queries many filters takes two steps: [`FilterReader::prepare`] starts to
+//! fetch the memory, [`FilterReader::finish`] returns the answer.
 //!
 //! ```
 //! use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -35,13 +36,13 @@
 //! # Ok::<(), maypole::filter::SpecError>(())
 //! ```
 //!
-//! **Trust.** A filter must never hide a key that is there. After a build every hash is queried
-//! before the block is returned. Stored bytes are input: a reader over bytes that are not exactly
-//! as their format says answers "maybe" to everything and reports why
-//! ([`FilterReader::untrusted`]).
+//! **Trust.** A filter must never hide a key that its table holds. So after a build every hash is
+//! queried before the block is returned, unless [`FilterBuilder::verify`] is off. Stored bytes are
+//! input: a reader over bytes that do not follow their format exactly answers "maybe" to every
+//! query and reports the reason ([`FilterReader::untrusted`]).
 //!
-//! **Absent on purpose:** keys, prefixes, levels, files, counters. The filter sees hashes and
-//! bytes. It imports nothing of the crate but buffers (`memory`).
+//! **Absent on purpose:** keys, levels, files, counters. The filter sees only hashes and bytes. The
+//! module imports nothing of the crate but buffers (`memory`).
 //!
 //! # Where to read
 //!
@@ -71,21 +72,23 @@
 //!
 //! # How to add a family
 //!
-//! 1. A folder with a builder, `build(&HashList, Target) -> Option<LineBuf>`: the whole block, or
-//!    `None` when the family does not suit these keys. And a reader: a `Geometry`.
-//! 2. In its `mod.rs` the value `INFO`, a `FamilyInfo`. It has everything that the rest of the
-//!    crate needs to know about the family: name, limits, the names in the file, sizes, the repair
-//!    for fuzzers.
-//! 3. Its line in `families.rs`, a name in `Family`, and for a new format a name in
-//!    `FilterEncoding`. Specs, policies, budgets, tables, `compare`, `size` and `structures`
-//!    follow.
-//! 4. The reader in `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler then
-//!    requires. A new kind of answer is a variant of [`inspect::QueryTrace`], with its arms in
-//!    `table/lookup/text.rs` and in the command line's `explain/json.rs`.
-//! 5. **What the compiler does not require:** its specs in `tests.rs`, where the contract of every
-//!    family is tested; `annotate/filter.rs`, which is independent on purpose; a fuzz target in
-//!    `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of `compare` and the bytes in
-//!    `docs/format.md`.
+//! 1. Make a folder with a builder, `build(&HashList, Target) -> Option<LineBuf>`, which returns
+//!    the whole block, or `None` when the family does not suit these keys; and with a reader, which
+//!    implements `Geometry`.
+//! 2. In its `mod.rs`, define the value `INFO`, a `FamilyInfo`. It holds everything that the rest
+//!    of the crate needs to know about the family: name, limits, the names in the file, sizes, the
+//!    repair for fuzzers.
+//! 3. Add its line to `families.rs`, a name to `Family`, and for a new format a name to
+//!    `FilterEncoding`. Specs, policies, budgets, tables, `compare`, `size` and `structures` then
+//!    know the family.
+//! 4. Add the reader to `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler
+//!    then requires. A query that no existing trace describes needs a variant of
+//!    [`inspect::QueryTrace`], with its arms in `table/lookup/text.rs` and in the command line's
+//!    `explain/json.rs`.
+//! 5. **What the compiler does not require:** the family's specs in `tests.rs`, where the contract
+//!    of every family is tested; `annotate/filter.rs`, which decodes the bytes independently on
+//!    purpose; a fuzz target in `fuzzing/filters.rs`, `fuzzing/tests.rs` and `fuzz/`; the help of
+//!    `compare`; and the bytes in `docs/format.md`.
 //!
 //! `tests/layers.rs` fails when more than four files outside a family's folder name the family.
 

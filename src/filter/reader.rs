@@ -1,7 +1,7 @@
 //! [`FilterReader`]: answers queries from a stored filter.
 //!
-//! Opening never fails. The bytes come from a disk. If they are not exactly as their format says,
-//! the reader answers "maybe" to everything, which costs reads and loses nothing. RocksDB answers
+//! Opening never fails. If the bytes, which come from a disk, do not follow their format exactly,
+//! the reader answers "maybe" to everything, which costs reads and loses no key. RocksDB answers
 //! "no" to everything if a block has five bytes or less; here the answer is "maybe", because an
 //! empty filter and a damaged one look alike. A caller that knows from the table's properties that
 //! no key was added may answer "no" without a query.
@@ -96,7 +96,7 @@ pub(super) enum AnyGeometry {
     Fuse(FuseGeometry),
 }
 
-/// Evaluates `$answer` with `$geometry` bound to the geometry of whichever family it is.
+/// Evaluates `$answer` with `$geometry` bound to the geometry of the filter's family.
 macro_rules! of_family {
     ($any:expr, untrusted => $untrusted:expr, $geometry:ident => $answer:expr) => {
         match &$any {
@@ -141,7 +141,8 @@ impl AnyGeometry {
 }
 
 impl FilterReader {
-    /// Opens a filter over the bytes of its block, without the block's trailer. Never fails.
+    /// Opens a filter over the bytes of its block, without the trailer that every block of a table
+    /// has. Never fails.
     pub(crate) fn open(block: LineBuf, encoding: FilterEncoding) -> FilterReader {
         let geometry = AnyGeometry::parse(&block, encoding).unwrap_or_else(AnyGeometry::Untrusted);
         FilterReader { geometry, block }
@@ -184,8 +185,9 @@ impl FilterReader {
         PreparedQuery { hash, position }
     }
 
-    /// Second step: `false` means that no key with this hash was added. The query must come from
-    /// this reader; the answer to any other is meaningless.
+    /// Second step of a query: whether a key with this hash may have been added; `false` is
+    /// certain. The query must come from this reader; the answer to another reader's query is
+    /// meaningless.
     #[inline(always)]
     pub fn finish(&self, query: PreparedQuery) -> bool {
         match &self.geometry {
@@ -196,7 +198,8 @@ impl FilterReader {
         }
     }
 
-    /// `false` means that no key with this hash was added. Both steps in one.
+    /// Whether a key with this hash may have been added; `false` is certain. Does both steps of a
+    /// query.
     #[inline(always)]
     pub fn may_contain(&self, hash: KeyHash) -> bool {
         match &self.geometry {
@@ -205,7 +208,7 @@ impl FilterReader {
         }
     }
 
-    /// [`FilterReader::may_contain`], unless the filter takes another hash or cannot be trusted.
+    /// [`FilterReader::may_contain`]; `None` if the filter takes another hash or cannot be trusted.
     #[inline(always)]
     pub(crate) fn answer_for(&self, hash: KeyHash) -> Option<bool> {
         match &self.geometry {
@@ -216,8 +219,8 @@ impl FilterReader {
         }
     }
 
-    // The query of the common family is inlined: it takes a few instructions, and its callers keep
-    // their registers. The others are calls.
+    // Queries of Bloom, the common family, are inlined, because they take few instructions and
+    // leave registers to their callers. Queries of the other families are calls.
 
     #[inline(never)]
     fn prepare_other(&self, hash: KeyHash) -> u32 {
@@ -234,7 +237,7 @@ impl FilterReader {
         of_family!(self.geometry, untrusted => true, g => g.may_contain(&self.block, hash))
     }
 
-    /// [`FilterReader::may_contain`] for many hashes, several times faster for each.
+    /// Does [`FilterReader::may_contain`] for many hashes, several times faster for each.
     ///
     /// # Panics
     ///
@@ -248,7 +251,7 @@ impl FilterReader {
         );
     }
 
-    /// How the answer for a hash is computed, bit by bit. Slow; meant for people.
+    /// Computes the answer for a hash bit by bit, and returns the steps. Slow; meant for people.
     #[cold]
     pub fn trace(&self, hash: KeyHash) -> QueryTrace {
         let reason = self.untrusted().unwrap_or_default();
@@ -259,7 +262,8 @@ impl FilterReader {
         )
     }
 
-    /// Why the stored bytes cannot be used, if so. Such a filter answers "maybe" to everything.
+    /// Why the stored bytes cannot be used, or `None`. An unusable filter answers "maybe" to
+    /// everything.
     pub fn untrusted(&self) -> Option<&'static str> {
         match self.geometry {
             AnyGeometry::Untrusted(reason) => Some(reason),
@@ -299,7 +303,8 @@ impl FilterReader {
     }
 
     /// The share of a Bloom filter's bits that is set, 0 to 1; `None` for other families. Reads the
-    /// whole filter. It should be near one half; much more means more keys than it was sized for.
+    /// whole filter. The share should be near one half; much more means that the filter has more
+    /// keys than it was sized for.
     pub fn fill(&self) -> Option<f64> {
         match &self.geometry {
             AnyGeometry::LegacyBloom(geometry) => Some(geometry.fill(&self.block)),
@@ -336,7 +341,7 @@ impl FilterReader {
         &self.block
     }
 
-    /// The memory of the stored bytes, for the next value.
+    /// Returns the memory of the stored bytes, so that another value can reuse it.
     pub(crate) fn into_memory(self) -> LineBuf {
         self.block
     }

@@ -3,7 +3,7 @@
 //! `FamilyInfo::expected` calls. Legacy Bloom and partitioned filters are only read, never written,
 //! so nothing predicts them in advance.
 //!
-//! Where the rate of a stored filter is predicted, always by a method `predicted_fpr`:
+//! These places predict the rate of a stored filter, by methods `predicted_fpr`, or read it:
 //!
 //! ```text
 //! any family            `FilterReader`, reader.rs, which calls one of the next four
@@ -18,8 +18,8 @@
 //! explain               the property, else that of the queried part: table/lookup/recorder.rs
 //! ```
 //!
-//! Filters are compared with `log2(1/ε)`: no filter with false-positive rate ε can take fewer bits
-//! a key (Carter et al., STOC 1978).
+//! Filters are compared with the bound `log2(1/ε)`: no filter with false-positive rate ε can take
+//! fewer bits a key (Carter et al., STOC 1978).
 
 use super::bloom;
 use super::family::{Family, Target};
@@ -35,15 +35,15 @@ pub fn lower_bound_bits_per_key(fpr: f64) -> f64 {
 }
 
 /// The expected false-positive rate of a filter of `family` with this many stored bits for each of
-/// `keys` keys. `None` if a Bloom filter is made instead, as for few keys, and for a family that is
-/// never written.
+/// `keys` keys. `None` if a Bloom filter would be built instead, as for few keys, and for a family
+/// that is never written.
 pub fn expected_fpr(family: Family, keys: usize, millibits_per_key: u32) -> Option<f64> {
     let (_, fpr) = (family.info().expected)(keys, Target::MillibitsPerKey(millibits_per_key))?;
     Some(fpr)
 }
 
-/// The stored bits for each of `keys` keys that a filter of `family` with at most the rate `fpr`
-/// takes. `None` if a Bloom filter is made instead, as for few keys, and for a family that is never
+/// The stored bits a key at which a filter of `family` with `keys` keys has at most the rate `fpr`.
+/// `None` if a Bloom filter would be built instead, as for few keys, and for a family that is never
 /// written.
 pub fn expected_bits_per_key(family: Family, keys: usize, fpr: f64) -> Option<f64> {
     let (bits_per_key, _) = (family.info().expected)(keys, Target::Fpr(fpr))?;

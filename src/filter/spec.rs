@@ -44,7 +44,7 @@ pub struct FilterSpec {
 /// The cap of filters that have none.
 const NO_CAP: u64 = u64::MAX;
 
-/// Filters are made of lines and blocks, and may be larger than their target by this many bytes.
+/// Filters consist of whole lines and blocks, so they may exceed their target by this many bytes.
 const ROUNDING_BYTES: u64 = 128;
 
 /// Units of sizes, largest first.
@@ -57,7 +57,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
     format!("{}{unit}", bytes / size)
 }
 
-/// The size that an argument of `text` states.
+/// Parses `size`, an argument of the spec or policy `text`.
 pub(crate) fn parse_size(text: &str, size: &str) -> Result<u64, SpecError> {
     let split = UNITS.iter().find_map(|&(name, bytes)| Some((size.strip_suffix(name)?, bytes)));
     let Some((number, unit)) = split else {
@@ -85,7 +85,7 @@ fn limits(family: Family) -> Result<Limits, SpecError> {
 }
 
 impl FilterSpec {
-    /// No filter: every lookup reads.
+    /// No filter: every lookup reads the table.
     pub const NONE: FilterSpec = FilterSpec { plan: None, most_bytes: NO_CAP };
 
     /// RocksDB's Bloom filter. 10 bits a key give a false-positive rate of 1 %; each further 5.6
@@ -108,7 +108,7 @@ impl FilterSpec {
         Self::stored(bits_per_key, Family::Ribbon)
     }
 
-    /// RocksDB's Ribbon filter in RocksDB's own measure: the false-positive rate of
+    /// RocksDB's Ribbon filter in RocksDB's own measure: it has the false-positive rate of
     /// `bloom(bloom_bits_per_key)` at about 0.7 of its size.
     ///
     /// # Errors
@@ -120,8 +120,8 @@ impl FilterSpec {
         Ok(Self::of(Family::Ribbon, Target::LikeBloom(millibits)))
     }
 
-    /// Maypole's bumped ribbon: the smallest and, of the two Ribbons, the faster one. RocksDB reads
-    /// the table without its filter.
+    /// Maypole's bumped ribbon: the smallest filter, and faster than RocksDB's Ribbon. RocksDB
+    /// reads the table without its filter.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl FilterSpec {
     ///
     /// # Errors
     ///
-    /// [`SpecError`] where the rate is out of range, or the family cannot have it.
+    /// [`SpecError`] where the rate is out of the family's range, or the family cannot be written.
     pub fn fpr(rate: f64, family: Family) -> Result<FilterSpec, SpecError> {
         let lowest = limits(family)?.lowest_rate;
         if !(lowest..=1.0).contains(&rate) {
@@ -162,10 +162,10 @@ impl FilterSpec {
         FilterSpec { plan: Some((family, target)), most_bytes: NO_CAP }
     }
 
-    /// This filter, but with at most `bytes` bytes. A table with more keys than these bytes suffice
-    /// for gets fewer bits a key, and no filter if that would be less than one bit. Use it for
-    /// whole filters of large tables, where loading a filter must not take long. Each part of a
-    /// filter in parts counts as a filter.
+    /// This filter, but with at most `bytes` bytes. If a table's keys need more, it gets fewer bits
+    /// a key, or no filter if that would be less than one bit a key. Use it for whole filters of
+    /// large tables, where loading a filter must not take long. Each part of a filter in parts
+    /// counts as a filter.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};
@@ -200,13 +200,13 @@ impl FilterSpec {
         self.plan.map(|(family, _)| family)
     }
 
-    /// RocksDB's notation for a policy of such filters: `bloomfilter:10:false`. For a family that
-    /// RocksDB does not have, its Bloom filter of the same false-positive rate. `None` for no
-    /// filter.
+    /// The policy of such filters in RocksDB's notation: `bloomfilter:10:false`. For a family that
+    /// RocksDB does not have, this is RocksDB's Bloom filter of the same false-positive rate.
+    /// `None` for no filter.
     ///
-    /// RocksDB counts the bits of all its filters as those of a Bloom filter of the same rate.
+    /// RocksDB states the size of every filter as the bits of a Bloom filter with the same rate.
     pub(crate) fn rocksdb_policy(&self) -> Option<String> {
-        /// Enough keys for the rate that a family has at its size.
+        /// The rate is computed for a filter of this many keys.
         const KEYS: usize = 1_000_000;
         let (family, target) = self.plan?;
         let (of_bloom, info) = (Family::Bloom.info(), family.info());
@@ -228,13 +228,13 @@ impl FilterSpec {
         self.plan
     }
 
-    /// What to build for this number of keys. `None`: no filter.
+    /// The family and target for this number of keys; `None` for no filter.
     pub(super) fn plan_for(&self, keys: usize) -> Option<(Family, Target)> {
         let (family, target) = self.plan?;
         if self.most_bytes == NO_CAP {
             return self.plan;
         }
-        // Where the family does not suit the keys, a Bloom filter is built.
+        // If the family does not suit the keys, a Bloom filter is built.
         let expected = |family: Family| (family.info().expected)(keys, target);
         let (bits_per_key, _) = expected(family).or_else(|| expected(Family::Bloom))?;
         let millibits_left =

@@ -13,9 +13,9 @@
 //! bits a key  b + 3 d  b + 2 d  b + d     b            d: the bits for a tenth of the rate
 //! ```
 //!
-//! The sizes are those of the tree with the new table in it. λ is found by bisection on the bits
-//! that the family actually stores. In a tree with fewer than four runs, such as one just loaded,
-//! the share of the missing small runs stays free for later writes.
+//! The sizes include the new table. λ is found by bisection on the bits that the family actually
+//! stores. In a tree with fewer than four runs, such as one just loaded, the share of the missing
+//! small runs stays free for later writes.
 //!
 //! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So
 //! when all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share
@@ -64,7 +64,7 @@ fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
     run_entries.iter().copied().chain(missing).collect()
 }
 
-/// The false-positive rate of each run that minimises their sum within the budget.
+/// The false-positive rate of each run. Their sum is the least that the budget allows.
 pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     let entries: u64 = run_entries.iter().sum();
     let budget_bits = budget.bits(entries);
@@ -90,7 +90,7 @@ pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     rates(high).collect()
 }
 
-/// Approximate bits a key that a family stores for a rate: within 2 % from ten thousand keys on.
+/// The bits a key that a family stores for a rate, exact within 2 % from ten thousand keys on.
 pub fn stored_bits(rate: f64, family: Family) -> f64 {
     if rate > WORST_FPR {
         return 0.0;

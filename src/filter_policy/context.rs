@@ -9,7 +9,7 @@ pub(crate) struct FilterContext {
     pub is_last: bool,
     /// 0 for level 0; 1 for the first level under it that holds data, and so on.
     pub depth: usize,
-    /// Entries of each sorted run that a lookup may have to search, the new one included: every
+    /// Entries of each sorted run that a lookup may have to search, the new table included: every
     /// table of level 0, then every level that holds data.
     pub run_entries: Vec<u64>,
     /// The index of the run that the table will be part of.
@@ -17,9 +17,9 @@ pub(crate) struct FilterContext {
 }
 
 impl FilterContext {
-    /// The context of a table with `new_entries` that joins `level` and the tables that `levels`
-    /// lists. Tables that it replaces must not be among them, because their entries would count
-    /// twice.
+    /// The context of a table with `new_entries` entries that joins `level`. `levels` lists the
+    /// other tables of the tree. Tables that the new one replaces must not be among them, because
+    /// their entries would count twice.
     pub fn new(levels: &[Vec<&FileMeta>; LEVELS], level: usize, new_entries: u64) -> FilterContext {
         let mut run_entries: Vec<u64> = levels[0].iter().map(|file| file.entries).collect();
         let (mut run, mut depth) = (run_entries.len(), 0);

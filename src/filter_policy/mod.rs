@@ -82,15 +82,15 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Levels(specs)))
     }
 
-    /// `spec` everywhere but in the deepest level that holds data. Suits lookups whose keys nearly
-    /// always exist, because such lookups end in the last level, whose filters would take nine
-    /// tenths of the filter memory.
+    /// `spec` everywhere but in the deepest level that holds data. This suits lookups whose keys
+    /// nearly always exist: most of them end in the deepest level, where a filter saves no read
+    /// although it would take nine tenths of the filter memory.
     #[doc(alias = "optimize_filters_for_hits")]
     pub fn bottommost_none(spec: FilterSpec) -> FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
     }
 
-    /// At most `bytes` for all filters together, divided so that absent lookups read least.
+    /// At most `bytes` for all filters together, divided so that lookups of absent keys read least.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl FilterPolicy {
         Self::budget(Budget::Bytes(bytes), family)
     }
 
-    /// A number of bits a key on average, divided so that absent lookups read least.
+    /// An average of `bits_per_key` bits a key, divided so that lookups of absent keys read least.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
-    /// The approximate maximum, in bytes, of the filters of a tree with this many entries. For
-    /// estimates before anything is written.
+    /// The approximate maximum, in bytes, that the filters of a tree with this many entries take.
+    /// It serves estimates before anything is written.
     #[doc(hidden)]
     pub fn most_filter_bytes(&self, entries: u64) -> u64 {
         // No family takes more than a Bloom filter of the same rate.
@@ -140,7 +140,7 @@ impl FilterPolicy {
         (bits / 8.0) as u64
     }
 
-    /// A family of its filters that RocksDB does not read.
+    /// The first family among the policy's filters that RocksDB does not read.
     pub(crate) fn family_unknown_to_rocksdb(&self) -> Option<Family> {
         let mut families: Vec<Family> = match &self.0 {
             Rule::Uniform(spec) | Rule::BottommostNone(spec) => spec.family().into_iter().collect(),
@@ -168,7 +168,7 @@ impl FilterPolicy {
         }
     }
 
-    /// What a budget allows. `None`: the policy has none.
+    /// What the policy's budget allows; `None` for a policy without a budget.
     pub(crate) fn allowance(&self) -> Option<Allowance> {
         match self.0 {
             Rule::Budget(budget, family) => Some(Allowance { budget, family }),
@@ -177,8 +177,8 @@ impl FilterPolicy {
     }
 }
 
-/// What a budget allows the filters of a tree. They may exceed it by a twentieth, because a table
-/// keeps its filter until it is rewritten.
+/// What a budget allows the filters of a tree. The filters may exceed the budget by a twentieth,
+/// because a table keeps its filter until it is rewritten.
 pub(crate) struct Allowance {
     budget: Budget,
     /// The family of the filters that the policy gives.
@@ -196,7 +196,7 @@ impl Allowance {
         stored_bits(share(self.budget, self.family, context), self.family)
     }
 
-    /// The most bits a key that it may have instead.
+    /// The most bits a key that a table may keep when its share is `bits_per_key`.
     pub fn most_bits_per_key(&self, bits_per_key: f64) -> f64 {
         SLACK * bits_per_key
     }

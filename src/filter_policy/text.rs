@@ -1,4 +1,4 @@
-//! A policy as text, which is printed in the form in which it is read.
+//! Policies as text. A policy is printed in the form in which it is parsed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,7 +36,8 @@ impl FromStr for FilterPolicy {
     fn from_str(text: &str) -> Result<FilterPolicy, SpecError> {
         let text = text.trim();
         let unknown = || SpecError(format!("unknown filter policy {text:?}: expected {FORMS}"));
-        // `bloom:10` reads as `bloom(10)`. Policies of whole trees have no such form.
+        // `bloom:10` is another form of `bloom(10)`. Policies of whole trees have no form with a
+        // colon.
         let name = text.split(['(', ':']).next().unwrap_or_default();
         let is_for_tree = matches!(name.trim_end(), "levels" | "bottommost_none" | "budget");
         if is_for_tree && !text[name.len()..].starts_with('(') {

@@ -3,13 +3,14 @@
 //! No kernel branches on the bits that it finds, because such a branch would be mispredicted for
 //! half of all absent keys.
 //!
-//! A single query can test its bits with vectors, or with integers in a loop over bytes, unrolled
-//! by `k`. Measured on AMD Zen 4, the loop is 1.5 ns faster than AVX2 in a chain of queries with
-//! nothing between them. Among other work, as in a lookup, it takes 9.3 ns against 5.4, because its
-//! shifts and multiplications fill two of the integer units. So vectors serve single queries there.
-//! On Intel's processors the product of vectors takes three times as long, so integers serve an
-//! isolated query: 4.4 ns against 7.7. When lines are fetched ahead, the latency of one product
-//! does not matter, and vectors are used, because they take fewer instructions (`docs/filters.md`).
+//! A single query can test its bits with vectors, or with integers in a loop over the probes,
+//! unrolled for each `k`. On AMD Zen 4, the loop is 1.5 ns faster than AVX2 in a chain of queries
+//! with nothing between them. Among other work, as in a lookup, the loop takes 9.3 ns and AVX2 5.4,
+//! because the loop's shifts and multiplications fill two of the integer units. So single queries
+//! use vectors there. On Intel's processors a product of vectors takes three times as long, so an
+//! isolated query uses integers: 4.4 ns instead of 7.7. When lines are fetched ahead, the latency
+//! of one product does not matter, and vectors are used, because they take fewer instructions
+//! (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -17,8 +18,8 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::prefetch;
 
-/// The kernels of one instruction set. By default, the plain loops add keys and answer many
-/// queries. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
+/// The kernels of one instruction set. The default methods add keys and query many hashes in plain
+/// loops. `probes` is 1 to [`MAX_PROBES`](super::layout::MAX_PROBES).
 pub trait Kernels: Copy {
     /// Adds `hashes`.
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
@@ -29,13 +30,13 @@ pub trait Kernels: Copy {
     /// fewest instructions, for a query among other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
-    /// The lowest-latency variant, for an isolated query.
+    /// The variant with the lowest latency, for an isolated query.
     #[inline]
     fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
         self.has_all_bits(line, seed, probes)
     }
 
-    /// Answers `hashes`, whose lines `line_numbers` are known and being fetched.
+    /// Queries `hashes`, whose lines `line_numbers` are known and being fetched.
     fn finish_many(
         self,
         lines: &[Line],
@@ -82,7 +83,7 @@ fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
     GOLDEN_POWERS[..K].iter().fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
 }
 
-/// [`has_bits`] in a loop, separate from the unrolled ones because the compiler would mix them.
+/// [`has_bits`] in a loop. Never inlined, because the compiler would mix it with the unrolled code.
 #[inline(never)]
 fn has_many_bits(line: &Line, seed: u32, probes: u8) -> bool {
     let powers = GOLDEN_POWERS.iter().take(probes.into());
@@ -97,7 +98,7 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
     u64::from_le_bytes(words[(x >> 29) as usize]) >> (x >> 23 & 63)
 }
 
-/// Keys between fetching a line and writing it.
+/// A line is fetched this many keys before it is written.
 const FETCH_AHEAD: usize = 16;
 
 /// Adds `hashes`. Vector kernels use it for the last few keys, which do not fill a register.

@@ -11,7 +11,7 @@
 
 use crate::memory::LINE_BYTES;
 
-/// The name under which RocksDB stores its filters, of every family, in a table's metaindex.
+/// The name in a table's metaindex under which RocksDB stores the filters of all its families.
 pub const METAINDEX_NAME: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
 
 /// RocksDB's name for its Bloom filters, old and new.
@@ -34,8 +34,8 @@ pub(super) fn trailer(probes: u8) -> [u8; TRAILER_BYTES] {
     [MARKER, 0, probes, 0, 0]
 }
 
-/// The number of lines of a stored filter, at least 1, and of probes, 1 to [`MAX_PROBES`]; or the
-/// reason why the bytes are not a filter.
+/// Returns the number of lines of a stored filter, at least 1, and the number of probes, 1 to
+/// [`MAX_PROBES`]; or the reason why the bytes are not a filter.
 pub(super) fn parse(block: &[u8]) -> Result<(u32, u8), &'static str> {
     let (lines, &[_, kind, packed, reserved_0, reserved_1]) = block.as_chunks::<LINE_BYTES>()
     else {

@@ -1,8 +1,8 @@
-//! The query of the Bloom filter for AArch64, in NEON's registers of 128 bits. The portable loop
-//! adds keys, because a line is four registers and a probe changes one byte.
+//! The query of the Bloom filter for AArch64, in NEON's registers of 128 bits. Keys are added by
+//! the portable loop, because a line takes four registers although a probe changes only one byte.
 //!
-//! NEON looks bytes up in a table of 64, which is a whole line, so a group of eight probes takes
-//! one lookup:
+//! One NEON instruction looks bytes up in a table of 64 bytes, the size of a line, so a group of
+//! eight probes takes one lookup:
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i, in two registers of four lanes
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! This takes 33 instructions for up to 8 probes. The portable loop takes 55 for 7 probes (counted
-//! in optimised code of Rust 1.95). The times were not measured on such a processor.
+//! in optimised code of Rust 1.95). The times on AArch64 were not measured.
 
 use std::arch::aarch64::*;
 
@@ -58,8 +58,8 @@ fn has_all_bits(line: &Line, seed: u32, probes: u8) -> bool {
     vmaxv_u8(missing) == 0
 }
 
-/// A byte for each of eight probes. It is not 0 if the filter's bit is 0 and the probe is one of
-/// the first `count`.
+/// Returns a byte for each of eight probes. The byte is not 0 if the filter's bit is 0 and the
+/// probe is one of the first `count`.
 #[inline]
 #[target_feature(enable = "neon")]
 fn missing_of(line: uint8x16x4_t, seed: u32, powers: &[u32; GROUP], count: u8) -> uint8x8_t {

@@ -59,7 +59,7 @@ impl Geometry for BloomGeometry {
         dispatch!(self.isa, kernels => kernels.has_all_bits(line, bit_seed(hash), self.probes))
     }
 
-    /// Always inlined, because a lookup must keep its registers whatever the number of lookups.
+    /// Always inlined, even with many callers, because a call would cost a lookup its registers.
     #[inline(always)]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         let line = line_of(hash, self.lines);

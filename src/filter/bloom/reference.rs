@@ -1,9 +1,9 @@
-//! The Bloom filter as its definition says: the version to read first, and the oracle of the fast
-//! ones, with which it shares no arithmetic. Tests run it, and traces are made with it.
+//! The Bloom filter as its definition says: the version to read first. It shares no arithmetic with
+//! the fast versions, so tests compare them with it. Traces are made with it too.
 //!
-//! A key sets `probes` bits of its line. A query of a present key finds them all set. The line of
-//! an absent key has some 50 other keys, at 10 bits a key; the absent key passes if they happen to
-//! have set all of its bits.
+//! A key sets `probes` bits of its line. A query of a present key finds them all set. At 10 bits a
+//! key, the line of an absent key holds about 50 other keys; the absent key passes if those happen
+//! to have set all of its bits.
 
 use super::layout::Line;
 use crate::filter::family::KeyHash;
@@ -15,7 +15,7 @@ fn line_of(hash: KeyHash, lines: usize) -> usize {
     (((hash & 0xffff_ffff) * lines as u64) >> 32) as usize
 }
 
-/// The bits of a key in its line: from the high half of its hash.
+/// The numbers of a key's bits in its line, computed from the high half of its hash.
 fn bits_of(hash: KeyHash, probes: u8) -> impl Iterator<Item = u32> {
     let first = (hash >> 32) as u32;
     let next = |x: &u32| Some(x.wrapping_mul(0x9e37_79b9));
@@ -31,7 +31,7 @@ pub fn add(lines: &mut [Line], hash: KeyHash, probes: u8) {
     }
 }
 
-/// Queries a key: its line, and each of its bits. There must be at least one line.
+/// Queries a key, and returns its line and each of its bits. There must be at least one line.
 pub fn trace(lines: &[Line], hash: KeyHash, probes: u8) -> QueryTrace {
     let number = line_of(hash, lines.len());
     trace_line(&lines[number], number as u32, lines.len() as u32, hash, probes)
@@ -49,7 +49,7 @@ pub fn trace_line(line: &Line, number: u32, lines: u32, hash: KeyHash, probes: u
     }
 }
 
-/// `false` when the key was certainly not added.
+/// Whether the key may have been added; `false` is certain.
 #[cfg(any(test, doc))]
 pub fn may_contain(lines: &[Line], hash: KeyHash, probes: u8) -> bool {
     trace(lines, hash, probes).says_maybe()

@@ -1,9 +1,9 @@
-//! The size of a Bloom filter and its rate: pure functions, each with its source.
+//! The size of a Bloom filter and its false-positive rate: pure functions, each with its source.
 //!
 //! A textbook Bloom filter takes `log2(e) = 1.44` times the bits that any filter needs
 //! ([`filter::sizing`](crate::filter::sizing)). A filter whose probes stay within a 64-byte line
-//! takes a little more, because some lines get more keys than others, and the full ones give more
-//! false positives.
+//! takes a little more, because some lines get more keys than others, and the fuller lines give
+//! more false positives.
 //!
 //! ```text
 //! ε        bound   textbook Bloom   RocksDB's Bloom
@@ -11,8 +11,8 @@
 //! 0.1 %    9.97        14.38             15.5         bits a key
 //! ```
 //!
-//! So "10 bits a key are 1 %" is nearly true. A tenth of the rate costs 4.8 more bits a key in the
-//! textbook filter, and 5.6 here.
+//! So "10 bits a key are 1 %" is nearly true. Dividing the rate by ten costs 4.8 more bits a key in
+//! the textbook filter, and 5.6 here.
 
 use crate::memory::LINE_BYTES;
 
@@ -30,9 +30,9 @@ pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
     (bytes as usize).next_multiple_of(LINE_BYTES)
 }
 
-/// Probes of RocksDB's Bloom filter: break points that its authors measured (`util/bloom_impl.h`,
-/// `ChooseNumProbes`). They are lower than the textbook's `0.69 × bits`, because more probes make
-/// the fullest lines even fuller.
+/// The probes of RocksDB's Bloom filter, by break points that its authors measured
+/// (`util/bloom_impl.h`, `ChooseNumProbes`). They give fewer probes than the textbook's `0.69 ×
+/// bits`, because more probes make the fullest lines even fuller.
 pub fn bloom_probes(millibits_per_key: u32) -> u32 {
     const UP_TO: [u32; 12] =
         [2080, 3580, 5100, 6640, 8300, 10070, 11720, 14001, 16050, 18300, 22001, 25501];
@@ -48,10 +48,10 @@ pub fn standard_bloom_fpr(bits_per_key: f64, probes: u32) -> f64 {
     (1.0 - (-f64::from(probes) / bits_per_key).exp()).powi(probes as i32)
 }
 
-/// RocksDB's estimate for its Bloom filter: the mean of two rates, that of a line one standard
-/// deviation fuller than the average and that of a line as much emptier (`util/bloom_impl.h`,
-/// `CacheLocalFpRate`). At 16 bits a key the estimate is up to 5 % too low. It is used because
-/// RocksDB sizes Ribbon filters by it.
+/// RocksDB's estimate of the rate of its Bloom filter: the mean of the rates of two lines, one with
+/// a standard deviation more keys than the average and one with a standard deviation fewer
+/// (`util/bloom_impl.h`, `CacheLocalFpRate`). At 16 bits a key the estimate is up to 5 % too low.
+/// It is used because RocksDB sizes Ribbon filters by it.
 pub fn rocksdb_bloom_fpr(millibits_per_key: u32) -> f64 {
     let probes = bloom_probes(millibits_per_key);
     let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
@@ -83,9 +83,9 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     fpr.min(1.0)
 }
 
-/// The distribution of the number of set bits in a line: at index b the probability of exactly b,
-/// for a line of `line_bits` bits, at least 1, on which `keys_per_line` keys fall on average. The
-/// number of keys is Poisson distributed, and each key sets `probes` bits at random.
+/// The distribution of the number of set bits in a line of `line_bits` bits, at least 1: at index b
+/// the probability of exactly b set bits. The number of keys on the line is Poisson distributed
+/// with mean `keys_per_line`, and each key sets `probes` bits at random.
 pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) -> Vec<f64> {
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
@@ -93,7 +93,7 @@ pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) 
     // At this number of keys a line is full.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
-    // The distribution after some keys, between the bounds outside of which it is 0.
+    // The distribution for the keys so far. Outside of `low..=high` it is 0.
     let mut exactly = vec![0.0; line_bits + 1];
     exactly[0] = 1.0;
     let (mut low, mut high) = (0, 0);
@@ -134,8 +134,8 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 /// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most the
 /// false-positive rate `fpr`; the largest size allowed (100 bits a key) if no size is enough.
 ///
-/// Found by bisection, because the rate falls with the size. At two break points of
-/// [`bloom_probes`] it rises a little, by less than a thousandth of a bit lowers it.
+/// A bisection finds it, because the rate falls with the size. At two break points of
+/// [`bloom_probes`] the rate rises, but by less than another thousandth of a bit lowers it.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {
@@ -205,7 +205,7 @@ mod tests {
             close(distribution.iter().sum(), 1.0, 1e-9);
             let bits = line_bits as f64;
             // A bit stays 0 if no key sets it: the number of keys is Poisson distributed, and each
-            // misses the bit `probes` times.
+            // key misses the bit `probes` times.
             let missed = (1.0 - 1.0 / bits).powi(probes as i32);
             let mean = bits * (1.0 - (-keys_per_line * (1.0 - missed)).exp());
             let found: f64 = distribution.iter().enumerate().map(|(b, p)| b as f64 * p).sum();

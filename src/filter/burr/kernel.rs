@@ -22,16 +22,16 @@ impl<W: super::row::Word> Lanes for W {}
 pub(super) struct Segments {
     /// Byte offset of the left block's segments.
     pub at: usize,
-    /// The number of segments of the left block. The right block's segments follow them, and only
-    /// as many of those are used.
+    /// The number of segments of the left block. The right block's segments follow, and the same
+    /// number of them is used.
     pub columns: u32,
 }
 
 /// The kernels of one instruction set. By default they are the portable code.
 pub(super) trait Kernels: Copy {
-    /// Whether in every column the XOR of the slots that `left` and `right` select is the bit of
-    /// the fingerprint. `true` if the segments are not inside `filter`. No branch depends on the
-    /// data.
+    /// Whether the XOR of the slots that `left` and `right` select is, in every column, the
+    /// column's bit of the fingerprint. `true` if the segments are not inside `filter`. No branch
+    /// depends on the data.
     #[inline(always)]
     fn matches<W: Lanes>(
         self,
@@ -64,8 +64,8 @@ pub(super) trait Kernels: Copy {
         solve(rows, columns, low_blocks, segments);
     }
 
-    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are in registers; a
-    /// struct would pass through memory, which costs a nanosecond.
+    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are passed in
+    /// registers; a struct would pass through memory, which costs a nanosecond.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)

@@ -30,10 +30,10 @@
 //!   -1     1    version: 1
 //! ```
 //!
-//! Integers are little-endian. The size of every part follows from the trailer, and the sum must be
-//! the size of the filter; otherwise the filter is not trusted. The check detects damaged fields
-//! whose errors cancel each other in that sum. It covers the trailer only; the checksum of the
-//! table's block protects the payload.
+//! Integers are little-endian. The size of every part follows from the trailer, and the sizes must
+//! add up to the size of the filter; otherwise the filter is not trusted. The check detects damaged
+//! fields whose errors cancel each other in that sum. It covers the trailer only; the checksum of
+//! the table's block protects the payload.
 //!
 //! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are
 //! below 2^32, so that computing with them does not overflow.
@@ -43,14 +43,14 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::row::{Word, mix};
 use super::shape::{MAX_COLUMNS, Shape};
 
-/// The most layers of a filter. Each takes nine tenths of the keys that reach it, so more are never
-/// needed.
+/// The most layers of a filter. Each layer takes about nine tenths of the keys that reach it, so
+/// more layers are never needed.
 pub(super) const MAX_LAYERS: usize = 16;
 
 /// The most tags, because their number is stored in a byte.
 pub(super) const MAX_TAGS: usize = 255;
 
-/// Bytes after the segments that a vector load may read.
+/// Bytes that must follow the segments, because a vector load may read them.
 pub(super) const READABLE_BYTES: usize = 32;
 
 const FIXED_BYTES: usize = 16;
@@ -61,7 +61,7 @@ const MAGIC_AND_VERSION: [u8; 4] = *b"bur\x01";
 pub(super) struct Layer {
     /// Start positions: `slots - w`, so that a row's two blocks are always inside the layer.
     pub starts: u32,
-    /// The number of blocks, the first ones, with one column fewer. 0 except in layer 0.
+    /// This many blocks, from the first on, have one column fewer. 0 except in layer 0.
     pub low_blocks: u32,
     /// Byte offset of the segments.
     pub segments_at: u32,
@@ -93,7 +93,7 @@ impl Layout {
         &self.slots[..self.layers]
     }
 
-    /// Bytes of the segments of a layer; `low_blocks` counts in layer 0 only.
+    /// Bytes of the segments of a layer. `low_blocks` applies to layer 0 only.
     fn segment_bytes(&self, index: usize) -> u64 {
         let low = if index == 0 { self.low_blocks } else { 0 };
         let blocks = u64::from(self.slots[index] / self.shape.width);
@@ -217,8 +217,8 @@ impl Layout {
     }
 }
 
-/// Bytes of one tag. With few columns short tags are enough: because there are few tags, they
-/// rarely match by chance.
+/// Bytes of one tag. With few columns short tags are enough, because a filter has few tags, and an
+/// absent key rarely matches one.
 pub(super) fn tag_bytes(columns: u32) -> usize {
     if columns <= 12 { 2 } else { 4 }
 }
@@ -262,7 +262,7 @@ fn check(trailer: &[u8]) -> u32 {
 }
 
 /// Turns the end of `filter` into a valid trailer, as far as its fields allow: writes the magic and
-/// the check, and adds zeros or cuts bytes before it, so that the parts add up.
+/// the check, and adds or cuts bytes at the front of `filter`, so that the parts add up.
 #[cfg(any(test, fuzzing))]
 pub fn repair(filter: &mut Vec<u8>) {
     /// The size limit: larger filters are not made.

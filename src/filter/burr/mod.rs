@@ -16,11 +16,11 @@
 //! ```
 //!
 //! The equations form a band along the diagonal. A narrow band is solved fast, but where by chance
-//! many keys start, the system has no solution. RocksDB's Standard128 therefore uses w = 128, some
-//! percent of free slots, and another attempt with another seed. Here the keys that do not fit are
-//! **bumped**: the filter has *layers*, and such keys are looked up in the next one, a tenth of the
-//! size, and so on. So there may even be fewer slots than keys, few slots stay free, rows can be
-//! narrow (w = 32, or 64 for few keys), and nothing is tried twice.
+//! many keys start, the system has no solution. RocksDB's Standard128 therefore uses w = 128, a few
+//! per cent of free slots, and another seed if the first fails. Here the keys that do not fit are
+//! **bumped**: the filter has *layers*, and such keys are looked up in the next layer, about a
+//! tenth of the size, and so on. So a layer may even have fewer slots than keys, few slots stay
+//! free, rows can be narrow (w = 32, or 64 for few keys), and nothing is tried twice.
 //!
 //! ```text
 //! layer 0   | bucket 0 | bucket 1 | bucket 2 | ...          a bucket: 2w start positions
@@ -30,7 +30,7 @@
 //! ```
 //!
 //! The rows of a bucket overflow into the left end of the next one, so keys are bumped from the
-//! left end: 2 bits say whether all, 0.84, 0.67 or none of a bucket stays.
+//! left end: 2 bits say whether all, 0.84, 0.67 or none of a bucket stays (with w = 32).
 //!
 //! **Storage** is interleaved: the w bits of one column of w slots are a *segment*, and the r
 //! segments of a block of w slots are contiguous. A query reads two neighbouring blocks, usually
@@ -41,12 +41,13 @@
 //! its row; [`layout`], the bytes; [`build`](mod@build), step by step. For queries: [`query`], and
 //! [`kernel`] and `x86` with the hot loops. [`sizing`] has the arithmetic of sizes and rates.
 //!
-//! Absent on purpose: seeds, retries, sorting. The bytes do not depend on the order of the keys.
+//! Absent on purpose: seeds, retries, sorted keys. The bytes do not depend on the order of the
+//! keys.
 //!
 //! Sources: Dillinger, Walzer, *Ribbon filter* (2021); Dillinger, Hübschle-Schneider, Sanders,
 //! Walzer, *Fast succinct retrieval and approximate membership using ribbon* (SEA 2022): bumping,
-//! thresholds, interleaved storage. Two things are new here: buckets are grouped, not sorted, and
-//! two chains of elimination run side by side ([`build::banding`]).
+//! thresholds, interleaved storage. Two things are new here: keys are grouped, not sorted, and two
+//! chains of elimination run side by side ([`build::banding`]).
 
 mod build;
 mod inspect;
@@ -68,7 +69,7 @@ use super::info::{FamilyInfo, Limits};
 pub(super) const INFO: FamilyInfo = FamilyInfo {
     family: Family::Burr,
     name: "burr",
-    // A column of the band matrix is a bit of the rate, so there are 32 columns at most.
+    // Each column halves the rate, and there are 32 columns at most.
     limits: Some(Limits { most_bits: 32.0, lowest_rate: 2.4e-10, default_bits: 7.0 }),
     encoding: FilterEncoding::BumpedRibbon,
     metaindex_name: "fullfilter.maypole.BumpedRibbon",

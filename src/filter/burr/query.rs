@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
-//! the hash alone. The trailer is read only when a query reaches a deeper layer. The geometry
-//! stores the number of start positions of layer 1, which saves that read for 1 query of 20.
+//! the hash alone. The trailer is read only when a query goes beyond layer 1, because the geometry
+//! stores the number of start positions of layer 1. So the 1 query of 20 that layer 0 bumps rarely
+//! reads it.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};
@@ -21,8 +22,8 @@ use crate::filter::geometry::{BATCH, Geometry};
 use crate::filter::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
-/// The sizes of layer 0, and where the rest starts. Invariant: made from the [`Layout`] of the
-/// block that it is used with.
+/// The sizes of layer 0, and the positions of the other parts. Invariant: made from the [`Layout`]
+/// of the block that it is used with.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filter) struct BurrGeometry {
     starts: u32,
@@ -38,9 +39,9 @@ pub(in crate::filter) struct BurrGeometry {
 
 /// The answer of a layer.
 enum Answer {
-    /// The key would be here, and may be present or not.
+    /// The layer keeps the key; `true` is "maybe", and `false` is "no".
     Here(bool),
-    /// The key would be in the next layer.
+    /// The layer bumps the key, so the next layer must be queried.
     Bumped,
 }
 
@@ -88,7 +89,8 @@ impl BurrGeometry {
         Segments { at: layer.segments_at as usize + offset, columns }
     }
 
-    /// Starts to fetch the memory that [`BurrGeometry::ask`] reads.
+    /// Starts to fetch the thresholds and the first and last lines of the segments that
+    /// [`BurrGeometry::ask`] reads.
     #[inline(always)]
     fn fetch<W: Lanes>(&self, block: &LineBuf, layer: Layer, start: u32) {
         let Segments { at, columns } = self.segments::<W>(layer, start);
@@ -267,9 +269,8 @@ impl Geometry for BurrGeometry {
 
     /// The rate follows from the stored filter; the number of keys does not matter. In each layer,
     /// absent keys at start positions that stay pass at the layer's rate, and the others go on to
-    /// the next layer. Those that no layer keeps are compared with the tags, and few of them pass.
-    /// A small filter has no second layer, so there some per cent of the absent keys reach the
-    /// tags.
+    /// the next layer. Keys that no layer keeps are compared with the tags, and few of them pass. A
+    /// small filter has no second layer, so some per cent of the absent keys reach its tags.
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
         let Ok(layout) = Layout::decode(block) else { return 1.0 };
         let (shape, width) = (layout.shape, layout.shape.width);

@@ -1,21 +1,21 @@
 //! The size of a bumped ribbon filter and its rate: pure functions.
 //!
 //! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. The
-//! difference is free slots, thresholds and the trailer. Measured with w = 32, r = 7: 2.2 % at 10
-//! thousand keys, 1.3 % at 100 thousand, 1.2 % at a million.
+//! difference is free slots, thresholds and the trailer: with w = 32 and r = 7 it was measured as
+//! 2.2 % at 10 thousand keys, 1.3 % at 100 thousand, 1.2 % at a million.
 //!
 //! The size may be between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns, where
-//! the rate is twice as high. With p as the share of all queries that is answered there, the rate
-//! is `2^-r (1 + p)`. Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44.
-//! Whole numbers of columns waste none of that.
+//! the rate is twice as high. If a share p of all queries ends there, the rate is `2^-r (1 + p)`.
+//! Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44. Whole numbers of
+//! columns waste none of that.
 
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
 use crate::filter::bloom::sizing::bloom_fpr;
 use crate::filter::family::Target;
 
-/// The fewest keys worth a ribbon. With fewer, whole blocks and the trailer cost more than is
-/// saved.
+/// The fewest keys worth a ribbon. With fewer, whole blocks and the trailer cost more than the
+/// ribbon saves.
 const MIN_KEYS: usize = 256;
 
 /// A layer of fewer keys is not overloaded.
@@ -36,9 +36,9 @@ pub(super) struct Plan {
 impl Plan {
     /// `None` when a Bloom filter is better for the keys.
     ///
-    /// Measured: distance from the bound and build time are flat around these values; at 10
-    /// thousand keys a filter with w = 64 is 0.5 % smaller, but building it takes twice as long and
-    /// a query a fifth longer.
+    /// Measured: the distance from the bound and the build time hardly change around these values.
+    /// At 10 thousand keys a filter with w = 64 is 0.5 % smaller, but building it takes twice as
+    /// long and a query a fifth longer.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,
@@ -49,15 +49,16 @@ impl Plan {
 
     /// Slots of a layer for `keys` keys; `None` if the format has no room for them.
     ///
-    /// A layer of few buckets gets room for all its keys, because an overloaded one might bump
-    /// every key, and the next layer again, and so on.
+    /// A layer of few buckets gets room for all its keys, because an overloaded layer might bump
+    /// every key, and the layer after it might too.
     pub fn slots(self, keys: usize) -> Option<u32> {
         let slots_per_key = if keys < FEW_KEYS { 1.03 } else { self.slots_per_key };
         let blocks = (keys as f64 * slots_per_key / f64::from(self.width)).ceil() as u64;
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
 
-    /// The most keys that are stored as tags, which is less than one more layer would take.
+    /// The most keys that are stored as tags. At the usual 7 columns, so many tags take less space
+    /// than another layer.
     pub fn max_tags(self) -> usize {
         const { assert!(64 * 3 / 4 <= MAX_TAGS) };
         self.width as usize * 3 / 4
@@ -75,8 +76,8 @@ impl Plan {
     }
 }
 
-/// The columns and low blocks that bring a filter with these layers to its target. `None` if that
-/// is larger than the format allows.
+/// The columns and low blocks that bring a filter with these layers to its target. `None` if the
+/// filter would be larger than the format allows.
 pub(super) fn fit(
     shape: Shape,
     slots: &[u32],
@@ -94,8 +95,9 @@ pub(super) fn fit(
     let with_bytes = |bytes: u64| {
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
-        // Deeper layers have whole columns, so there is a gap between the sizes with all and with
-        // none of layer 0 low.
+        // A low block saves a segment in layer 0 only. So a filter whose layer 0 has only low
+        // blocks is larger than one with a column fewer, and a target between the two sizes gets
+        // the smaller.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }
@@ -112,7 +114,7 @@ pub(super) fn fit(
 }
 
 /// The expected filter for `keys` keys: its stored bits per key, and its false-positive rate.
-/// `None` if a Bloom filter is made instead.
+/// `None` if a Bloom filter is built instead.
 pub(super) fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let plan = Plan::for_keys(keys)?;
     let (slots, tags) = plan.expected_layers(keys)?;

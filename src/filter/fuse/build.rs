@@ -23,14 +23,15 @@ use crate::memory::LineBuf;
 /// The number of hashes that are sorted together. They fit into the first-level cache.
 const GROUP_HASHES: usize = 256;
 
-/// The filter of `hashes`. `None` when a Bloom filter should be made instead: no fingerprint of
-/// this format reaches the target in this size, or no seed lets all keys be taken out.
+/// The filter of `hashes`. `None` when a Bloom filter should be built instead: no width of
+/// fingerprint meets the target, a Bloom filter is smaller, or no seed lets all keys be taken out.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     if hashes.is_empty() {
         return None;
     }
     let keys = hashes.len();
-    // If there is no layout for all keys, there may still be one without duplicate hashes.
+    // Duplicates are removed first, because the distinct hashes may have a layout where all have
+    // none.
     let distinct = sorted_distinct(hashes);
     let layout = sizing::fit(target, keys, distinct.len())?;
     let mut work = Work::new(&layout);
@@ -95,7 +96,7 @@ impl Work {
             for slot in slots_of(hash) {
                 self.hashes[slot as usize] ^= hash;
                 let count = &mut self.counts[slot as usize];
-                // This many keys in a slot cannot be chance: the hashes are not random.
+                // More than 255 keys in a slot cannot be chance: the hashes are not random.
                 let Some(more) = count.checked_add(1) else { return false };
                 *count = more;
             }
@@ -106,7 +107,7 @@ impl Work {
         while next < self.queue.len() {
             let slot = self.queue[next];
             next += 1;
-            // Its only key may have been taken out by another of its slots.
+            // The slot's only key may have been taken out by another of the key's slots.
             if self.counts[slot as usize] == 0 {
                 continue;
             }

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Integers are little-endian. The length of the filter follows from the trailer; a filter of
-//! another length is not trusted. The check detects damaged fields of the trailer that give the
-//! correct length together.
+//! another length is not trusted. The check detects damaged fields of the trailer that together
+//! still give the correct length.
 //!
 //! ```text
 //! slot 0        mulhi(hash, segments << log2 slots)
@@ -37,10 +37,10 @@ use std::ops::RangeInclusive;
 /// Bits of a slot, and of a fingerprint.
 pub const BITS: RangeInclusive<u32> = 4..=16;
 
-/// The most slots of a segment, as a power of two.
+/// The binary logarithm of the most slots of a segment.
 pub const MAX_LOG2_SLOTS: u32 = 18;
 
-/// The fewest slots of a segment, as a power of two.
+/// The binary logarithm of the fewest slots of a segment.
 pub const MIN_LOG2_SLOTS: u32 = 2;
 
 /// Seeds that are tried.
@@ -68,7 +68,7 @@ pub struct Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub slots: [u32; 3],
-    /// 16 bits, of which the filter has the lowest ones.
+    /// 16 bits, of which the filter stores the lowest.
     pub fingerprint: u32,
 }
 
@@ -81,7 +81,7 @@ pub fn seed(number: u32) -> u64 {
     x ^ x >> 31
 }
 
-/// The first slot of a key, where `first_slots` slots can be the first.
+/// The first slot of a key: one of the lowest `first_slots` slots.
 #[inline(always)]
 pub fn first_slot(hash: u64, first_slots: u32) -> u32 {
     ((u128::from(hash) * u128::from(first_slots)) >> 64) as u32
@@ -140,7 +140,8 @@ impl Layout {
         trailer
     }
 
-    /// The layout of the filter in `block` and the number of its seed, or why it is not a filter.
+    /// The layout of the filter in `block` and the number of its seed, or why the block is no
+    /// filter.
     pub fn parse(block: &[u8]) -> Result<(Layout, u32), &'static str> {
         let Some((slots, trailer)) = block.split_last_chunk::<TRAILER_BYTES>() else {
             return Err("shorter than the trailer of a fuse filter");

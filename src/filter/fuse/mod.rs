@@ -12,29 +12,28 @@
 //! key c               x       x      x                       fingerprint = x ^ x ^ x
 //! ```
 //!
-//! **How it is filled** ([`build`](mod@build)). If only one key has a certain slot, that key can
-//! wait: whatever the other slots become, this one can be set last, such that the exclusive or is
-//! the key's fingerprint. So the key is taken out, which may leave other slots with one key only,
-//! and so on. If all keys are taken out this way, the slots are set in the opposite order. If some
-//! are left, the next seed picks other slots.
+//! **How it is filled** ([`build`](mod@build)). If a slot belongs to only one key, it can be set
+//! last: whatever the key's other slots become, this one can make the exclusive or the key's
+//! fingerprint. So the key is *taken out*, which may leave other slots with one key only, and so
+//! on. If all keys are taken out this way, the slots are set in the opposite order. If some keys
+//! are left, the build starts again with the next seed, which picks other slots.
 //!
-//! Three random slots of the whole array would need 1.23 slots a key. Here the three are in
-//! neighbouring segments. Slots at the two ends of the array have fewer keys, so taking out starts
+//! Three random slots of the whole array would need 1.23 slots a key. Here a key's slots are in
+//! neighbouring segments. The slots at both ends of the array have fewer keys, so taking out starts
 //! there and moves inward. So 1.125 slots a key are enough in a filter of ten million keys, and
 //! about 1.25 in one of ten thousand ([`sizing`]).
 //!
-//! Absent on purpose: fractions of a bit. A filter has 4 to 16 whole bits a slot, and a size
-//! between two widths is not used. Nor is there a second layer: a filter has all keys or is not
-//! made.
+//! Absent on purpose: fractions of a bit. A slot has 4 to 16 whole bits, and a target between two
+//! widths leaves bits unused. Nor is there a second layer: a filter has all keys or is not made.
 //!
 //! Reading order: [`layout`], the bytes and a key's slots; `reference`, the whole filter step by
 //! step; [`sizing`]; [`build`](mod@build); [`query`], the reader.
 //!
 //! Source: Graf, Lemire, *Binary fuse filters: fast and smaller than xor filters* (ACM Journal of
-//! Experimental Algorithmics 27, 2022). Two things differ. The first slot follows from the hash of
-//! the key alone and not from the seed, so that keys in the order of their hashes are in the order
-//! of their slots for every seed. And a queue determines the order in which keys are taken out,
-//! from the low slots to the high ones.
+//! Experimental Algorithmics 27, 2022). Two things differ. The first slot follows from the key's
+//! hash alone, not from the seed, so that for every seed the keys in order of their hashes are also
+//! in order of their slots. And a queue determines the order in which keys are taken out, from the
+//! low slots to the high ones.
 
 mod build;
 mod layout;

@@ -1,9 +1,9 @@
 //! The reader: it tests whether the exclusive or of a key's three slots is its fingerprint.
 //!
-//! The first slot follows from one product of the hash, the other two and the fingerprint from
-//! another. Neither waits for the other, and the three slots are read at the same time. They are on
-//! up to three cache lines, and nearly always on three, because a segment of a filter of a million
-//! keys has 8,192 slots.
+//! One product of the hash gives the first slot, and another the other two slots and the
+//! fingerprint. Neither product waits for the other, and the three slots are read at the same time.
+//! They are nearly always on three cache lines, because a segment of a filter of a million keys has
+//! 8,192 slots.
 
 use super::build::read;
 use super::layout::{Layout, Place, first_slot, place, seed};
@@ -60,8 +60,8 @@ impl Geometry for FuseGeometry {
         })
     }
 
-    // Separate calls, because inlined code would take registers from the other families, which
-    // share the reader's functions.
+    // Never inlined, because inlined code would take registers from the other families, which share
+    // the reader's functions.
 
     #[inline(never)]
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
@@ -90,8 +90,8 @@ impl Geometry for FuseGeometry {
         }
     }
 
-    /// Exact for any number of keys, because slots that no key needs are 0, and a fingerprint is
-    /// random.
+    /// Exact for any number of keys, because slots that no key needs are 0, and an absent key's
+    /// fingerprint is random.
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
         sizing::rate(self.bits.into())
     }

@@ -1,6 +1,6 @@
-//! The binary fuse filter as its definition says: the version to read first, and the oracle of the
-//! fast one. Tests run it, and traces are made with it. It shares the trailer and the sizes with
-//! the fast version, but no arithmetic.
+//! The binary fuse filter as its definition says: the version to read first. It shares the trailer,
+//! the seeds and the sizes with the fast version, but no arithmetic, so tests compare the fast
+//! version with it. Traces are made with it too.
 
 use super::layout::{Layout, seed};
 use crate::filter::inspect::trace::{ProbedBit, QueryTrace};
@@ -25,7 +25,7 @@ fn bit_of(block: &[u8], layout: &Layout, slot: u32, bit: u32) -> bool {
     block[position / 8] >> (position % 8) & 1 == 1
 }
 
-/// Queries a key: each bit of its fingerprint.
+/// Queries a key, and returns each bit of its fingerprint.
 pub fn trace(block: &[u8], hash: u64) -> Result<QueryTrace, &'static str> {
     let (layout, seed_number) = Layout::parse(block)?;
     let (slots, fingerprint) = slots_and_fingerprint(hash, &layout, seed_number);

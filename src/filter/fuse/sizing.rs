@@ -1,9 +1,9 @@
 //! The number of slots of a binary fuse filter, and of bits per slot: pure functions.
 //!
 //! *How many slots?* Segments must be long enough that taking out keys never stalls, and short
-//! enough that there are many of them: the advantage over three random slots comes from the two
-//! ends. The formulas are those of the paper, found by experiment. With n keys a segment has about
-//! `9.6 * n^0.58` slots, and the array
+//! enough that there are many of them, because the advantage over three random slots comes from the
+//! two ends of the array. The formulas are those of the paper, found by experiment. With n keys a
+//! segment has `4.8 * n^0.58` slots, rounded down to a power of two, and the array
 //!
 //! ```text
 //! keys          1,000   10,000   100,000   1 million   10 million
@@ -11,11 +11,11 @@
 //!                                                                      segments
 //! ```
 //!
-//! *How many bits?* The widest fingerprint of 4 to 16 bits whose array fits into the requested
-//! bits. A requested rate gets the narrowest fingerprint that reaches it.
+//! *How many bits?* A requested size gets the widest fingerprint, of 4 to 16 bits, whose array fits
+//! into it. A requested rate gets the narrowest fingerprint that reaches it.
 //!
-//! A segment is a power of two, so the length of the array changes in steps. The logarithms are
-//! those of the standard library: if one is within its last digit of a step, two systems may differ
+//! A segment is a power of two, so the length of the array changes in steps. The logarithms come
+//! from the standard library: if a value is within its last digit of a step, two systems may differ
 //! by a segment.
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
@@ -33,7 +33,7 @@ const SLOTS_PER_KEY: f64 = 1.125;
 /// bits.
 fn array(keys: usize) -> Option<Layout> {
     let keys = keys as f64;
-    // A single key has the logarithm 0, and any array is large enough.
+    // The logarithm of 1 is 0, and any array is large enough for one key.
     let log2_slots = (keys.ln() / 3.33f64.ln() + 2.25) as u32;
     let log2_slots = log2_slots.clamp(MIN_LOG2_SLOTS, MAX_LOG2_SLOTS);
     let slots_per_key = (0.875 + 0.25 * 1e6f64.ln() / keys.max(2.0).ln()).max(SLOTS_PER_KEY);
@@ -44,13 +44,13 @@ fn array(keys: usize) -> Option<Layout> {
     (layout.slots() <= u64::from(u32::MAX)).then_some(layout)
 }
 
-/// Whole bits of a fingerprint that at most this share of absent keys matches.
+/// The width, in whole bits, of a fingerprint that at most this share of absent keys matches.
 fn bits_of_rate(rate: f64) -> u32 {
     (-rate.log2()).ceil().clamp(f64::from(*BITS.start()), f64::from(*BITS.end())) as u32
 }
 
 /// The layout for `keys` hashes of which `distinct`, at least one, are different. `None` if a Bloom
-/// filter is made instead: no width fits, or the filter of this rate would be larger than a Bloom
+/// filter is built instead: no width fits, or the filter of this rate would be larger than a Bloom
 /// filter.
 pub fn fit(target: Target, keys: usize, distinct: usize) -> Option<Layout> {
     let array = array(distinct)?;
@@ -86,8 +86,8 @@ pub fn rate(bits: u32) -> f64 {
     0.5f64.powi(bits as i32)
 }
 
-/// The bits a key that a rate takes with about a million keys. At a rate for which a Bloom filter
-/// is smaller, the bits of that, because it is made instead.
+/// The bits a key that a rate takes with about a million keys. Where a Bloom filter is smaller,
+/// these are its bits, because it is built instead.
 pub fn bits_for_rate(rate: f64) -> f64 {
     let fuse = 1.13 * f64::from(bits_of_rate(rate));
     fuse.min(f64::from(bloom_millibits_for_fpr(rate)) / 1000.0)
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(bits_of(1.0 / 128.0), Some(7));
         assert_eq!(bits_of(1.0 / 129.0), Some(8));
         assert_eq!(bits_of(LOWEST_RATE), Some(16));
-        // Four bits are the fewest: a Bloom filter of such a rate is smaller.
+        // A slot has at least four bits, so a Bloom filter of such a rate is smaller.
         assert_eq!(bits_of(0.3), None);
         let few = fit(Target::MillibitsPerKey(9000), 10, 10);
         assert!(few.is_none(), "the trailer alone takes more");

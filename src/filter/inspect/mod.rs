@@ -1,6 +1,6 @@
 //! The parts of a stored filter, for programs that draw it: the lines of a Bloom filter, the layers
-//! and equations of a ribbon; and [`QueryTrace`], how a query arrives at its answer. No query of a
-//! lookup uses this module.
+//! and equations of a ribbon; and [`QueryTrace`], the steps by which a query arrives at its answer.
+//! No lookup uses this module.
 //!
 //! ```text
 //! Bloom    FilterReader::lines     cache lines; a key sets bits of one of them
@@ -22,7 +22,7 @@ pub use parts::{BandLayer, BandParts, KeyEquation};
 pub use trace::{BumpedLayer, ProbedBit, QueryTrace};
 
 impl BandParts {
-    /// The equation of a key. `None` for a key that no layer keeps. For an absent key it is the
+    /// The equation of a key. `None` for a key that no layer keeps. For an absent key, this is the
     /// equation that a query tests.
     pub fn equation(&self, mut hash: KeyHash) -> Option<KeyEquation> {
         for (number, layer) in self.layers.iter().enumerate() {
@@ -41,13 +41,13 @@ impl BandParts {
     fn keeps(&self, layer: &BandLayer, start: u32) -> bool {
         let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
         let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
-        // The right end of a bucket is the first to be kept.
+        // A bucket keeps start positions from its right end on.
         let from_right = self.bucket_starts - 1 - start % self.bucket_starts;
         from_right < self.kept_starts[usize::from(threshold) & 3]
     }
 
-    /// The share of a layer's start positions whose keys stay in it, 0 to 1. The keys of the others
-    /// are bumped.
+    /// The share of a layer's start positions whose keys stay in it, 0 to 1. The keys of the other
+    /// positions are bumped.
     pub fn kept(&self, layer: &BandLayer) -> f64 {
         if layer.thresholds.is_empty() {
             return 1.0;
@@ -95,7 +95,7 @@ impl FilterReader {
     }
 
     /// The parts of a ribbon filter, whose keys are equations. `None` for other families. Copies
-    /// the thresholds and expands 2 bits for each 64 slots to a byte.
+    /// the thresholds, and expands each from 2 bits to a byte.
     pub fn band(&self) -> Option<BandParts> {
         (self.family()?.info().inspect)(self.bytes())
     }

@@ -20,11 +20,11 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandParts {
-    /// Coefficients of an equation, and slots of a block: 32, 64 or 128.
+    /// Coefficients of an equation, and also slots of a block: 32, 64 or 128.
     pub width: u32,
     /// Bits of a slot. A query compares one bit for each column.
     pub columns: u32,
-    /// At least one. A key that a layer bumps is looked up in the next one.
+    /// At least one layer. A key that a layer bumps is looked up in the next layer.
     pub layers: Vec<BandLayer>,
     /// Keys that no layer took. They are stored as tags.
     pub tags: usize,
@@ -56,16 +56,17 @@ pub struct BandParts {
 pub struct BandLayer {
     /// The number of slots: a multiple of the width.
     pub slots: u32,
-    /// Slots at which an equation can start: the first ones.
+    /// The number of slots at which an equation can start, from the first on.
     pub starts: u32,
-    /// The number of blocks, the first ones, that have one column fewer.
+    /// This many blocks, from the first on, have one column fewer.
     pub low_blocks: u32,
-    /// 0 to 3 for each bucket: the part of it that is kept. Empty if no key is ever bumped.
+    /// The threshold of each bucket, 0 to 3: the part of the bucket that is kept. Empty if no key
+    /// is ever bumped.
     pub thresholds: Vec<u8>,
 }
 
-/// The information that a ribbon filter stores about one key: the exclusive or of the slots under
-/// the coefficients is the fingerprint.
+/// The equation of one key in a ribbon filter: the exclusive or of the slots whose coefficients are
+/// 1 is the fingerprint.
 ///
 /// ```
 /// # use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -94,7 +95,7 @@ pub struct KeyEquation {
     pub fingerprint: u32,
 }
 
-/// How the equations of a filter follow from hashes, by functions of the filter's family.
+/// Computes the equations of a filter from hashes, by functions of the filter's family.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::filter) struct Rows {
     /// The filter's parameter: its seed, or its width.
@@ -116,7 +117,8 @@ impl Rows {
     }
 }
 
-/// Filters of the same width are of the same family, so the functions need no comparison.
+/// Compares only the parameter. [`BandParts`] compares the widths too, and filters of the same
+/// width are of the same family, so their functions are the same.
 impl PartialEq for Rows {
     fn eq(&self, other: &Rows) -> bool {
         self.parameter == other.parameter

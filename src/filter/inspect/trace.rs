@@ -11,9 +11,9 @@
 //! fuse            the sum of the key's three slots     the key's fingerprint
 //! ```
 //!
-//! If all agree the answer is "maybe". The plain version of each family (`reference.rs`) makes the
-//! traces and shares no arithmetic with the fast version. So nothing here decides a lookup: the
-//! answer is the reader's. Tests compare the two.
+//! If all bits agree, the answer is "maybe". The traces of each written family come from its plain
+//! version (`reference.rs`), which shares no arithmetic with the fast version. No lookup uses a
+//! trace: the reader gives its answer, and tests compare the two answers.
 
 use std::ops::Range;
 
@@ -51,8 +51,8 @@ pub enum QueryTrace {
         /// The key's bits. Several probes may fall on one bit.
         bits: Vec<ProbedBit>,
     },
-    /// Ribbon, bumped ribbon: the sum of slots, in each column. The wanted bits are the key's
-    /// fingerprint.
+    /// Ribbon, bumped ribbon: the sum of the key's slots in each column. The wanted bits are the
+    /// key's fingerprint.
     Slots {
         /// The layers that bumped the key, in order. Always empty except in a bumped ribbon.
         bumped: Vec<BumpedLayer>,
@@ -62,9 +62,10 @@ pub enum QueryTrace {
         slots: u32,
         /// Which slots are summed: bit i is for slot `start + i`.
         coefficients: u128,
-        /// The range of the filter that holds the segments of the key's slots.
+        /// The byte range of the filter that holds the segments of the key's slots.
         bytes: Range<usize>,
-        /// The columns. With less than a bit a key some blocks have none, and all keys pass there.
+        /// The columns of the key's block. In a filter with less than a bit a key, some blocks have
+        /// no columns, and all keys pass there.
         columns: Vec<ProbedBit>,
     },
     /// Bumped ribbon: all layers bumped the key. The few such keys are stored as tags.
@@ -78,7 +79,8 @@ pub enum QueryTrace {
         /// Whether the key's tag is among them.
         found: bool,
     },
-    /// Binary fuse: the sum of three slots, bit by bit. The wanted bits are the key's fingerprint.
+    /// Binary fuse: the sum of the key's three slots, bit by bit. The wanted bits are the key's
+    /// fingerprint.
     Fingerprint {
         /// The key's slots, the first of which is in the lowest segment.
         slots: [u32; 3],
@@ -98,12 +100,12 @@ pub enum QueryTrace {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbedBit {
-    /// The number of the bit in its line or slot, from the lowest bit of the first byte on;
-    /// otherwise the column.
+    /// In a line or a fuse slot, the number of the bit, counted from the lowest bit of the first
+    /// byte; in a ribbon, the column.
     pub number: u32,
     /// The bit in the filter.
     pub found: bool,
-    /// The bit for every key that was added.
+    /// The value that the bit has for every key that was added.
     pub wanted: bool,
 }
 
@@ -128,14 +130,14 @@ pub struct BumpedLayer {
     pub start: u32,
     /// The bucket of that slot.
     pub bucket: u32,
-    /// Its class in the bucket: 0 to 2.
+    /// The class of that slot in the bucket: 0 to 2.
     pub class: u32,
-    /// How many classes the bucket has kept: 0 to 3. The others are bumped.
+    /// How many classes the bucket has kept: 0 to 3. The other classes are bumped.
     pub threshold: u32,
 }
 
 impl QueryTrace {
-    /// The answer that follows: `false` means that no key with this hash was added.
+    /// The answer that follows from the trace: `false` means that no key with this hash was added.
     pub fn says_maybe(&self) -> bool {
         match self {
             QueryTrace::Untrusted(_) => true,
@@ -162,8 +164,8 @@ mod tests {
         (0..count).map(|_| rng.random()).collect()
     }
 
-    /// The queries so far: answers of each kind, and keys of burr that one layer, or all of them,
-    /// bumped.
+    /// Counts of the queries so far: answers of each kind, and keys of burr that some layers, or
+    /// all, bumped.
     #[derive(Debug, Default)]
     struct Seen {
         maybes: usize,

@@ -1,4 +1,5 @@
-//! Pieces of a filter in which a key has one line: they can be read and queried one by one.
+//! Pieces of a filter that keeps all bits of a key in one line. They can be read and queried one by
+//! one.
 //!
 //! ```text
 //! stored   | line | line | … | line | … | line | … | trailer |     a key probes one line
@@ -6,9 +7,10 @@
 //! kept                                             | geometry |
 //! ```
 //!
-//! Both kinds of Bloom filters have such lines, and a piece has whole lines. In the other families
-//! a key reads several places: a ribbon two neighbouring blocks of segments, a bumped ribbon also
-//! its metadata and sometimes another layer, a fuse filter three segments. They are read whole.
+//! Both Bloom families have such lines, and a piece has whole lines. In the other families a query
+//! reads several places: in a ribbon two neighbouring blocks of segments, in a bumped ribbon also
+//! its metadata and sometimes another layer, in a fuse filter three segments. Those filters are
+//! read whole.
 //!
 //! A piece that is queried for a key of another piece says "maybe".
 
@@ -19,7 +21,7 @@ use super::lined::{Lined, PIECE_BYTES, Piece};
 use super::reader::{AnyGeometry, FilterReader};
 use crate::memory::LineBuf;
 
-/// What is kept of a filter whose pieces are read alone.
+/// The part of a filter that stays in memory when its pieces are read one by one.
 #[derive(Clone, Copy)]
 pub(crate) struct FilterPieces(Whole);
 
@@ -29,7 +31,7 @@ enum Whole {
     Legacy(LegacyGeometry),
 }
 
-/// Evaluates `$value` with `$whole` bound to the geometry of whichever family it is.
+/// Evaluates `$value` with `$whole` bound to the geometry of the filter's family.
 macro_rules! of_whole {
     ($pieces:expr, $whole:ident => $value:expr) => {
         match &$pieces.0 {
@@ -66,7 +68,7 @@ impl FilterPieces {
         of_whole!(self, whole => whole.line_of(hash) as usize * whole.line_bytes() / PIECE_BYTES)
     }
 
-    /// Opens a piece, which is `block`.
+    /// Opens the piece with number `piece`, whose bytes are `block`.
     pub fn open(&self, piece: usize, block: LineBuf) -> FilterReader {
         let geometry = match self.0 {
             Whole::Bloom(whole) => AnyGeometry::BloomPiece(Piece::new(whole, piece)),
@@ -77,8 +79,8 @@ impl FilterPieces {
 }
 
 impl FilterReader {
-    /// What is to be kept of a filter whose pieces are read one by one. `None` if a key of the
-    /// filter has several lines.
+    /// The part of the filter that stays in memory when its pieces are read one by one. `None` if
+    /// the filter keeps a key's bits in several places.
     pub(crate) fn pieces(&self) -> Option<FilterPieces> {
         FilterPieces::of(self.geometry())
     }

@@ -15,9 +15,9 @@ use crate::memory::LineBuf;
 
 /// The values that a key's query compares with the segments.
 pub struct Query<'a> {
-    /// The columns of the block in which the key starts, none to 32 segments.
+    /// The columns of the block in which the key starts: 0 to 32 segments.
     pub near: &'a [u8],
-    /// The same columns of the next block; the same length.
+    /// The same number of columns of the next block.
     pub far: &'a [u8],
     /// Bit i picks slot `bit + i`, counted from the first slot of `near`.
     pub coefficients: u128,

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! So any number of segments can be stored, and bits per key can be a fraction. The number of
-//! columns is not in the trailer, because it follows from S, and S from the length of the block.
+//! columns is not in the trailer, because it follows from S, which follows from the block's length.
 //!
 //! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `low_blocks <
 //! blocks`, and all segments of all blocks are below `segments`.
@@ -37,13 +37,13 @@ pub struct Layout {
     blocks: u32,
     /// Columns of a full block.
     columns: u32,
-    /// The number of blocks, the first ones, that have one column less.
+    /// This many blocks, from the first on, have one column fewer.
     low_blocks: u32,
 }
 
 impl Layout {
-    /// `None` when there are fewer than 2 blocks, more than 24 bits can count, or no segment.
-    /// Segments beyond 32 columns are never read, as in RocksDB.
+    /// Returns `None` for fewer than 2 blocks, for more blocks than 24 bits can count, and for no
+    /// segments. Segments beyond 32 columns are never read, as in RocksDB.
     pub fn new(blocks: u32, segments: usize) -> Option<Layout> {
         if !(2..1 << 24).contains(&blocks) || segments == 0 {
             return None;
@@ -57,7 +57,7 @@ impl Layout {
         Some(Layout { blocks, columns: columns as u32, low_blocks })
     }
 
-    /// The layout and the seed of a stored filter block, or why it is not a filter.
+    /// The layout and the seed of a stored filter block, or why the bytes are not a filter.
     pub fn parse(filter: &[u8]) -> Result<(Layout, u8), &'static str> {
         let Some((segments, &[MARKER, seed, b0, b1, b2])) = filter.split_last_chunk() else {
             return Err("not a Ribbon filter");
@@ -113,7 +113,7 @@ impl Layout {
         self.segments() * SEGMENT_BYTES + TRAILER_BYTES
     }
 
-    /// The rate of false positives, which each column of the block in which a key starts halves.
+    /// The false-positive rate. Each column of the block in which a key starts halves it.
     pub fn predicted_fpr(&self) -> f64 {
         let low_part = f64::from(self.low_blocks * BLOCK_SLOTS) / f64::from(self.starts());
         // One column less doubles the rate.
@@ -121,8 +121,8 @@ impl Layout {
     }
 }
 
-/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The columns follow from
-/// blocks and length: up to 32 of 16 bytes in each block.
+/// See [`FamilyInfo::repair`](crate::filter::info::FamilyInfo::repair). The trailer gets a number
+/// of blocks such that each block has up to 32 columns of 16 bytes.
 #[cfg(any(test, fuzzing))]
 pub(super) fn repair(block: &mut Vec<u8>) {
     crate::filter::bloom::layout::repair_trailer(block, |lines, [_, seed, b0, ..]| {

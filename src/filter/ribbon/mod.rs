@@ -17,15 +17,15 @@
 //! false-positive rate; a Bloom filter needs 1.5 bits for that. An absent key's XOR is a random
 //! number.
 //!
-//! With the sizes in [`sizing`], the equations contradict each other one time in twenty. Then all
-//! keys get another seed. The format has 256 of them. If they all fail, a Bloom filter is made
-//! instead.
+//! With the sizes in [`sizing`], the equations contradict each other one time in twenty. Then the
+//! build starts again with another seed. The format has 256 seeds. If all of them fail, a Bloom
+//! filter is built instead.
 //!
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
 //! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader;
-//! [`kernel`] and `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) is the same idea,
-//! but moves the keys whose equations contradict others to a smaller filter. It has a textbook
-//! version.
+//! [`kernel`] and `x86`, the hot loops. The bumped ribbon ([`burr`](super::burr)) follows the same
+//! idea, but moves the keys whose equations contradict others to a smaller filter. Its textbook
+//! version shows how a ribbon is built.
 //!
 //! Paper: Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and Xor", 2021,
 //! arXiv 2103.02515. Format and construction: RocksDB's `util/ribbon_impl.h` and
@@ -51,7 +51,7 @@ use super::info::{FamilyInfo, Limits};
 pub(super) const INFO: FamilyInfo = FamilyInfo {
     family: Family::Ribbon,
     name: "ribbon",
-    // A column of the band matrix is a bit of the rate, so there are 32 columns at most.
+    // Each column halves the rate, and there are 32 columns at most.
     limits: Some(Limits { most_bits: 32.0, lowest_rate: 2.4e-10, default_bits: 7.0 }),
     encoding: FilterEncoding::RocksDb,
     metaindex_name: METAINDEX_NAME,

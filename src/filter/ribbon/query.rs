@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The picks straddle two blocks, whose segments are neighbours in memory: `near`, the columns of
-//! block b, then as many segments of block b+1. (If a full block follows a low one, its highest
-//! column is left out.) So a query reads one run of 2 × columns × 16 bytes, 3 to 5 cache lines at 7
-//! columns. A key that starts in the first slot of a block picks nothing of the next block. Then
-//! `far` is the same as `near`, because there may be no next block.
+//! block b, then as many segments of block b+1. (If block b is low and block b+1 is full, the
+//! highest column of block b+1 is left out.) So a query reads one run of 2 × columns × 16 bytes, 3
+//! to 5 cache lines at 7 columns. A key that starts in the first slot of a block picks nothing of
+//! the next block. Then `far` is the same as `near`, because there may be no next block.
 
 use super::kernel::{Ask, Kernels, Query};
 use super::layout::{BLOCK_SLOTS, Layout, SEGMENT_BYTES};
@@ -91,7 +91,8 @@ impl Geometry for RibbonGeometry {
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let start = start_of(rehash(hash, self.raw_seed), self.layout.starts());
         let first = self.layout.first_segment(start / BLOCK_SLOTS) * SEGMENT_BYTES;
-        // As if the block were full, because a loop of constant length is not mispredicted.
+        // Fetches as many bytes as a full block has, because a loop of constant length is not
+        // mispredicted.
         let bytes = 2 * self.layout.columns() as usize * SEGMENT_BYTES;
         for offset in (0..bytes).step_by(LINE_BYTES) {
             block.prefetch(first + offset);
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
     use crate::filter::inspect::trace::ProbedBit;
 
-    /// A block of random segments, and some hashes that start in each of its corners.
+    /// A block of random segments, and random hashes.
     fn random_filter(rng: &mut StdRng, blocks: u32, segments: usize) -> (LineBuf, Vec<KeyHash>) {
         let layout = Layout::new(blocks, segments).unwrap();
         let mut block = LineBuf::zeroed(layout.stored_bytes());

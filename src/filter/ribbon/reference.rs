@@ -1,5 +1,5 @@
-//! A query as its definition says: slot by slot, column by column. This is the oracle of the fast
-//! ones. Tests run it, and traces are made with it.
+//! A query as its definition says: slot by slot, column by column. Tests compare the fast versions
+//! with this one, and traces are made with it.
 //!
 //! ```text
 //! slots         0 1 2 3 4 5 …          of each column, a bit
@@ -32,7 +32,7 @@ pub fn trace(filter: &[u8], hash: KeyHash) -> Result<QueryTrace, &'static str> {
     })
 }
 
-/// The sum of each column of the key's block.
+/// The sum of the picked slots in each column of the key's block, and the sum that is wanted.
 pub(super) fn columns(layout: &Layout, segments: &[u8], equation: &Equation) -> Vec<ProbedBit> {
     let bit_of = |slot: u32, column: u32| {
         let segment = layout.first_segment(slot / BLOCK_SLOTS) + column as usize;

@@ -10,7 +10,7 @@
 //! where a coefficient is 1, must be bit j of the fingerprint. An absent key's sum is correct by
 //! chance, with probability 1/2 in each column.
 //!
-//! Everything comes from the key's 64-bit hash and a seed by multiplications. The constants are
+//! A row is computed from the key's 64-bit hash and a seed by multiplications. The constants are
 //! RocksDB's (`util/ribbon_impl.h`, `StandardHasher`, `StandardRehasherAdapter`).
 
 /// Scrambles the stored seed number, so that seeds differ in all their bits.
@@ -56,8 +56,8 @@ impl Equation {
     }
 }
 
-/// The content of a slot after banding: the coefficients of the slots from its own one on, and the
-/// fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
+/// The content of a slot after banding: the coefficients of this slot and the slots after it, and
+/// the fingerprint. The lowest coefficient of a row is 1; an empty slot is all zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
     pub coefficients_low: u64,
@@ -68,7 +68,7 @@ pub struct Row {
 impl Row {
     pub const EMPTY: Row = Row { coefficients_low: 0, coefficients_high: 0, fingerprint: 0 };
 
-    /// Bit i belongs to the i-th slot from the row's own on.
+    /// Bit i belongs to the slot that is i slots after the row's own.
     pub fn coefficients(&self) -> u128 {
         u128::from(self.coefficients_high) << 64 | u128::from(self.coefficients_low)
     }

@@ -11,7 +11,7 @@
 //! the byte. So this file keeps RocksDB's order of floating-point operations. Like RocksDB, it
 //! biases rounding by the hash of the first key.
 //!
-//! A layout has at least 256 slots. For few keys that is wasteful, and a Bloom filter is made
+//! A layout has at least 256 slots. For few keys that is wasteful, and a Bloom filter is built
 //! instead.
 
 use super::layout::{BLOCK_SLOTS, Layout, MAX_COLUMNS, SEGMENT_BYTES, TRAILER_BYTES};
@@ -21,7 +21,7 @@ use crate::filter::family::Target;
 /// With more keys than this, a Bloom filter is made.
 pub const MAX_KEYS: usize = 950_000_000;
 
-/// From this many slots on a ribbon is always the better filter.
+/// From this many slots on, a ribbon is always the better filter.
 const SMALL_SLOTS: u32 = 1024;
 
 /// The number of keys at which one seed in twenty fails with 2^i slots, for i = 8 to 17 (measured
@@ -51,7 +51,8 @@ pub fn slots_for(keys: usize) -> u32 {
     if keys_at(nearest) == 0.0 {
         return 2 * BLOCK_SLOTS;
     }
-    // Linear between two powers of two: 2^exponent slots take `few` keys, twice as many `many`.
+    // Linear between two powers of two: 2^exponent slots take `few` keys, twice as many slots
+    // `many`.
     let exponent = if keys < keys_at(nearest) { nearest - 1 } else { nearest };
     let (few, many) = (keys_at(exponent), keys_at(exponent + 1));
     let power = (1u64 << exponent) as f64;
@@ -80,7 +81,7 @@ pub fn fit(target: Target, keys: usize, first_hash: u64) -> Option<Layout> {
 }
 
 /// The expected filter for `keys` keys: its stored bits per key, and its false-positive rate.
-/// `None` if a Bloom filter is made instead.
+/// `None` if a Bloom filter is built instead.
 pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
     let layout = fit(target, keys, 0)?;
     Some((layout.stored_bytes() as f64 * 8.0 / keys as f64, layout.predicted_fpr()))

@@ -133,7 +133,7 @@ impl Kernels for Avx2 {
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq,bmi2")]
 fn matches_avx512(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx512(query);
-    // The order of the columns after the halves of the segments are added below.
+    // The column of each lane, after the halves of the segments are added below.
     let order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
     let mut fingerprint = _mm512_srlv_epi64(_mm512_set1_epi64(query.fingerprint.into()), order);
     let (mut near, mut far) = (query.near, query.far);
@@ -201,7 +201,7 @@ fn picks_avx512(query: &Query) -> (__m512i, __m512i) {
 #[target_feature(enable = "avx2,bmi2")]
 fn matches_avx2(query: &Query) -> bool {
     let (near_picks, far_picks) = picks_avx2(query);
-    // The order of the columns after the segments are folded below.
+    // The column of each lane, after the segments are folded below.
     let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
     let mut fingerprint = _mm256_srlv_epi32(_mm256_set1_epi32(query.fingerprint as i32), order);
     let (mut near, mut far) = (query.near, query.far);
@@ -251,8 +251,8 @@ fn matches_avx2(query: &Query) -> bool {
     }
 }
 
-/// The same as [`picks_avx512`], in each half of a register. A shift by 64 or more, or by a
-/// negative number, gives 0, so the wrong words of each sum below vanish.
+/// Does the work of [`picks_avx512`], in each half of a register. A shift by 64 or more, or by a
+/// negative number, gives 0, so the words that do not apply vanish from each sum below.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
@@ -292,8 +292,9 @@ struct Known {
 
 /// Back substitution for `GROUPS` times eight columns.
 ///
-/// Processes two slots a step: both rows are applied to the bits known before, and the second is
-/// corrected by its coefficient of the first slot. That halves the chain of dependent operations.
+/// Processes two slots a step: both rows are applied to the bits known before the step. Then the
+/// bit of the lower slot is corrected by the bit of the upper one, if the lower row picks that
+/// slot. This halves the chain of dependent operations.
 #[target_feature(enable = "avx512f,avx512vbmi2,avx512vpopcntdq")]
 fn solve_avx512<const GROUPS: usize>(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     let one = _mm512_set1_epi64(1);

@@ -5,9 +5,10 @@
 //! Bloom filters to improve the memory usage for de Brujin graphs", Algorithms Mol. Biol. 2014.
 //!
 //! The universe is the keys that are *in* and those that are *out*, such as revoked and good
-//! certificates. Other keys are never queried. A Bloom filter of the keys in is wrong for some keys
-//! out, and all of these can be listed: a second filter holds them. The second filter is wrong for
-//! some keys in, which a third filter holds, and so on, until a layer is wrong for none.
+//! certificates. Other keys are never queried. A Bloom filter of the *in* keys is wrong for some
+//! *out* keys. All of these can be listed, so a second filter holds them. The second filter is
+//! wrong for some *in* keys, which a third filter holds, and so on, until a layer is wrong for
+//! none.
 //!
 //! ```text
 //!            holds                      is queried for, and wrong for
@@ -20,8 +21,8 @@
 //!                                                                            what it holds
 //! ```
 //!
-//! Each layer has its own salt. With the same hashes in all of them, a key that one layer is wrong
-//! for would be more likely to be wrong in the next one too, and the layers would not shrink.
+//! Each layer has its own salt. With the same hashes in all layers, a key for which one layer is
+//! wrong would be more likely to be wrong in a later one too, and the layers would not shrink.
 //!
 //! The sizes: at the rate 1/2 a key takes 1.44 bits, and layers from the second on shrink by half
 //! every two steps. The first layer's rate `r·√½ / s`, for `r` keys in and `s` out, makes the
@@ -101,14 +102,15 @@ impl Cascade {
             asked.retain(|&hash| filter.contains(salted(hash, layer)));
             let info = LayerInfo { keys: holds.len(), bits: filter.bits(), rate };
             cascade.layers.push((filter, info));
-            // The wrong keys are held next, and those held now are queried next.
+            // The next layer holds the keys for which this one is wrong, and is queried for those
+            // held here.
             (holds, asked) = (asked, holds);
         }
         Some(cascade)
     }
 
-    /// Whether a key of the universe is in. The first layer that says no decides; if none does, the
-    /// last one holds the key.
+    /// Whether a key of the universe is in. The first layer that answers "no" decides; if no layer
+    /// does, the last one holds the key.
     pub fn contains(&self, hash: u64) -> bool {
         let says_no = |(layer, (filter, _)): (usize, &(BloomFilter, LayerInfo))| {
             !filter.contains(salted(hash, layer))

@@ -92,13 +92,15 @@ impl CountingBloom {
         }
     }
 
-    /// `false` when the key is certainly absent, provided that only present keys were removed.
+    /// Whether the key may be present; `false` is certain, provided that only present keys were
+    /// removed.
     pub fn contains(&self, hash: u64) -> bool {
         self.positions_of(hash).all(|position| self.counters.get(position) > 0)
     }
 
-    /// Removes a key that was added. `false`, without a change, when it is certainly absent. A key
-    /// that was never added may look present; removing it damages the filter: see the module.
+    /// Removes a key that was added. Returns `false`, without a change, when the key is certainly
+    /// absent. A key that was never added may look present; removing it damages the filter, as the
+    /// module's text explains.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;
@@ -149,7 +151,7 @@ mod tests {
         let (gone, kept) = present.split_at(15_000);
         assert!(gone.iter().all(|&key| filter.remove(key)));
         assert!(kept.iter().all(|&key| filter.contains(key)));
-        // A quarter of the keys in an array for all: hardly any false positives are left.
+        // The array has room for all keys and holds a quarter: hardly any false positives are left.
         assert!(share(gone, |key| filter.contains(key)) < 0.001);
     }
 

@@ -11,10 +11,10 @@
 //! bucket 4  |  |8c|  |  |
 //! ```
 //!
-//! An evicted fingerprint has lost its key. Its other bucket must follow from the fingerprint and
-//! the bucket, so `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice, this returns
-//! the first bucket. The paper takes the xor of the two, which needs a power of two of buckets; a
-//! difference does not.
+//! When a fingerprint is evicted, its key is unknown. So its other bucket must follow from the
+//! fingerprint and the bucket: `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice,
+//! this returns the first bucket. The paper takes the xor of the two, so its number of buckets must
+//! be a power of two; a difference does not need that.
 //!
 //! A query compares a fingerprint of `f` bits with the slots of two buckets, four each, so the rate
 //! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
@@ -59,7 +59,7 @@ pub struct CuckooFilter {
     slots: Packed,
     fingerprint_bits: u32,
     len: usize,
-    /// Decides which fingerprint is evicted. Any sequence without a pattern is suitable.
+    /// The number of evictions so far, which decides pseudo-randomly what is evicted next.
     kicks: u64,
 }
 
@@ -116,14 +116,15 @@ impl CuckooFilter {
         (bucket * SLOTS..(bucket + 1) * SLOTS).find(|&slot| self.slots.get(slot) == fingerprint)
     }
 
-    /// `false` when the key is certainly absent, provided that only present keys were removed.
+    /// Whether the key may be present; `false` is certain, provided that only present keys were
+    /// removed.
     pub fn contains(&self, hash: u64) -> bool {
         let (fingerprint, bucket) = self.locate(hash);
         let other = self.other_bucket(fingerprint, bucket);
         self.find(bucket, fingerprint).or_else(|| self.find(other, fingerprint)).is_some()
     }
 
-    /// Adds a key. Adding the same key twice takes two slots; a key has at most eight.
+    /// Adds a key. Adding the same key twice takes two slots; a key has at most eight slots.
     ///
     /// # Errors
     ///
@@ -142,7 +143,8 @@ impl CuckooFilter {
             if thrown.len() == MAX_KICKS {
                 break;
             }
-            // For a key that was just evicted, `bucket` is the full one that it left.
+            // A fingerprint that was just evicted left `bucket`, which is full, so it goes to the
+            // other.
             let random = mix(self.kicks, 4) as usize;
             self.kicks += 1;
             bucket = if thrown.is_empty() && random & SLOTS == 0 { bucket } else { other };
@@ -163,8 +165,8 @@ impl CuckooFilter {
         thrown
     }
 
-    /// Removes a key; of one that was added several times, one addition. Returns `false` if the key
-    /// is certainly absent. A key that was never added may look present; removing it then removes
+    /// Removes a key once, even if it was added several times. Returns `false` if the key is
+    /// certainly absent. A key that was never added may look present; removing it then removes
     /// another key of the same fingerprint.
     pub fn remove(&mut self, hash: u64) -> bool {
         let (fingerprint, bucket) = self.locate(hash);
@@ -246,7 +248,7 @@ mod tests {
         let fits = present.iter().position(|&key| filter.insert(key) == Err(Full)).unwrap();
         assert!(filter.load() > 0.95 && fits == filter.len(), "{}", filter.load());
         for &key in &present[fits..fits + 100] {
-            // Some still fit. An insertion that fails must not evict another key.
+            // Some keys still fit. An insertion that fails must not evict another key.
             let _ = filter.insert(key);
         }
         assert!(present[..fits].iter().all(|&key| filter.contains(key)));

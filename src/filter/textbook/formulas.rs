@@ -1,9 +1,9 @@
 //! The arithmetic of Bloom filters: size, number of hashes, false-positive rate.
 //!
-//! Literature: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM
-//! 1970. P. Bose et al., "On the false-positive rate of Bloom filters", IPL 2008: the usual formula
-//! is an approximation. K. Christensen, A. Roginsky, M. Jimeno, "A new analysis of the
-//! false-positive rate of a Bloom filter", IPL 2010: how to compute it exactly.
+//! Literature: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors" (CACM
+//! 1970). P. Bose et al., "On the false-positive rate of Bloom filters" (IPL 2008), shows that the
+//! usual formula is an approximation. K. Christensen, A. Roginsky, M. Jimeno, "A new analysis of
+//! the false-positive rate of a Bloom filter" (IPL 2010), shows how to compute it exactly.
 //!
 //! `n` keys set `k` bits each in an array of `m` bits. A bit stays 0 with probability
 //! `(1 - 1/m)^(kn)`, nearly `e^(-kn/m)`. An absent key finds all its `k` bits set with a
@@ -21,7 +21,7 @@
 //! The curve is flat around its minimum: one hash more or less changes little. At that minimum the
 //! rate is `2^-k`, and a key takes `log2(1/rate) / ln 2 = 1.44 · log2(1/rate)` bits.
 //!
-//! The formula treats the share of set bits as a fixed number. It is a random variable, and the
+//! The formula treats the share of set bits as a fixed number. In fact the share is random, and the
 //! rate is the mean of its `k`th power, which is higher than the power of its mean. In an array of
 //! ten thousand bits the difference is small; in one of ten bits the rate is several times the
 //! formula's. Filters are therefore sized by [`exact_rate`].
@@ -45,7 +45,7 @@ pub fn best_hashes(bits_per_key: f64) -> f64 {
 }
 
 /// The best whole number of hashes: the better neighbour of [`best_hashes`], which rounding does
-/// not always find. At most 1,000, because no rate that a double can represent takes more.
+/// not always find. The search ends at 1,000, far above [`MAX_HASHES`].
 pub fn whole_hashes(bits_per_key: f64) -> u32 {
     let down = best_hashes(bits_per_key).floor().clamp(1.0, 1000.0) as u32;
     let better_up = rate(bits_per_key, down + 1) < rate(bits_per_key, down);
@@ -72,14 +72,15 @@ pub fn rate_of_split(bits: usize, keys: usize, hashes: u32) -> f64 {
 /// number of set bits.
 ///
 /// It is computed from the query's point of view. The query reads `d ≤ k` distinct bits. Each of
-/// the `kn` bits that keys set hits one of the `u` that are still 0 with probability `u / m`:
+/// the `kn` bits that keys set hits, with probability `u / m`, one of the `u` bits of the query
+/// that are still 0:
 ///
 /// ```text
 /// zeros among the bits of the query   3 ──3/m──► 2 ──2/m──► 1 ──1/m──► 0    wrong
 /// ```
 ///
 /// All terms are positive, so nothing cancels, unlike in the sum over inclusions and exclusions of
-/// Bose et al. It takes `k³ log(kn)` steps.
+/// Bose et al. The computation takes `k³ log(kn)` steps.
 ///
 /// # Panics
 /// Unless `hashes` is 1 to [`MAX_HASHES`].
@@ -88,8 +89,8 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
     const STATES: usize = MAX_HASHES as usize + 1;
     let m = bits.max(1) as f64;
     let most = (hashes as usize).min(bits.max(1));
-    // zeros[u]: the probability that u bits of the query are 0. Initially these are its distinct
-    // bits.
+    // zeros[u]: the probability that u bits of the query are 0. At first all its distinct bits are
+    // 0.
     let mut zeros = [0.0; STATES];
     zeros[0] = 1.0;
     for _ in 0..hashes {
@@ -99,7 +100,7 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
         }
         zeros[0] = 0.0;
     }
-    // step[u][v]: the probability that 2^i further bits leave v of u zeros; the loop counts i.
+    // step[u][v]: the probability that 2^i further bits leave v of u zeros, in round i of the loop.
     let mut step = [[0.0; STATES]; STATES];
     step[0][0] = 1.0;
     for u in 1..=most {
@@ -123,10 +124,10 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
     zeros[0]
 }
 
-/// The fewest bits of one shared array for `keys` keys, at least 1, with a whole number of hashes,
-/// at most [`MAX_HASHES`], and that number. The mean rate over all sets of keys, [`exact_rate`], is
-/// at most `rate_wanted`. The usual formula, [`bits_per_key`], gives up to 1 % too few bits at the
-/// usual rates, because hashes come in whole numbers, and even fewer for few keys.
+/// The fewest bits of one shared array for `keys` keys, at least 1, and their number of hashes, at
+/// most [`MAX_HASHES`]. The mean rate over all sets of keys, [`exact_rate`], is at most
+/// `rate_wanted`. The usual formula, [`bits_per_key`], gives up to 1 % too few bits at the usual
+/// rates, because hashes come in whole numbers, and even fewer for few keys.
 ///
 /// # Panics
 /// Unless `rate_wanted` is above 0 and below 1.
@@ -144,8 +145,8 @@ pub fn split_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     fewest(keys, rate_wanted, arrays, |bits, hashes| rate_of_split(bits, keys.max(1), hashes))
 }
 
-/// The fewest bits whose `rate` is at most `wanted`. They are a multiple of the number of hashes if
-/// that is at most `most_arrays`.
+/// The fewest bits whose `rate` is at most `wanted`, and the number of hashes. The bits are a
+/// multiple of the number of arrays: one for each hash, but at most `most_arrays`.
 fn fewest(
     keys: usize,
     wanted: f64,
@@ -195,7 +196,7 @@ fn fewest(
     best
 }
 
-/// The smallest number from 1 on that `fits`, where all larger ones fit too. The search starts at
+/// The smallest number from 1 on that `fits`; all larger numbers must fit too. The search starts at
 /// `guess`, with steps that double.
 fn first_that(guess: usize, fits: impl Fn(usize) -> bool) -> usize {
     // 0 counts as a number that does not fit.

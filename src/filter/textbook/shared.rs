@@ -81,8 +81,8 @@ impl std::error::Error for Damaged {}
 /// The fractional digits of the golden ratio, which spread neighbouring salts far apart.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A new hash of `hash` for each `salt`. Every bit of the result depends on every bit of both.
-/// Equal hashes stay equal under every salt: mixing adds no information.
+/// A new hash of `hash` for each `salt`. Every bit of the result depends on every bit of both
+/// arguments. Equal hashes stay equal under every salt: mixing adds no information.
 pub fn mix(hash: u64, salt: u64) -> u64 {
     let mut x = hash ^ salt.wrapping_mul(GOLDEN);
     for _ in 0..2 {
@@ -113,8 +113,8 @@ pub(super) fn keys(seed: u64, range: std::ops::Range<u64>) -> Vec<u64> {
     range.map(|i| mix(seed << 40 | i, 0xbeef)).collect()
 }
 
-/// The share of false positives of `filters` filters of `keys` keys each, and its standard
-/// deviation. `filled` makes a filter of these keys, and returns its `contains`. Each filter is
+/// The share of false positives of `filters` filters of `keys_each` keys each, and its standard
+/// deviation. `filled` makes a filter of the given keys, and returns its `contains`. Each filter is
 /// queried for `asked` absent keys.
 #[cfg(test)]
 pub(super) fn measured<F: Fn(u64) -> bool>(
@@ -129,7 +129,7 @@ pub(super) fn measured<F: Fn(u64) -> bool>(
     let mean = rates.iter().sum::<f64>() / filters as f64;
     let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
     // The deviation among a few filters may be low by chance. The number of false positives is a
-    // count of rare events, so the deviation of such a count is the least.
+    // count of rare events, so the result is at least the deviation of such a count.
     let by_count = mean / (filters * asked) as f64;
     (mean, (variance / (filters * filters.max(2) - filters) as f64).max(by_count).sqrt())
 }

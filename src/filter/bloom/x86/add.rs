@@ -11,21 +11,22 @@
 //!          +----------+    +--------+    +--------+      hit[8 word + byte] = words[word] & bytes[byte]
 //! ```
 //!
-//! A row of `hit` is the set of the probes that hit a byte: the intersection of the probes of its
-//! word and those of its byte in the word. So three words of 64 bits hold the probes of a key: by
-//! word, by byte and by bit ([`Sets`]). They are computed for eight keys at a time, and one
-//! instruction multiplies the matrices of a key (GFNI). Its sums have no carry: two probes of the
-//! same bit would cancel, and the key would be lost. So only the first of all probes of one bit
-//! enters the product.
+//! Row i of `hit` is the set of the probes that hit byte i of the line. It is an intersection: the
+//! probes that hit the byte's word, and those that hit the byte's place in any word. So three words
+//! of 64 bits hold the probes of a key: by word, by byte and by bit ([`Sets`]). They are computed
+//! for eight keys at a time, and one instruction multiplies the matrices of a key (GFNI). The
+//! product sums by exclusive or, so two probes of one bit would cancel, and the key would be lost.
+//! So only the first probe of each bit enters the product.
 //!
 //! AVX2: the multiplications process eight keys at a time. Then the mask of each key's line is
 //! made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`. The result is
-//! zero in every lane but one, because shifts by 32 and more give 0, and negative numbers count as
-//! large ones.
+//! zero in every lane but one, because shifts by 32 and more give 0, and a negative count is taken
+//! as a large one.
 //!
-//! The limits (AMD Zen 4): AVX2 does six vector operations a probe, and four fit into a cycle.
-//! Registers of 512 bits gain little for this method, because Zen 4 executes an operation on them
-//! in two turns. The product takes a handful of operations for up to eight probes.
+//! The limits on AMD Zen 4: the AVX2 method does six vector operations a probe, and a cycle
+//! executes four. Registers of 512 bits would speed it up little, because Zen 4 executes each of
+//! their operations in two turns. The matrix product takes a handful of operations for up to eight
+//! probes.
 
 use std::arch::x86_64::*;
 
@@ -41,8 +42,9 @@ const KEYS: usize = 8;
 /// Probes that are added together: the columns of a matrix of bits.
 const GROUP: usize = 8;
 
-/// The sets of a group's eight probes: for each key, byte i of a word is the set of the probes
-/// whose number is i. (A set starts at its high bit, as the instruction orders rows.)
+/// The sets of a group's eight probes, in a word for each key: byte i is the set of the probes
+/// whose word, byte or bit number is i. (The high bit stands for the first probe, because GFNI
+/// orders rows so.)
 #[derive(Clone, Copy)]
 struct Sets {
     /// Sets by the word of the line.
@@ -85,19 +87,19 @@ impl<const GROUPS: usize> Batch<GROUPS> {
 }
 
 impl Sets {
-    /// The sets of eight probes, without those in `unused`.
+    /// Fills the sets with eight probes of each key, except the probes in the set `unused`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
     fn fill(&mut self, hashes: __m512i, powers: &[u32; GROUP], unused: u8) {
         let powers = _mm512_broadcast_i64x4(load_256(powers));
-        // Bit numbers of two keys: the probes of one, the probes of the other.
+        // Bit numbers of two keys: first the probes of one key, then those of the other.
         let numbers = |key: i32| {
             let halves = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2);
             let of_key = _mm512_add_epi32(halves, _mm512_set1_epi32(2 * key + 1));
             let seeds = _mm512_permutexvar_epi32(of_key, hashes);
             _mm512_srli_epi32::<23>(_mm512_mullo_epi32(seeds, powers))
         };
-        // For two keys, the probes that equal no earlier one of the same key.
+        // For two keys, the probes that equal no earlier probe of the same key.
         let first_ones = |numbers| {
             let second_key = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
             let apart = _mm512_or_si512(numbers, _mm512_slli_epi32::<9>(second_key));
@@ -123,8 +125,8 @@ impl Sets {
         let bit = _mm512_and_si512(byte_and_bit, seven);
 
         let one_bit = _mm512_set1_epi64(DIAGONAL);
-        // Multiplying by a matrix from the left, such as this one, transposes it: from a byte per
-        // probe to a byte per set.
+        // This product with the identity transposes the probes' matrix, from a byte per probe to a
+        // byte per set.
         let sets = |of_probes| _mm512_gf2p8affine_epi64_epi8::<0>(one_bit, of_probes);
         let last_first = _mm512_set1_epi64(DIAGONAL.swap_bytes());
         let bit = _mm512_maskz_shuffle_epi8(used, one_bit, bit);
@@ -134,7 +136,7 @@ impl Sets {
     }
 }
 
-/// Byte i has bit i: the identity as a matrix, and `1 << i` as a table.
+/// Byte i has only bit i set: the identity as a matrix, and `1 << i` as a table.
 const DIAGONAL: i64 = 0x8040_2010_0804_0201_u64 as i64;
 
 const EVEN_WORDS: [u16; 32] = {
@@ -168,7 +170,7 @@ const WORD_OF_BYTE: [u8; LINE_BYTES] = {
     words
 };
 
-/// Adds the keys, whose probes are at most `8 * GROUPS`.
+/// Adds the keys, each with `probes` probes, at most `8 * GROUPS`.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
 pub(super) fn add_avx512<const GROUPS: usize>(
     lines: &mut [Line],
@@ -176,8 +178,8 @@ pub(super) fn add_avx512<const GROUPS: usize>(
     probes: u8,
 ) {
     let Some(first) = batches.first() else { return };
-    // Two batches in turn: the batch that is read was written one batch ago, and is in the cache by
-    // now. If it were read at once, it would come from the store queue.
+    // Two batches take turns: the batch that is read was written one batch ago, and has reached the
+    // cache. A batch that was read at once would come from the store queue.
     let (mut batch, mut ahead) = (&mut { Batch::<GROUPS>::EMPTY }, &mut { Batch::EMPTY });
     batch.fill(lines, first, probes);
     for i in 0..batches.len() {
@@ -225,7 +227,8 @@ impl<const PROBES: usize> Numbers<PROBES> {
         for &number in &self.line_numbers {
             prefetch(&lines[number as usize]);
         }
-        // The high halves; shuffles stay within the halves of a register.
+        // The high halves. A shuffle moves values only within each half of a register, so a
+        // permutation then restores the order of the keys.
         let high = _mm256_shuffle_ps::<0b11_01_11_01>(
             _mm256_castsi256_ps(front),
             _mm256_castsi256_ps(back),
@@ -242,7 +245,7 @@ impl<const PROBES: usize> Numbers<PROBES> {
 #[target_feature(enable = "avx2")]
 pub(super) fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyHash; KEYS]]) {
     let ones = _mm256_set1_epi32(1);
-    // Minus the first bit of each lane, in the halves of a line.
+    // The first bit number of each lane, negated, for both halves of a line.
     let low_lanes = _mm256_setr_epi32(0, -32, -64, -96, -128, -160, -192, -224);
     let high_lanes = _mm256_sub_epi32(low_lanes, _mm256_set1_epi32(256));
     let one_at = |bit, lanes| _mm256_sllv_epi32(ones, _mm256_add_epi32(bit, lanes));

@@ -4,8 +4,8 @@
 //! ([`cpu`](crate::filter::cpu)). All memory is accessed through references to whole lines
 //! ([`registers`]), so indexes are checked as usual.
 //!
-//! A query of one key has its probes next to each other in the lanes of a register. Where products
-//! of lanes are slow, an isolated query tests its probes one after the other.
+//! A query puts the probes of its key into the lanes of a register. Where products of lanes are
+//! slow, an isolated query tests its probes one after the other.
 //!
 //! ```text
 //! x      = seed * powers            lane i: probe i
@@ -66,8 +66,8 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolling saves a sixth of the time of a probe. Filters rarely have a number of probes
-        // other than these.
+        // Unrolled code takes a sixth less time for a probe. Filters rarely have other numbers of
+        // probes than these.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,
@@ -128,7 +128,7 @@ fn finish_avx512(
     let ones = _mm512_set1_epi32(1);
     let [powers_front, powers_back] = POWERS.as_chunks::<16>().0 else { unreachable!("32 powers") };
     let lanes = (1u32 << probes) - 1;
-    // The first lanes whose bit is 0.
+    // The probes whose bit is 0, of those in `lanes`.
     let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
         let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
         let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
@@ -158,7 +158,7 @@ fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
     let [low, high] = line.as_chunks::<32>().0 else { unreachable!("64 bytes") };
     let (low, high) = (load_256(low), load_256(high));
     let seed = _mm256_set1_epi32(seed as i32);
-    // A bit for each of eight probes: 1 where the filter has 0.
+    // A bit for each of eight probes: 1 where the filter's bit is 0.
     let missing_of = |powers: &[u32; 8]| {
         let x = _mm256_mullo_epi32(seed, load_256(powers));
         // The permutations use the low three bits of the word's number, and the blend the fourth,
@@ -169,7 +169,8 @@ fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
             _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, word)),
             _mm256_castsi256_ps(x),
         );
-        // A shift by 31 - bit moves the bit to its lane's sign, and signs can be collected.
+        // A shift by 31 - bit moves the bit to its lane's sign, and one instruction collects the
+        // signs.
         let inverted = _mm256_xor_si256(x, _mm256_set1_epi32(-1));
         let from_top = _mm256_srli_epi32::<27>(_mm256_slli_epi32::<4>(inverted));
         let turned = _mm256_sllv_epi32(_mm256_castps_si256(words), from_top);

@@ -12,18 +12,19 @@
 //! (2, 5.. empty)                       fingerprint is then 0 (it holds) or not (it cannot).
 //! ```
 //!
-//! **Bumping.** Buckets are filled from left to right, each class after class. Class 0 is the right
-//! end of the bucket. Class 2 is the left end, which meets the overflow of the previous bucket. The
-//! first class with a key whose equation cannot hold is rolled back. It and the classes after it
-//! are *bumped*: their keys go to the next layer. The bucket's threshold records how many classes
-//! stayed. A class stays or goes as a whole, so the result does not depend on the order of its
-//! keys.
+//! **Bumping.** Buckets are filled from left to right, and the classes of a bucket in order. Class
+//! 0 is the right end of the bucket. Class 2 is the left end, which meets the overflow of the
+//! previous bucket. The first class with a key whose equation cannot hold is rolled back. This
+//! class and the classes after it are *bumped*: their keys go to the next layer. The bucket's
+//! threshold records how many classes stayed. A class stays or goes as a whole, so the result does
+//! not depend on the order of its keys.
 //!
 //! **Two streams.** A step waits for the previous one (load, XOR, count zeros, load …), so one
 //! chain leaves the processor idle. Two chains, one in each half of the window's buckets, run
 //! interleaved and without branches on the data: 17 ns a key against 26 (AMD EPYC, Zen 4). A third
-//! gains nothing. A row never extends more than w - 1 slots past the bucket of its key, whatever
-//! was XORed into it. So the streams share no slot while the left one stays out of its last bucket.
+//! gains nothing. A stream's rows meet only rows of their own bucket and of buckets to its left, so
+//! none extends more than w - 1 slots past the bucket of its key. So the streams share no slot
+//! while the left one stays out of its last bucket.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -32,11 +33,12 @@
 //!                                       the rest third
 //! ```
 //!
-//! Bucket `seam - 1` is filled second, when both streams have finished. If it were filled earlier,
-//! its rows would overflow into the right stream's slots. When a class of that stream fails, they
-//! would be rolled back with it, and keys would be lost (see the tests). The overflow of bucket
-//! `seam - 1` needs the left end of bucket `seam`. So the right stream takes only class 0 of bucket
-//! `seam`, and the other classes come third. If it took all of them, a whole bucket would be bumped
+//! Bucket `seam - 1` is filled second, when both streams have finished, because its rows overflow
+//! into the slots of bucket `seam`. If it were filled earlier, rows of the right stream could
+//! reduce its rows and then be rolled back with their class. A rollback removes only the failed
+//! class's own rows, so the keys of the reduced rows would be lost (see the tests). The overflow
+//! needs the left end of bucket `seam`. So the right stream takes only class 0 of bucket `seam`,
+//! and the other classes come third. If the stream took all of them, a whole bucket would be bumped
 //! in every window: 1.7 % of the size at 10 thousand keys.
 //!
 //! A [`Window`] is a run of buckets whose keys fit into the cache.
@@ -68,8 +70,9 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
         thresholds: vec![CLASSES as u8; grouping.buckets() as usize],
         bumped: Vec::new(),
     };
-    // The extra slot after the last one takes no key. The end record of a bucket goes there, meets
-    // an equal row and becomes empty, as a row that cannot stay does, so that one test finds both.
+    // The extra slot after the last one takes no key. It holds a row equal to the end record that
+    // follows each bucket's keys. Their XOR has no coefficients, like the reduced row of a key that
+    // gets no slot, so `run` detects both cases by one test.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
     grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
@@ -88,7 +91,7 @@ struct Banding<R> {
 #[derive(Clone, Copy)]
 struct Key<R> {
     row: R,
-    /// The start of the row; once the row has a slot, that slot.
+    /// The start of the row; once the row has a slot, the number of that slot.
     slot: u32,
 }
 
@@ -97,10 +100,10 @@ const NOWHERE: u32 = u32::MAX;
 
 /// A chain of elimination over some classes of successive buckets.
 struct Stream<R> {
-    /// The bucket, counted from the first of the window, and the bucket to stop before.
+    /// The current bucket and the bucket to stop before, both counted from the first of the window.
     bucket: u32,
     end: u32,
-    /// The classes taken, and the start of each class of the bucket among its keys.
+    /// The classes taken, and for each class of the bucket the index of its first key in `keys`.
     classes: Range<usize>,
     class_starts: [usize; CLASSES],
     /// The keys of the classes taken, then two end records.
@@ -189,9 +192,8 @@ impl<R: Row> Banding<R> {
         stream.cursor(0)
     }
 
-    /// Handles a row without coefficients, for one of three reasons: the stream is at the end of
-    /// its bucket; the key needs no row of its own; or the equation cannot hold, and its class is
-    /// bumped.
+    /// Handles a row without coefficients. The stream is at the end of its bucket; or the key needs
+    /// no row of its own; or the equation cannot hold, and its class is bumped.
     fn stuck(
         &mut self,
         window: &Window,
@@ -209,7 +211,8 @@ impl<R: Row> Banding<R> {
             while stream.class_starts[class] > at.key {
                 class -= 1;
             }
-            // No row came after these, so none was reduced by them, and they can be removed.
+            // No row was added after these rows, so none was reduced by them, and they can be
+            // removed.
             for key in &stream.keys[stream.class_starts[class]..at.key] {
                 if key.slot != NOWHERE {
                     rows[key.slot as usize] = R::default();
@@ -235,8 +238,8 @@ impl<R: Row> Stream<R> {
 
 /// Steps every stream until one row has no coefficients left.
 ///
-/// In a step, either the row stays at an empty slot and the next key starts, or the row at its slot
-/// is added to it and the sum moves on.
+/// In a step, a row whose slot is empty stays there, and the stream's next key starts. If the slot
+/// is taken, the row there is added to the moving row, and the sum moves on.
 #[inline(never)]
 fn run<R: Row, const N: usize>(
     keys: [&mut [Key<R>]; N],

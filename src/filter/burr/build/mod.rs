@@ -23,7 +23,7 @@ use crate::memory::LineBuf;
 use banding::Banded;
 
 /// The filter of `hashes`. `None` when they are so few that a Bloom filter is better, or too many
-/// for the format (some 3 billion).
+/// for the format (more than 4 billion at 7 bits a key).
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let chunks: Vec<&[u64]> = hashes.chunks().collect();
     build_with(Isa::detect(), Plan::for_keys(hashes.len())?, &chunks, target)

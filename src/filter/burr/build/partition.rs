@@ -1,8 +1,8 @@
 //! Grouping the hashes of a layer by bucket and class: step 1 of building.
 //!
-//! Banding needs the keys of a bucket together and its classes in order. It needs no more, because
-//! whether a set of rows can be solved does not depend on their order. So two counting passes are
-//! enough, and nothing is sorted.
+//! Banding needs the keys of a bucket together and its classes in order. The order within a class
+//! is free, because whether a set of rows can be solved does not depend on their order. So two
+//! counting passes are enough, and nothing is sorted.
 //!
 //! ```text
 //!  hashes as added         windows of 512 buckets          groups (bucket, class)
@@ -118,8 +118,8 @@ impl Window {
         }
     }
 
-    /// The hashes of a bucket, counted from the first of the window, class after class, and the
-    /// start of each class among them.
+    /// The hashes of a bucket, class after class, and the index at which each class starts. The
+    /// bucket is counted from the first of the window.
     pub fn bucket(&self, bucket: u32) -> (&[u64], [usize; CLASSES]) {
         let group = bucket as usize * CLASSES;
         let first = if group == 0 { 0 } else { self.ends[group - 1] as usize };
@@ -136,7 +136,7 @@ fn counts_to_starts(counts: &mut [u32]) {
     }
 }
 
-/// Stores `hash` at `*at` and advances `*at`, so that a start becomes an end.
+/// Stores `hash` at `*at` and advances `*at`, so that the start of a group becomes its end.
 #[inline(always)]
 fn put(hashes: &mut [u64], at: &mut u32, hash: u64) {
     hashes[*at as usize] = hash;

@@ -50,7 +50,8 @@ pub struct Banded {
     bumped: Vec<u64>,
 }
 
-/// Bands the keys of one layer, class after class. A class with a contradiction is bumped.
+/// Bands the keys of one layer, class after class. A class with a contradiction is bumped, and so
+/// are the classes of its bucket after it.
 pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
     let starts = slots - shape.width;
     let buckets = starts.div_ceil(shape.bucket()) as usize;
@@ -74,7 +75,7 @@ pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
                 Inserted::At(slot) => placed.push(slot),
                 Inserted::Redundant => {}
                 Inserted::Contradiction => {
-                    // No row came after these, so none was reduced by them.
+                    // No row was added after these rows, so none was reduced by them.
                     placed.iter().for_each(|&slot| banded.slots[slot] = None);
                     banded.thresholds[bucket] = class;
                     banded.bumped.extend(classes[bucket][class..].iter().flatten());
@@ -123,7 +124,7 @@ pub fn solve(slots: &[Option<Row>]) -> Vec<u32> {
     solution
 }
 
-/// The whole filter. `None` if the fast version makes none either.
+/// The whole filter. `None` where the fast version makes none.
 pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
     let shape = Shape::of_width(plan.width);
     let mut layers = vec![band(keys, shape, plan.slots(keys.len())?)];

@@ -1,11 +1,11 @@
 //! The bumped ribbon in textbook form: one key after the other, one slot after the other, plain
 //! vectors. Read this before the fast version, which makes the same bytes and gives the same
-//! answers. This file has the query, [`build`](mod@build) the construction. Tests run both, and
-//! traces are made with the query.
+//! answers. This file has the query, [`build`](mod@build) the construction. Tests compare the fast
+//! version with both, and traces are made with the query.
 //!
 //! **1. A key is an equation.** Its hash gives a start, w coefficients (the first is 1) and a
-//! fingerprint. The equation says: the XOR of the slots under the ones is the fingerprint. Here are
-//! a dozen keys, sorted by start, with w = 4, fingerprints of 3 bits, and 12 slots. There are two
+//! fingerprint. The XOR of the slots whose coefficients are 1 must be the fingerprint. Here are a
+//! dozen keys, sorted by start, with w = 4, fingerprints of 3 bits, and 12 slots. There are two
 //! buckets of four start positions, and in this drawing only two classes, of two positions each.
 //!
 //! ```text
@@ -28,9 +28,10 @@
 //! ```
 //!
 //! **2. Elimination** ([`build::insert`]) gives each key a slot of its own. A row goes to its first
-//! slot. If that is free, it stays. If not, the row there is added to it. That clears its first
-//! coefficient, and the sum moves on to the slot of its next one. Key b finds slot 0 taken by a.
-//! The sum of both starts at slot 3, which f has. The sum of all three starts at slot 5, and stays.
+//! slot. If that is free, the row stays. If not, the row there is added to it. This clears its
+//! first coefficient, and the sum moves on to the slot of its next one. Key b finds slot 0 taken by
+//! a. The sum of both starts at slot 3, which f has. The sum of all three starts at slot 5, and
+//! stays there.
 //!
 //! **3. Bumping** ([`build::band`]). A row may be left without coefficients. If its fingerprint
 //! also became 0, the equation follows from the others and needs no slot. If not, it contradicts
@@ -105,8 +106,8 @@ fn bucket_and_class(start: usize, shape: Shape) -> (usize, usize) {
     (start / positions, class)
 }
 
-/// Queries a filter for a key, layer after layer, until one has kept it; or returns why the bytes
-/// are not a filter.
+/// Queries a filter for a key, layer after layer, until a layer has kept the key; or returns why
+/// the bytes are not a filter.
 pub fn trace(filter: &[u8], mut hash: u64) -> Result<QueryTrace, &'static str> {
     let layout = Layout::decode(filter)?;
     let (shape, width) = (layout.shape, layout.shape.width);
@@ -169,7 +170,7 @@ fn columns(
     (bytes, (0..in_block).map(column).collect())
 }
 
-/// `false` when the key was certainly not added. `filter` must be well-formed.
+/// Whether the key may have been added; `false` is certain. `filter` must be well-formed.
 #[cfg(any(test, doc))]
 pub fn may_contain(filter: &[u8], hash: u64) -> bool {
     trace(filter, hash).expect("a well-formed filter").says_maybe()

@@ -7,7 +7,7 @@
 //! A [`Register`] can only be made with the proof that the processor has AVX2, and no other
 //! instructions are used here unless a function takes the proof for them. So all functions but
 //! [`Register::load`] are safe to call. They are `#[inline(always)]`: in a kernel that is compiled
-//! for these instructions each of them becomes one.
+//! for these instructions, each function becomes one or a few of them.
 
 use std::arch::x86_64::*;
 use std::ops::{BitAnd, BitOr, BitXor, Shr};
@@ -40,14 +40,14 @@ impl Register {
         Register(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
-    /// Whether no bit is set in both.
+    /// Whether no bit is set in both registers.
     #[inline(always)]
     pub fn is_disjoint(self, other: Register) -> bool {
         // SAFETY: a register proves AVX2.
         unsafe { _mm256_testz_si256(self.0, other.0) != 0 }
     }
 
-    /// The same through a mask register, which is a cycle faster.
+    /// [`Register::is_disjoint`] through a mask register, which is a cycle faster.
     #[inline(always)]
     pub fn is_disjoint_avx512(self, _: Avx512, other: Register) -> bool {
         // SAFETY: the argument proves the instruction.
@@ -102,15 +102,15 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
     fn greater(x: Register, y: Register) -> Register;
     /// The parity of every lane in its bit 0, with arbitrary bits above it.
     fn parity_avx2(x: Register) -> Register;
-    /// The same with AVX-512, which counts bits.
+    /// [`Lanes::parity_avx2`] with AVX-512, which counts bits.
     fn parity_avx512(proof: Avx512, x: Register) -> Register;
     /// Writes the first `count` lanes, at most all, to the start of `to`.
     fn store(x: Register, proof: Avx2, count: u32, to: &mut [u8]);
 }
 
 // SAFETY of every block below: a register or a proof among the arguments proves the instructions.
-// AVX2 counts no bits. Each lane is shifted and added to itself until its low four bits have its
-// parity, which is then looked up: bit i of 0x6996 is the parity of i.
+// AVX2 counts no bits. So each lane is shifted and XORed with itself until its low four bits have
+// the lane's parity, which is then looked up: bit i of 0x6996 is the parity of i.
 
 impl Lanes for u32 {
     #[inline(always)]

@@ -17,10 +17,10 @@
 //!
 //! Each kernel is one function for both widths and both instruction sets: [`Lanes`] has the
 //! differences between the widths, [`Vectors`] the differences between the instruction sets, and
-//! the macro `kernels` compiles it for each.
+//! the macro `kernels` compiles the function for each instruction set.
 //!
 //! AVX-512 adds its population count. Registers stay 256 bits wide, because 7 columns of 32 bits
-//! nearly fill one, and a wider load would touch a further cache line.
+//! nearly fill one, and a wider load would touch another cache line.
 //!
 //! Every load and store is checked against the slice that it accesses, whatever the trailer of the
 //! filter says.
@@ -40,7 +40,7 @@ trait Vectors: Copy {
     fn avx2(self) -> Avx2;
     /// The parity of every lane in its bit 0, with arbitrary bits above it.
     fn parity<W: Lanes>(self, x: Register) -> Register;
-    /// Whether no bit is set in both.
+    /// Whether no bit is set in both registers.
     fn is_disjoint(self, x: Register, y: Register) -> bool;
 }
 
@@ -90,7 +90,7 @@ impl<V: Vectors> Comparison<V> {
     /// the numbers of their columns.
     #[inline(always)]
     fn wrong<W: Lanes>(&self, l: Register, r: Register, column: Register) -> Register {
-        // One more bit of the parity: the column's bit of the fingerprint.
+        // The column's bit of the fingerprint is summed with the other bits of the parity.
         let bit = W::shift_right_each(self.fingerprint, column) & self.one;
         let x = bit ^ (l & self.left) ^ (r & self.right);
         // The lanes after the last column hold other segments.
@@ -123,7 +123,7 @@ fn matches<W: Lanes, V: Vectors>(
     };
     let (mut l, mut r) = (filter.as_ptr(), filter.as_ptr().wrapping_add(right_at));
     let mut column = W::numbers(proof);
-    // SAFETY: `filter` has the bytes of all registers, after `right_at` too.
+    // SAFETY: `filter` has the bytes of all registers, both from its start and from `right_at` on.
     let first = unsafe { (Register::load(proof, l), Register::load(proof, r)) };
     let mut wrong = comparison.wrong::<W>(first.0, first.1, column);
     for _ in 1..registers {

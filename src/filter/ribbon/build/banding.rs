@@ -7,24 +7,24 @@
 //! row in slot 3         1 1 0 1
 //! ```
 //!
-//! A key *travels* from slot to slot. It starts in its first slot. If that is taken, the row there
-//! is added to it, which clears its leading 1, and it moves on to its next 1. It stays in the first
-//! free slot. The equation of a key that becomes all zero follows from the others. If its
-//! fingerprint did not become zero as well, it contradicts the others, and the whole seed is given
-//! up.
+//! A key's row *travels* from slot to slot. It starts in the key's first slot. If a slot is taken,
+//! the row there is added to the traveller, which clears its leading 1, and the traveller moves on
+//! to the slot of its next 1. It stays in the first free slot. If all its coefficients become zero
+//! and its fingerprint too, its equation follows from the others. If only the coefficients do, its
+//! equation contradicts the others, and the whole seed is given up.
 //!
-//! The slots taken in the end, a contradiction, and the solution do not depend on the order of the
-//! keys: they are properties of the space that the equations span. This freedom is used three
-//! times.
+//! Which slots are taken in the end, whether there is a contradiction, and the solution do not
+//! depend on the order of the keys, because they are properties of the space that the equations
+//! span. This freedom is used three times.
 //!
 //! 1. Keys are first put into windows of neighbouring slots (one counting pass), so that
 //!    elimination stays inside the first-level cache. A million keys take 124 ns each in the order
 //!    of arrival, 45 in windows, and 27 with points 2 and 3 as well (AMD Zen 4).
 //! 2. Two keys travel at once, one from either end of the window's keys. The steps of one key are a
-//!    chain of dependent loads; two chains overlap. They may meet in a slot: each step is still one
-//!    row operation, so the space stays the same.
-//! 3. The traveller always stays, and the sum of it and the row that was there moves on. So the
-//!    store waits for nothing, and the step has no branch to mispredict.
+//!    chain of dependent loads; two chains overlap. The keys may meet in a slot: each step is still
+//!    one row operation, so the space stays the same.
+//! 3. A step always stores the traveller in the slot, and the sum of the traveller and the slot's
+//!    old row moves on. So the store waits for nothing, and the step has no branch to mispredict.
 //!
 //! A *window* is a run of slots. The textbook version of elimination is in `burr::reference`.
 
@@ -34,7 +34,8 @@ use crate::filter::ribbon::row::{Equation, Row, rehash, start_of};
 
 /// Slots of a window, which with their keys fill the first-level cache.
 const WINDOW_SLOTS: usize = 1024;
-/// The limit on addresses that are written at the same time. With more slots, windows get larger.
+/// The most windows, because the counting pass writes to all of them at the same time. A filter
+/// with more slots gets larger windows.
 const MAX_WINDOWS: usize = 2048;
 
 /// A moving row, and the slot where it is.
@@ -83,7 +84,7 @@ fn partition(
     for hash in hashes.iter() {
         ends[window(rehash(hash, raw_seed))] += 1;
     }
-    // First the start of each window; writing advances it to the window's end.
+    // `ends` first has the start of each window. Writing the keys advances it to the window's end.
     let mut start = 0;
     for end in &mut ends {
         start += std::mem::replace(end, start);
@@ -132,8 +133,8 @@ fn settle(rows: &mut [Row], mut traveller: Traveller) -> bool {
     }
 }
 
-/// One step. `Some(true)` when the traveller is settled, and `next` replaces it. `None` on a
-/// contradiction.
+/// Moves a traveller one step. Returns `Some(true)` when the traveller has settled and `next` has
+/// replaced it, and `None` on a contradiction.
 #[inline(always)]
 fn step(rows: &mut [Row], traveller: &mut Traveller, next: &Traveller) -> Option<bool> {
     use std::hint::select_unpredictable as select;

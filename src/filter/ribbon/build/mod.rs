@@ -15,11 +15,11 @@ use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 
-/// A filter of `hashes`; `None` when a Bloom filter should be made instead: it would be smaller or
-/// better, there are more keys than the format holds, or all seeds failed.
+/// A filter of `hashes`; `None` when a Bloom filter should be built instead, because it is smaller
+/// or better, there are more keys than the format holds, or all seeds failed.
 ///
-/// Equal hashes in equal order make RocksDB's bytes. Of the order only the first hash matters,
-/// because it picks the first seed and the rounding of the size.
+/// The same hashes in the same order give RocksDB's bytes. Of the order only the first hash
+/// matters, because it picks the first seed and the rounding of the size.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let first_hash = hashes.first()?;
     let layout = sizing::fit(target, hashes.len(), first_hash)?;

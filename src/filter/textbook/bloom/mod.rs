@@ -18,10 +18,10 @@
 //! ```
 //!
 //! Each of the `k` positions comes from a separate mix, so they are as independent as the formulas
-//! assume. Two hashes can make all of them: `start + i · step`, scaled to the array. That is
-//! faster, and in large filters at the usual rates there is no visible difference. But two keys
-//! with nearly the same start and step share most of their bits. So in a filter with few keys or a
-//! low rate, the rate is well above the formulas: 600 times as high for ten keys at one in a
+//! assume. All positions can also come from two hashes: `start + i · step`, scaled to the array.
+//! That is faster, and in large filters at the usual rates there is no visible difference. But two
+//! keys with nearly the same start and step share most of their bits. So in a filter with few keys
+//! or a low rate, the rate is well above the formulas: 600 times as high for ten keys at one in a
 //! million. Only filters that were saved as `BLM1` still use two hashes.
 //!
 //! Invariants: a bit is never cleared. Bits past the array's end are 0.
@@ -56,7 +56,7 @@ pub enum Layout {
 /// How the positions of a key are computed from its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Probes {
-    /// By a separate mix for each.
+    /// Each position by a separate mix.
     Independent,
     /// By double hashing, as in saved filters of the first version.
     TwoHashes,
@@ -107,7 +107,7 @@ impl std::error::Error for OtherShape {}
 
 impl Probes {
     /// The `hashes` positions of a key in an array of `slots`. The step of double hashing is odd
-    /// and therefore never 0; a step of 0 would put all of them on one bit.
+    /// and therefore never 0; a step of 0 would put all positions on one bit.
     pub fn positions(
         self,
         hash: u64,
@@ -190,7 +190,8 @@ impl BloomFilter {
         BloomFilter::try_new(layout, bits, hashes)
     }
 
-    /// Adds a key. `false` when all its bits were set already: it was present, or looked so.
+    /// Adds a key. Returns `false` when all its bits were set already: the key was or looked
+    /// present.
     pub fn insert(&mut self, hash: u64) -> bool {
         let mut changed = false;
         for bit in self.positions_of(hash) {
@@ -201,7 +202,7 @@ impl BloomFilter {
         changed
     }
 
-    /// `false` when the key was certainly never added.
+    /// Whether the key may have been added; `false` is certain.
     pub fn contains(&self, hash: u64) -> bool {
         self.positions_of(hash).all(|bit| self.words[bit / 64] >> (bit % 64) & 1 == 1)
     }
@@ -263,8 +264,9 @@ impl BloomFilter {
         self.combine(other, |a, b| a | b)
     }
 
-    /// Keeps the keys that both may contain. No common key is lost. Bits that different keys set in
-    /// both stay too, so the rate is higher than that of a filter of the common keys alone.
+    /// Keeps the keys that both filters may contain. No common key is lost. Bits that different
+    /// keys set in both filters stay too, so the rate is higher than that of a filter of the common
+    /// keys alone.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ impl QuotientFilter {
     }
 
     /// All quotients and remainders, in order. A cluster may wrap around the end of the slots. Its
-    /// runs that belong to the first slots then come first.
+    /// runs that belong to the first slots then come first in the list.
     pub(super) fn fingerprints(&self) -> impl Iterator<Item = (usize, u32)> {
         let around = self.cluster_start(0);
         let first = self.cluster(around).filter(move |&(quotient, _)| quotient < around);
@@ -57,7 +57,7 @@ impl QuotientFilter {
         for (quotient, remainder) in sorted {
             let slot = quotient.max(free);
             if slot >= filter.slots.len() {
-                // Around the end, where the first ones may already be.
+                // The entry wraps around the end, where the first entries may already be.
                 filter.insert_fingerprint(quotient, remainder).ok()?;
                 continue;
             }
@@ -86,8 +86,8 @@ impl QuotientFilter {
     }
 
     /// A filter of the keys that are in this filter or in `other`, made in one pass over both. If
-    /// it would be too full, both are doubled first. `None` when their shapes differ or no bit of
-    /// the remainders is left.
+    /// it would be too full, both filters are doubled first. `None` when their shapes differ or no
+    /// bit of the remainders is left.
     pub fn merged(&self, other: &QuotientFilter) -> Option<QuotientFilter> {
         let shape = |filter: &QuotientFilter| (filter.slots.len(), filter.remainder_bits);
         if shape(self) != shape(other) {

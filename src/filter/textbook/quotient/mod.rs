@@ -27,8 +27,8 @@
 //! The false-positive rate is about `load / 2^r`. A slot takes `r + 3` bits and some slots are
 //! empty, so the filter is larger than a Bloom filter by a tenth to a quarter.
 //!
-//! The paper uses a power of two of slots. Here a fingerprint is a number below `slots · 2^r`,
-//! scaled from the hash, so any number of slots is possible.
+//! The paper's number of slots is a power of two. Here a fingerprint is a number below `slots ·
+//! 2^r`, scaled from the hash, so any number of slots is possible.
 //!
 //! Invariants: at least one slot is empty, so each cluster has an end. The slots form a circle.
 
@@ -70,8 +70,8 @@ pub struct QuotientFilter {
 }
 
 impl QuotientFilter {
-    /// A filter of `slots` slots, at least 2, with remainders of 1 to 29 bits. 95 % of the slots
-    /// take a key.
+    /// A filter of `slots` slots, at least 2, with remainders of 1 to 29 bits. Keys may fill 95 %
+    /// of the slots.
     ///
     /// # Panics
     /// If memory is short: see [`QuotientFilter::try_new`].
@@ -92,7 +92,7 @@ impl QuotientFilter {
         Ok(QuotientFilter { slots, remainder_bits, len: 0 })
     }
 
-    /// A filter that `keys` keys fill to `load`, at most 0.95, and whose rate is then at most
+    /// A filter that `keys` keys fill to the share `load`, at most 0.95. Its rate is then at most
     /// `rate`, between 0 and 1, in the mean over all sets of keys. A remainder has at most 29 bits,
     /// so no filter that is 95 % full has a rate below one in 565 million.
     ///
@@ -117,7 +117,8 @@ impl QuotientFilter {
         most.min(self.slots.len() - 1)
     }
 
-    /// `false` when the key is certainly absent, provided that only present keys were removed.
+    /// Whether the key may be present; `false` is certain, provided that only present keys were
+    /// removed.
     pub fn contains(&self, hash: u64) -> bool {
         let (quotient, remainder) = self.fingerprint(hash);
         if !self.has(quotient, OCCUPIED) {
@@ -155,7 +156,7 @@ impl QuotientFilter {
         let start = self.run_start(quotient);
         let (mut slot, mut marks) = (start, 0);
         if here & OCCUPIED != 0 {
-            // After all remainders that are not larger, within the run.
+            // The entry goes after all remainders of the run that are not larger.
             while self.remainder(slot) <= remainder {
                 marks = CONTINUATION;
                 slot = self.next(slot);
@@ -175,7 +176,7 @@ impl QuotientFilter {
         Ok(())
     }
 
-    /// Removes a key; of one that was added twice, one of the two. Returns `false` if the key is
+    /// Removes a key once; a key that was added twice stays once. Returns `false` if the key is
     /// certainly absent. A key that was never added may look present; removing it then removes
     /// another key of the same fingerprint.
     ///

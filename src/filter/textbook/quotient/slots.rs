@@ -27,11 +27,13 @@ impl QuotientFilter {
         slot
     }
 
-    /// Where the run of `quotient` starts, or would start. The quotient's slot is marked occupied.
+    /// Where the run of `quotient` starts, or would start. The quotient's slot must be marked
+    /// occupied.
     pub(super) fn run_start(&self, quotient: usize) -> usize {
         let mut belongs = self.cluster_start(quotient);
         let mut slot = belongs;
-        // Runs are in the order of the slots to which they belong: skip one for each occupied mark.
+        // Runs are in the order of the slots to which they belong: skip one run for each occupied
+        // mark.
         while belongs != quotient {
             slot = self.next(slot);
             while self.has(slot, CONTINUATION) {

@@ -14,11 +14,11 @@
 //! BF.LOADCHUNK key it. data   loadchunk      makes it; an existing one is replaced
 //! ```
 //!
-//! The effects are those of Redis; the bytes of a dump are not. Items are hashes of 64 bits here. A
-//! partly loaded filter only returns errors.
+//! The commands have the same effects as in Redis, but the bytes of a dump differ. Items are hashes
+//! of 64 bits here. A partly loaded filter only returns errors.
 //!
-//! Invariant: a failed command changes nothing, except that a load of damaged bits must start
-//! again.
+//! Invariant: a failed command changes nothing, except that a load must start again after damaged
+//! bits.
 
 mod words;
 
@@ -90,14 +90,14 @@ impl Keyspace {
 
     /// BF.MADD: one answer for each item.
     /// # Errors
-    /// If the filter is not loaded completely. A full one is reported in the answers.
+    /// If the filter is not loaded completely. The answers report a full filter.
     pub fn madd(&mut self, key: &str, items: &[u64]) -> Reply<Vec<Reply<bool>>> {
         self.insert(key, InsertOptions::default(), items)
     }
 
     /// BF.INSERT: BF.RESERVE if it is needed, then BF.MADD.
     /// # Errors
-    /// If the filter must not be made, or the arguments are incompatible.
+    /// If there is no filter and none may be made, or the arguments are incompatible.
     pub fn insert(
         &mut self,
         key: &str,
@@ -160,8 +160,8 @@ impl Keyspace {
         })
     }
 
-    /// BF.SCANDUMP: the next iterator and a piece to store with it. The first call passes 0; an
-    /// iterator of 0 in the reply is the end, and its piece is empty. Add nothing during a dump.
+    /// BF.SCANDUMP: returns the next iterator and a piece to store with it. Begin with 0. The end
+    /// is an iterator of 0 with an empty piece. Add nothing during a dump.
     /// # Errors
     /// If no filter has this name, or no call has returned this iterator.
     pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {
@@ -179,8 +179,8 @@ impl Keyspace {
         Ok((next, piece))
     }
 
-    /// BF.LOADCHUNK: loads one piece of a dump, with the iterator that [`Self::scandump`] returned
-    /// with it. Load the pieces in the order of the dump; the first one replaces any filter of this
+    /// BF.LOADCHUNK: loads one piece of a dump. [`Self::scandump`] returned `iterator` with the
+    /// piece. Load the pieces in the order of the dump; the first one replaces any filter of this
     /// name.
     /// # Errors
     /// If the piece is damaged, empty or not the next one, or if nothing is left to load.

@@ -21,7 +21,7 @@ pub enum CommandError {
     Exists,
     /// There is no filter of this name.
     NotFound,
-    /// The filter does not grow, and is full.
+    /// The filter is full, and cannot grow.
     Full,
     /// Pieces of the filter are missing: load them first.
     Loading,
@@ -66,7 +66,7 @@ impl From<Damaged> for CommandError {
 /// ```
 pub type Reply<T> = Result<T, CommandError>;
 
-/// How a new filter grows. A type, so that EXPANSION and NONSCALING exclude each other.
+/// How a new filter grows. It is an enum so that EXPANSION and NONSCALING exclude each other.
 ///
 /// ```
 /// use maypole::filter::textbook::redis::{Growth, Keyspace};
@@ -80,14 +80,14 @@ pub type Reply<T> = Result<T, CommandError>;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// EXPANSION: the factor between the sizes of a layer and the one before. There are at most 64
+    /// EXPANSION: the factor by which a layer is larger than the one before. There are at most 64
     /// layers, so with a factor of 1 the filter is full at 64 times its capacity.
     Expansion(u32),
     /// NONSCALING: a full filter rejects keys.
     NonScaling,
 }
 
-/// The options of BF.INSERT, which matter if the filter must be made.
+/// The options of BF.INSERT, which apply if the filter must be made.
 ///
 /// ```
 /// use maypole::filter::textbook::redis::{CommandError, InsertOptions, Keyspace};
@@ -126,7 +126,7 @@ pub struct InsertOptions {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Info {
-    /// The number of keys for which there is room before the filter grows.
+    /// The number of keys after which the filter grows.
     pub capacity: u64,
     /// Bytes of memory.
     pub size: usize,

@@ -1,7 +1,7 @@
 //! Loads a saved [`ScalableBloom`], piece by piece.
 //!
-//! The pieces are input: they may be any bytes. The header contains the length of the payload, and
-//! nothing is allocated for the payload before it arrives.
+//! The pieces are input: they may be any bytes. The length of the payload follows from the header,
+//! and nothing is allocated for the payload before it arrives.
 
 use super::super::shared::{Damaged, Full, as_words, checksum};
 use super::{HEADER_BYTES, MAX_LAYERS, Options, ScalableBloom, Version};
@@ -94,7 +94,7 @@ impl Loading {
     ///
     /// # Errors
     ///
-    /// [`Damaged`] if pieces are missing.
+    /// [`Damaged`] if pieces are missing, the checksum differs, or memory is short.
     pub fn finish(&self) -> Result<ScalableBloom, Damaged> {
         let mut words = self.header.clone();
         words.extend(as_words(&self.payload));

@@ -4,8 +4,8 @@
 //! IPL 2007.
 //!
 //! A standard filter that gets more keys than planned is soon useless, and it cannot be made
-//! larger, because its keys are gone. So a full layer is left alone, and a larger one takes the
-//! next keys.
+//! larger, because its keys are gone. So the scalable filter leaves a full layer as it is, and adds
+//! a larger layer for the next keys.
 //!
 //! ```text
 //!           capacity   rate        expansion 2, rate 1 %
@@ -66,7 +66,7 @@ pub struct Options {
     /// The bound on the rate of all layers together, in the mean over all sets of keys: above 0 and
     /// below 1.
     pub rate: f64,
-    /// The factor between the sizes of a layer and the one before: 1 to 32768. `None`: the filter
+    /// The factor by which a layer is larger than the one before: 1 to 32768. `None`: the filter
     /// does not grow, and is full at its capacity. A filter that grows is full when the next layer
     /// would be the 65th, or would take more than 2^40 keys, or does not fit into memory. So with a
     /// factor of 1 it is full at 64 times its capacity.
@@ -79,7 +79,7 @@ impl Default for Options {
     }
 }
 
-/// The most layers. The last one's rate is that of the whole divided by 2^64.
+/// The most layers. The last layer's rate is the whole filter's divided by 2^64.
 const MAX_LAYERS: usize = 64;
 /// The most keys of one layer.
 const MAX_KEYS: u64 = 1 << 40;
@@ -101,7 +101,7 @@ impl Options {
         }
     }
 
-    /// Keys and rate of a layer. `None` if the filter ends before.
+    /// Keys and rate of a layer. `None` if the filter cannot have this layer.
     fn layer(&self, index: usize) -> Option<(u64, f64)> {
         let Some(expansion) = self.expansion else {
             return (index == 0).then_some((self.capacity, self.rate));
@@ -132,7 +132,7 @@ impl Version {
 
     /// Bits and hashes of a layer that takes in `capacity` keys.
     fn shape(self, capacity: u64, rate: f64) -> (usize, u32) {
-        // Half of the smallest number, repeatedly, is 0.
+        // A rate that is halved too often becomes 0, which no filter reaches.
         let rate = rate.max(f64::MIN_POSITIVE);
         match self {
             Version::One => {
@@ -207,7 +207,7 @@ impl ScalableBloom {
         Ok(())
     }
 
-    /// Adds a key. `Ok(false)`, without a change, if it was present, or looked so.
+    /// Adds a key. Returns `Ok(false)`, without a change, if the key was present or looked present.
     ///
     /// # Errors
     ///
@@ -225,8 +225,8 @@ impl ScalableBloom {
         Ok(true)
     }
 
-    /// `false` when the key was certainly never added. The newest layer has the most keys and is
-    /// queried first.
+    /// Whether the key may have been added; `false` is certain. The newest layer has the most keys
+    /// and is queried first.
     pub fn contains(&self, hash: u64) -> bool {
         self.layers.iter().rev().any(|layer| layer.filter.contains(hash))
     }
@@ -236,7 +236,7 @@ impl ScalableBloom {
         self.layers.iter().map(|layer| layer.items).sum()
     }
 
-    /// The number of keys for which there is room before the next layer.
+    /// The capacity of all layers: the number of keys after which the filter needs another layer.
     pub fn capacity(&self) -> u64 {
         self.layers.iter().map(|layer| layer.capacity).sum()
     }
@@ -256,7 +256,7 @@ impl ScalableBloom {
         self.layers.iter().map(|layer| layer.filter.bytes()).sum()
     }
 
-    /// The bits of all layers as bytes, in the order of saving.
+    /// The bits of all layers as words, in the order of saving.
     fn words(&self) -> impl Iterator<Item = u64> {
         self.layers.iter().flat_map(|layer| layer.filter.words()).copied()
     }
