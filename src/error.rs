@@ -55,7 +55,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// Damage: bytes on disk are not what their format says. The rest of the database stays
-    /// readable. [`Db::repair`](crate::Db::repair) helps if it cannot be opened.
+    /// readable. [`Db::repair`](crate::Db::repair) helps if the database cannot be opened.
     #[error("{file}: damaged at offset {offset}: expected {expected}, found {found}", file = file.display())]
     Corruption {
         /// The damaged file.
