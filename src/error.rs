@@ -25,8 +25,8 @@ use std::{fmt, io};
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where. Cheap to clone, so that every later call can return a failure of the
-/// background.
+/// What went wrong, and where. Cheap to clone, so that every later call can return the same failure
+/// of the background.
 ///
 /// ```
 /// use maypole::{Db, Error};
@@ -55,7 +55,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// Damage: bytes on disk are not what their format says. The rest of the database stays
-    /// readable. [`Db::repair`](crate::Db::repair) helps if it cannot be opened.
+    /// readable. [`Db::repair`](crate::Db::repair) helps if the database cannot be opened.
     #[error("{file}: damaged at offset {offset}: expected {expected}, found {found}", file = file.display())]
     Corruption {
         /// The damaged file.
@@ -90,16 +90,16 @@ pub enum Error {
         /// The database directory.
         path: PathBuf,
     },
-    /// An earlier failure made the database read-only. Reads continue. Open the database again to
-    /// write, which recovers what is durable.
+    /// An earlier failure made the database read-only. Reads continue. To write, open the database
+    /// again, which recovers the durable data.
     #[error("the database is read-only after an earlier failure: {0}")]
     ReadOnly(Arc<Error>),
     /// The database was opened by [`Builder::open_read_only`](crate::Builder::open_read_only).
     #[error("the database was opened read-only")]
     OpenedReadOnly,
-    /// A flush, a compaction or a write of another thread panicked, with this message. It is a bug,
-    /// here or in a file system of the caller. The database is read-only from then on. Open it
-    /// again to write.
+    /// A flush, a compaction or a write of another thread panicked, with this message. The panic is
+    /// a bug, in Maypole or in the caller's file system. The database is read-only from then on. To
+    /// write, open it again.
     #[error("work for the database panicked: {0}")]
     Panicked(String),
     /// The database was closed.
@@ -107,8 +107,8 @@ pub enum Error {
     Closed,
     /// The object was created by the parent of this process, before a `fork`. It belongs to the
     /// parent alone: in the child every call returns this error, and a drop does nothing. The
-    /// parent is not affected by its child. The child may open other databases, and this one when
-    /// the parent has closed it.
+    /// parent is not affected by its child. The child may open other databases, and also this
+    /// database once the parent has closed it.
     #[error(
         "it was opened by the parent of this process: a forked child must open databases of its own"
     )]
@@ -140,8 +140,8 @@ impl Error {
         self
     }
 
-    /// Whether a file is damaged or missing: a repair can mend that, and a reader may meet it for a
-    /// moment while a writer replaces files.
+    /// Whether a file is damaged or missing. A repair can mend that. A reader may also meet it for
+    /// a moment, while a writer replaces files.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Error::Corruption { .. } => true,
@@ -151,10 +151,10 @@ impl Error {
     }
 
     /// Whether space was missing: on the device, in a quota, or under the limit of a file's size.
-    /// Nothing is in doubt then. The same call may succeed once there is space again.
+    /// No write is in doubt then. The same call may succeed once there is space again.
     ///
     /// A failed sync is never of this kind, whatever its reason: the bytes may be lost, and a
-    /// second sync does not tell.
+    /// second sync would not report that.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match self {
@@ -168,8 +168,8 @@ impl Error {
     }
 }
 
-/// For functions of the caller that return a [`Result`] and use files too. Errors of Maypole itself
-/// name the file.
+/// Lets a caller's function that returns a [`Result`] use `?` on its own [`io::Error`]s too.
+/// Maypole's own errors name the file.
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Error {
         Error::io(Path::new(""), "", source)
@@ -197,7 +197,7 @@ impl Damage {
         Damage { offset: offset as u64, expected: expected.to_string(), found: found.to_string() }
     }
 
-    /// The same damage, in a larger buffer that holds the decoded one at `start`.
+    /// The same damage, in a larger buffer that holds the decoded buffer at `start`.
     pub fn moved_by(self, start: usize) -> Damage {
         Damage { offset: self.offset.saturating_add(start as u64), ..self }
     }

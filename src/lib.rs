@@ -1,5 +1,5 @@
-//! Maypole: an embedded key-value store, a log-structured merge tree built around its **filter
-//! block**: the small structure in every table file that lets a lookup skip the disk.
+//! Maypole is an embedded key-value store: a log-structured merge tree built around its **filter
+//! block**, the small structure in every table file that lets a lookup skip the disk.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -14,23 +14,25 @@
 //! ```
 //!
 //! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]. [`WriteBatch`],
-//!   [`Snapshot`], [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. It is cheap to clone
-//!   and shared between threads, and its calls block. Its page says what is absent on purpose.
-//! - [`Result`] is what a call that can fail returns. Its [`Error`] says what failed and on which
-//!   file.
+//!   [`Snapshot`], [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. A `Db` is cheap to
+//!   clone and may be shared between threads, and its calls block. Its documentation says what is
+//!   absent on purpose.
+//! - [`Result`] is the result of every call that can fail. Its [`Error`] says what failed and on
+//!   which file.
 //! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
 //! - [`explain`] has what [`Db::explain`] returns: one lookup, step by step. [`annotate`] prints
 //!   every byte of a file with its meaning, and [`filter::inspect`] takes filters apart.
-//! - [`fs`] is the seam to the operating system. [`fs::MemFs`] loses power on demand, for tests.
+//! - [`fs`] is the seam to the operating system. [`fs::MemFs`] simulates a power loss on demand,
+//!   for tests.
 //!
 //! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bzip2` and `zlib`
-//! read tables of RocksDB's; `bytes` converts a [`Slice`] to
+//! only read RocksDB's tables; `bytes` converts a [`Slice`] to
 //! [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde` stores and reads a [`Slice`] as
 //! bytes; `cli` is the command line `maypole`.
 
-// WebAssembly has no files and no threads. There the crate is its filters, `hash64` and what these
-// need, so parts that only the store uses are unused.
+// WebAssembly has no files and no threads. There the crate consists of its filters, `hash64` and
+// what these need, so code that only the store uses is unused.
 #![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports))]
 
 #[cfg(not(target_family = "wasm"))]
@@ -95,7 +97,7 @@ pub use {
     table::{Compression, FilterKeys, PrefixExtractor},
 };
 
-/// Compiles the README's example with the documentation's.
+/// Compiles the README's example among the documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExample;

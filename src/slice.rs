@@ -6,8 +6,8 @@
 //!             └───────────────────────────────────────^
 //! ```
 //!
-//! Why not `bytes::Bytes`: the block has a count already. A `Bytes` would cost a second allocation,
-//! and this handle costs one increment. The feature `bytes` converts where a `Bytes` is needed.
+//! A block already has a reference count, so a `Slice` costs one increment. A `bytes::Bytes` would
+//! cost a second allocation; the feature `bytes` converts a `Slice` where a `Bytes` is needed.
 //!
 //! Invariant: `start .. start + length` is in memory that `owner` keeps alive, in place and
 //! unchanged.
@@ -62,7 +62,7 @@ unsafe impl Send for Slice {}
 unsafe impl Sync for Slice {}
 
 impl Slice {
-    /// No bytes, no allocation.
+    /// An empty slice, without an allocation.
     pub fn empty() -> Slice {
         Slice { start: std::ptr::NonNull::dangling().as_ptr(), length: 0, _owner: None }
     }
@@ -92,7 +92,7 @@ impl Slice {
 #[derive(Default)]
 pub(crate) struct SlicePacker {
     chunk: Option<Arc<Chunk>>,
-    /// Bytes of the chunk that slices may show. No slice shows a later one.
+    /// How many bytes of the chunk, from its start, slices may show. No slice shows a later byte.
     used: usize,
 }
 
@@ -103,8 +103,8 @@ struct Chunk(Box<[UnsafeCell<u8>]>);
 unsafe impl Sync for Chunk {}
 
 impl SlicePacker {
-    /// Bytes of the largest chunk. The first has a sixteenth, each next one twice as many, since
-    /// many iterators give few items.
+    /// Bytes of the largest chunk. The first chunk has a sixteenth of it, and each later chunk
+    /// twice as many as the one before, because many iterators return few items.
     const CHUNK_BYTES: usize = 4 << 10;
 
     /// A copy of `bytes`.
@@ -179,7 +179,7 @@ impl From<Slice> for Vec<u8> {
     }
 }
 
-/// Without a copy: the `Bytes` keeps the slice, which keeps its block.
+/// Converts without a copy: the `Bytes` keeps the slice, which keeps its block.
 #[cfg(feature = "bytes")]
 impl From<Slice> for bytes::Bytes {
     fn from(slice: Slice) -> bytes::Bytes {
@@ -190,7 +190,7 @@ impl From<Slice> for bytes::Bytes {
     }
 }
 
-/// As bytes, which formats without bytes write as a list of numbers.
+/// Serializes the slice as bytes. Formats without a type for bytes write a list of numbers.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Slice {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -198,7 +198,7 @@ impl serde::Serialize for Slice {
     }
 }
 
-/// From bytes, text or a list of numbers.
+/// Deserializes a slice from bytes, text or a list of numbers.
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Slice {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Slice, D::Error> {
