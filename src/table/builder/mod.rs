@@ -109,7 +109,7 @@ impl TableBuilder {
         })
     }
 
-    /// The creator of the table, which gives it an identity.
+    /// Sets the creator of the table, whose identities the properties record.
     pub fn created_by(self, creator: &Creator) -> TableBuilder {
         TableBuilder { creator: Some(creator.clone()), ..self }
     }

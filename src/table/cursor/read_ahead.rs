@@ -8,12 +8,12 @@
 //! * A scan may end at any entry. So the first block is read alone, and then each read is twice as
 //!   large as the one before, so that a scan reads at most about twice what it uses. A scan that
 //!   bypasses the cache is known to continue, and reads at full size at once.
-//! * Nothing is read past the scan's bounds. A read continues over a few blocks that are in memory,
-//!   and ends before many, because one longer read costs less than two, and the system takes reads
-//!   with gaps between them for random reads.
+//! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
+//!   already, but ends before many. It includes a few because one longer read costs less than two,
+//!   and because the system takes reads with gaps between them for random reads.
 //! * A scan may go backward too. No system reads ahead automatically in that direction.
 //! * A read for several blocks may fail because of a later one. Then the wanted block is read
-//!   alone. So a scan delivers all entries before the damage, and names the block that has it.
+//!   alone, so that a scan delivers all entries before the damage, and names the damaged block.
 //!
 //! Absent on purpose: a request to the system to fetch the next bytes while the current ones are
 //! decoded. For adjacent reads Linux fetches them automatically, in requests as large as the reads.

@@ -4,8 +4,8 @@
 //! to the restart point before the entry, and reads forwards from there.
 //!
 //! A scan consists of calls of [`BlockCursor::step`], which checks every length, copies a suffix,
-//! and cannot report an error. It does not move at the end of the block or at damage; then
-//! [`BlockCursor::next`] tells which of them it is.
+//! and cannot report an error. At the end of the block and at damage, `step` does not move, and
+//! [`BlockCursor::next`] tells the end from damage.
 
 use std::cmp::Ordering;
 use std::mem;
