@@ -195,8 +195,8 @@ impl Salvage {
         self.ranges.as_ref()
     }
 
-    /// Hands internal key and value of every readable entry to `visit`, in order. Returns the holes
-    /// between them.
+    /// Calls `visit` with the internal key and the value of every readable entry, in order. Returns
+    /// the holes between the entries.
     pub fn entries(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<Vec<Hole>> {
         let mut holes: Vec<Hole> = Vec::new();
         let mut last_key: Vec<u8> = Vec::new();
