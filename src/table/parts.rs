@@ -116,7 +116,7 @@ impl Table {
         self.block_file().read_stored(handle, |len| self.cache.buffer(len))
     }
 
-    /// Part `part` of the filter, without using the cache. `fetch` reads it.
+    /// Decodes part `part` of the filter, which `fetch` reads, without using the cache.
     fn read_filter_part(
         &self,
         stored: StoredFilter,
@@ -207,7 +207,7 @@ impl Table {
         }
     }
 
-    /// Part `part` of the index, without using the cache. `fetch` reads it.
+    /// Decodes part `part` of the index, which `fetch` reads, without using the cache.
     fn read_index_part(
         &self,
         top: &Index,

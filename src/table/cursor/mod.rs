@@ -330,7 +330,7 @@ impl TableCursor {
     }
 
     /// The part of the index that can lead to an internal key; the last one if none can. May read a
-    /// whole index once.
+    /// whole index once, to make its pieces.
     fn find_part(&self, target: &[u8]) -> Result<usize> {
         match &self.index {
             Some(index) if index.parts.len() == 1 => Ok(index.part),

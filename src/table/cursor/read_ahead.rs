@@ -88,7 +88,7 @@ fn share_of(most_bytes: usize, runs: usize) -> usize {
     (most_bytes / runs.max(1)).clamp(MIN_SHARE_BYTES, MAX_READ_BYTES)
 }
 
-/// The range from a user key to before another one; `None`: no bound.
+/// The first user key of a range, and the first one behind it. `None`: no bound.
 pub(crate) type ScanBounds = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
 
 impl Default for ScanOptions {
@@ -97,7 +97,7 @@ impl Default for ScanOptions {
     }
 }
 
-/// Reads all data blocks of a table in order, past the cache.
+/// Reads all data blocks of a table in order, without the cache.
 pub(crate) struct WholeScan<'a> {
     file: &'a BlockFile,
     index: &'a Index,

@@ -20,7 +20,7 @@ const ENTRY_BYTES: usize = 14;
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// End in `keys`, trailer of the separator as an internal key, block.
+    /// Where the user key ends in `keys`, the separator's trailer as an internal key, the block.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,

@@ -35,7 +35,7 @@ use crate::table::table::Table;
 
 use super::key::LookupKey;
 
-/// A read of up to this many bytes takes about as long as one of a block.
+/// A read of up to this many bytes takes about as long as a read of one block.
 const ONE_READ_BYTES: u64 = 128 << 10;
 
 /// A filter that takes more than this share of the cache is not loaded into it.

@@ -94,7 +94,7 @@ struct WantedBlock<'t> {
 }
 
 impl<'t> BlockBatch<'t> {
-    /// Adds a block, if it is not there yet. Returns its place.
+    /// Adds a block, unless it was added before. Returns its place.
     pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
         let is_same = |wanted: &WantedBlock<'_>| {
             std::ptr::eq(wanted.table, table) && wanted.absent.number() == absent.number()

@@ -70,7 +70,7 @@ pub(super) fn find_footer(
     Err(damage.in_file(file.path(), file.len().saturating_sub(FOOTER_BYTES as u64)))
 }
 
-/// Searches the bytes from the file's first one to `end` for blocks that follow each other.
+/// Finds the blocks that follow each other from the file's first byte on, up to `end`.
 pub(super) fn find_blocks(
     file: &dyn RandomAccessFile,
     footer: &Footer,

@@ -155,7 +155,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Moves to before the candidate. Returns `false` if its key cannot be derived from the key
+    /// Goes to just before the candidate. Returns `false` if its key cannot be derived from the key
     /// heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
@@ -171,7 +171,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
-    /// Moves to before the last restart point whose key is before the target.
+    /// Goes to just before the last restart point whose key is before the target.
     fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count());
         while high - low > 1 {
@@ -348,7 +348,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Moves to before restart point `i`, so that [`Self::next`] reads its entry.
+    /// Goes to just before restart point `i`, so that [`Self::next`] reads its entry.
     fn go_to_restart(&mut self, i: usize) -> Result<(), Damage> {
         self.valid = false;
         self.next = self.block.restart(i)?;

@@ -193,7 +193,7 @@ fn offset_bytes(block_bytes: usize) -> usize {
     if block_bytes <= NARROW_BLOCK_BYTES { 2 } else { 4 }
 }
 
-/// Flipping this bit makes the order of unsigned numbers that of signed ones.
+/// Flipping this bit makes unsigned numbers sort as signed ones.
 const SIGN: u32 = 1 << 31;
 
 /// What the first walk over a block finds.

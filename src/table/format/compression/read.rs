@@ -1,4 +1,4 @@
-//! [`Compressed`]: a block as a codec left it, and how it is read.
+//! [`Compressed`]: a compressed block, and how it is decompressed.
 //!
 //! The most bytes to which one byte of input can expand, by codec:
 //!
