@@ -5,8 +5,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 /// Credits and prices are counted in eighths of a read.
 pub(super) const READ: u32 = 8;
 
-/// How many reads lookups have made in vain because they did not query a part of a filter, less
-/// what reading the part has cost, in eighths of a read.
+/// The credit of one part or piece of a filter, in eighths of a read.
 pub(super) struct Credit(AtomicU32);
 
 impl Credit {

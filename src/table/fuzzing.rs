@@ -72,9 +72,8 @@ pub fn block(data: &[u8]) {
 /// Offset, key and value.
 type PlainEntry<'a> = (usize, Vec<u8>, &'a [u8]);
 
-/// The entries before the first malformed one, and whether all are well-formed. An entry is
-/// malformed if it does not decode, or if its key is no internal key. `None` if the keys exceed
-/// [`MAX_KEY_BYTES`].
+/// The entries before the first one that does not decode or has no internal key, and whether there
+/// is no such entry. `None` if the keys exceed [`MAX_KEY_BYTES`].
 fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
     let (mut entries, mut key_bytes) = (Vec::new(), 0);
     let mut scan = Scan::new(block.entries());

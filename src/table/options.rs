@@ -39,10 +39,10 @@ pub struct TableOptions {
 
 /// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
 ///
-/// If filter or index is not in the block cache, a lookup reads all of a whole one, but of one in
-/// parts only the part that it needs. So parts are for tables whose filters and indexes do not all
-/// fit into the cache. In memory, whole filters and indexes are faster by some nanoseconds. RocksDB
-/// reads both forms.
+/// A lookup that does not find a whole filter or index in the block cache reads all of it; of one
+/// in parts it reads the part that it needs. So parts are for tables whose filters and indexes do
+/// not all fit into the cache. In memory, whole ones are faster by some nanoseconds. RocksDB reads
+/// both.
 ///
 /// ```
 /// use maypole::table::{MetadataForm, TableOptions};

@@ -92,8 +92,7 @@ impl Table {
 
     /// Whether any part of the filter for the keys from `lower` to before `upper` (`None`: to the
     /// end) lets their common prefix through. A part between the first and the last holds only keys
-    /// of the range, so it answers "maybe", and no further part is read. The caller must hold no
-    /// guard.
+    /// of the range, so it answers "maybe", and no further part is read. Hold no guard.
     pub(super) fn filter_admits_range(
         &self,
         prefix: &[u8],
@@ -199,7 +198,7 @@ impl Table {
     }
 
     /// The whole index. An index in parts, or one that the cache would not keep, is read without
-    /// using the cache. The caller must hold no guard.
+    /// using the cache. Hold no guard.
     pub fn whole_index(&self) -> Result<WholeIndex> {
         match self.index_top.is_none() && self.index_part_to_read(&[], u64::MAX)? == 0 {
             true => Ok(WholeIndex::Cached(self.index(0)?)),
@@ -234,8 +233,7 @@ impl Table {
         self.load_index_from(part, |handle| self.fetch_part(handle))
     }
 
-    /// Like [`Table::load_index`], but `fetch` reads the part or piece. It is not called for a
-    /// whole index.
+    /// Like [`Table::load_index`], but `fetch` reads the part or piece (not a whole index).
     pub(super) fn load_index_from(
         &self,
         part: usize,
@@ -305,8 +303,8 @@ impl Table {
     }
 
     /// Rejects a data block that starts with a key of an earlier part or piece of the index, and in
-    /// an index in parts also a block without entries. Within a part, [`Index::check_position`]
-    /// does so. Therefore a scan reads no block twice, whatever the parts contain.
+    /// an index in parts also an empty block. [`Index::check_position`] checks within a part. So a
+    /// scan reads no block twice, whatever the parts contain.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,
@@ -339,7 +337,7 @@ impl Table {
     }
 
     /// The offset of the data block that would hold a user key; `None` if the key is after all
-    /// blocks. Reads a part of the index. The caller must hold no guard.
+    /// blocks. Reads a part of the index. Hold no guard.
     pub fn offset_of(&self, user_key: &[u8]) -> Result<Option<u64>> {
         let trailer = pack(MAX_SEQUENCE, SEEK_KIND);
         let index = self.index(self.index_part_to_read(user_key, trailer)?)?;
@@ -348,8 +346,8 @@ impl Table {
     }
 }
 
-/// Checks the first and the last separator of part `part` against the top. `separators` is `None`
-/// if the part is empty, which is damage.
+/// Checks the first and the last separator of part `part` against the top. `None`: the part is
+/// empty, which is damage.
 fn check_part(
     top: &Index,
     part: usize,

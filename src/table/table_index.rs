@@ -29,9 +29,9 @@ impl Cached for TableIndex {
 
 /// The slots of the data blocks of an index.
 ///
-/// In a part of an index the slots would take a third of the memory. If filters and indexes compete
-/// for the cache, few data blocks are kept, so the slots of a part are then allocated late: with
-/// the first block that is kept.
+/// The slots of a part of an index would take a third of its memory. If filters and indexes compete
+/// for the cache, few data blocks are kept, so these slots are then allocated late, with the first
+/// block that is kept.
 pub(crate) struct BlockSlots {
     /// Empty if the slots are allocated late.
     early: Slots<Block>,

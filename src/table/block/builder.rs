@@ -47,7 +47,6 @@ impl BlockBuilder {
         self.out.len() + 4 * self.restarts.len() + 4
     }
 
-    /// The last key added.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }

@@ -44,8 +44,8 @@ impl Entry {
         Ok(Entry { shared, suffix: suffix_start..value_start, value: value_start..value_end })
     }
 
-    /// The three lengths and how many bytes they take. `None` unless the entry has the form of
-    /// nearly all entries: one byte for each length, or two for the length of the value.
+    /// The three lengths and how many bytes they take. `None` unless the entry has the common form:
+    /// one byte for each length, or two for the length of the value.
     #[inline(always)]
     fn short_head(entries: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
         let head = entries[offset..].first_chunk().map(|head| u32::from_le_bytes(*head))?;
@@ -147,8 +147,8 @@ impl KeyBuffer {
         self.length = length;
     }
 
-    /// Replaces the key of the previous entry by the key of `entry`. `offset` is the entry's
-    /// position, for the report of damage.
+    /// Turns the key of the previous entry into the key of `entry`. `offset` is the entry's, for
+    /// the report of damage.
     pub fn follow(&mut self, entry: &Entry, entries: &[u8], offset: usize) -> Result<(), Damage> {
         if entry.shared > self.length {
             return Err(Damage::new(

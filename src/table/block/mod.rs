@@ -172,7 +172,6 @@ impl Block {
         true
     }
 
-    /// How many restart points there are.
     pub(crate) fn restart_count(&self) -> usize {
         self.restart_count
     }

@@ -146,7 +146,7 @@ impl Block {
             if entry.shared <= same_bytes {
                 // Either this is the walk's first entry, whose shared bytes equal the target's, or
                 // `shared` is 0, as at a restart point. Such a key may start like the key before
-                // although it shares nothing with it, so it is compared from its first byte on.
+                // all the same, so it is compared from its first byte on.
                 matched = entry.shared;
             }
             same_bytes = 0;

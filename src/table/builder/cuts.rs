@@ -1,11 +1,11 @@
-//! [`Cuts`]: where the filter and the index are cut into parts ([`super::parted`]), and the types
-//! of what is written of them.
+//! [`Cuts`]: where filter and index are cut into parts ([`super::parted`]), and what is written of
+//! them.
 
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::table::filter::block::{full_filter_name, parted_filter_name};
 use crate::table::format::footer::BlockHandle;
 
-/// The size at which a part is cut, in bytes as stored.
+/// About how many bytes a part has, as stored.
 pub(crate) const PART_BYTES: usize = 4096;
 
 /// How many keys a filter part has in how many bytes: 10 bits a key.
@@ -16,7 +16,6 @@ const KEYS_IN_BYTES: (usize, usize) = (4, 5);
 /// same bits per key.
 pub(super) const MIN_SHARE: usize = 4;
 
-/// Where filter and index are cut.
 pub(super) struct Cuts {
     pub most_index_bytes: usize,
     pub most_keys: usize,

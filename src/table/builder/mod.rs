@@ -170,9 +170,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Adds the key, its prefix or both to the filter, according to the options. As in RocksDB, a
-    /// key outside of the extractor's domain is not added to a filter of prefixes, and is added
-    /// only as a whole key to a filter of both.
+    /// As in RocksDB, a key outside of the extractor's domain is not added to a filter of prefixes,
+    /// and is added only as a whole key to a filter of both.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
@@ -288,8 +287,8 @@ impl TableBuilder {
         Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
-    /// Whether the entry must begin a new block, by RocksDB's rule for blocks that fit into pages
-    /// with their trailers (`block_align`).
+    /// Whether the entry must begin a new block: RocksDB's rule for blocks that fit into pages with
+    /// their trailers (`block_align`).
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
@@ -302,8 +301,8 @@ impl TableBuilder {
             || (with_entry > limit && current > (limit * EARLY_CUT_PERCENT).div_ceil(100))
     }
 
-    /// Writes the data block. `next_user_key` is the user key of the entry that begins the next
-    /// block, if there is one.
+    /// Writes the data block. `next_user_key` is that of the entry that begins the next block, if
+    /// any.
     fn end_data_block(&mut self, next_user_key: Option<&[u8]>) -> Result<()> {
         self.summary.largest.clear();
         self.summary.largest.extend_from_slice(self.data.last_key());

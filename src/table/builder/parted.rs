@@ -8,14 +8,13 @@
 //! ```
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
-//! a filter of that size holds. The filter is cut at the same key, unless its part would be small,
-//! as happens with large values, because then an index has more bytes than a filter. Where the
-//! index is cut does not depend on the family of the filter, so a table can get another filter and
-//! keep its index.
+//! a filter of that size holds. The filter is cut there too, unless its part would be small,
+//! because with large values an index has more bytes than a filter. Where the index is cut does not
+//! depend on the family of the filter, so a table can get another filter and keep its index.
 //!
-//! Keys with one prefix may be on both sides of a cut. A lookup finds a part by the whole key, and
-//! queries it for the key's prefix too. A cursor queries the parts of a range. So the prefixes of
-//! the two keys next to a cut are added to the filter parts on both sides of it, as in RocksDB.
+//! Lookups find a part by the whole key, and query it for the key's prefix too, although keys with
+//! that prefix may be on both sides of a cut. Cursors query the parts of a range. So the prefixes
+//! of the two keys next to a cut are added to the filter parts on both sides of it, as in RocksDB.
 
 use std::collections::BTreeMap;
 
@@ -86,10 +85,9 @@ impl TableBuilder {
         (filters, ends)
     }
 
-    /// Writes the filter and the index, whole or in parts. Each part of the filter is in front of
-    /// the parts of the index that lead to its keys, so that a lookup gets both by one read.
-    /// `separators` are those of the index parts. Returns the entries of the filter's top and of
-    /// the index's top.
+    /// Writes filter and index, whole or in parts. Each part of the filter is in front of the parts
+    /// of the index that lead to its keys, so that a lookup gets both by one read. `separators` are
+    /// those of the index parts. Returns the entries of the filter's top and of the index's top.
     pub(super) fn write_parts(
         &mut self,
         filter: Option<&BuiltFilter>,

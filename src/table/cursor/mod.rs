@@ -88,8 +88,8 @@ impl TableCursor {
         TableCursor { ahead: self.ahead, entered, ..TableCursor::new(table, self.options) }
     }
 
-    /// Calls `run` with part `part` of the index. The part is out of the cursor meanwhile, so that
-    /// `run` can change the cursor.
+    /// Calls `run` with part `part` of the index, taken out of the cursor so that `run` can change
+    /// it.
     fn with_index<R>(
         &mut self,
         part: usize,
@@ -104,8 +104,8 @@ impl TableCursor {
         result
     }
 
-    /// Continues a move forward beyond the end of a part: while the current block has no more
-    /// entries, moves to the first entry of the next part.
+    /// While the current block has no more entries, moves on from the end of its part to the first
+    /// entry of the next part.
     fn go_to_next_parts(&mut self) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             self.with_index(self.part + 1, |this, index| {
@@ -116,8 +116,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Continues a move backward beyond the start of a part: while the current block has no earlier
-    /// entries, moves to the last entry of the part before.
+    /// While the current block has no earlier entries, moves on from the start of its part to the
+    /// last entry of the part before.
     fn go_to_parts_before(&mut self) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             self.with_index(self.part - 1, |this, index| {
@@ -262,8 +262,8 @@ impl TableCursor {
         self.look = LookAhead { pause_at, fetched: to, bytes: (2 * bytes).min(MAX_LOOK_BYTES) };
     }
 
-    /// [`Cursor::step`] in the rare cases: it is time to prefetch, the entry does not have the
-    /// common form, or the next entry is in the next block.
+    /// [`Cursor::step`] in the rare cases: when it is time to prefetch, to an entry of an uncommon
+    /// form, or into the next block.
     #[inline(never)]
     fn step_further(&mut self) -> Option<Step> {
         let index = self.index.take()?;

@@ -5,12 +5,12 @@
 //!   reads      one  8 KiB   16 KiB          32 KiB …                    1 MiB each from then on
 //! ```
 //!
-//! * A scan may end at any entry. So the first block is read alone, and then each read is twice as
-//!   large as the one before, so that a scan reads at most about twice what it uses. A scan that
-//!   bypasses the cache is known to continue, and reads at full size at once.
+//! * A scan may end at any entry. So the first block is read alone, and then each read doubles, so
+//!   that a scan reads at most about twice what it uses. A scan that bypasses the cache is known to
+//!   continue, and reads at full size at once.
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
-//!   already, but ends before many. It includes a few because one longer read costs less than two,
-//!   and because the system takes reads with gaps between them for random reads.
+//!   already, but ends before many: one longer read costs less than two, and the system takes reads
+//!   with gaps between them for random reads.
 //! * A scan may go backward too. No system reads ahead automatically in that direction.
 //! * A read for several blocks may fail because of a later one. Then the wanted block is read
 //!   alone, so that a scan delivers all entries before the damage, and names the damaged block.
@@ -34,13 +34,12 @@ use crate::table::index::Index;
 /// KiB is Linux's default) gets requests of this size.
 const MAX_READ_BYTES: usize = 1 << 20;
 
-/// The most bytes that the runs of one scan together read ahead. More than 512 runs together may
-/// exceed it, because each run gets at least [`MIN_SHARE_BYTES`].
+/// The most read-ahead bytes that the runs of one scan hold together, if there are at most 512
+/// runs.
 const MAX_SCAN_BYTES: usize = 8 << 20;
 
-/// The most bytes that the runs of one compaction together read ahead. This is less than for a
-/// scan, because several compactions may run at a time, in parallel with reads and writes, and no
-/// budget counts their memory.
+/// The most read-ahead bytes that the runs of one compaction hold together. Several compactions may
+/// run at a time, in parallel with reads and writes, and no budget counts their memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
 /// The smallest share of one run in these bytes.
@@ -178,8 +177,8 @@ impl ReadAhead {
         source.file.read_stored(handle, buffer)
     }
 
-    /// Empties the buffer for the next file of the same scan, in which reads continue at their
-    /// size. Returns the direction of the scan.
+    /// Empties the buffer for the next file of the scan, where reads continue at their size.
+    /// Returns the scan's direction.
     pub fn enter_next_file(&mut self) -> Option<Direction> {
         self.filled = 0;
         self.direction

@@ -116,7 +116,6 @@ impl TableFilter {
         TableFilter(FilterReader::without_bytes(reason))
     }
 
-    /// A piece of a filter.
     pub fn of_piece(piece: FilterReader) -> TableFilter {
         TableFilter(piece)
     }

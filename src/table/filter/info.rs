@@ -61,8 +61,8 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
 }
 
 /// The share of the table's keys that `part` holds. The number of keys in a part is not stored, so
-/// its share is taken to be that of its bytes. For a piece of a whole filter the share is 1,
-/// because a piece predicts the rate of the whole filter, whose size it knows.
+/// its share is taken to be that of its bytes. A piece counts as the whole filter, whose size it
+/// knows.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;

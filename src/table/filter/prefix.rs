@@ -64,9 +64,8 @@ pub enum FilterKeys {
     /// Whole keys: for point lookups.
     #[default]
     Whole,
-    /// Prefixes only: for ranges inside one prefix. A point lookup queries its key's prefix. The
-    /// answer says nothing about the key if other keys of the table share the prefix, or if the key
-    /// has no prefix.
+    /// Prefixes only: for ranges inside one prefix. A point lookup queries its key's prefix, and
+    /// learns nothing if the table has other keys with that prefix, or if the key has no prefix.
     Prefix(PrefixExtractor),
     /// Whole keys and prefixes: for point lookups and ranges, at the cost of both.
     Both(PrefixExtractor),
@@ -135,8 +134,8 @@ impl PrefixExtractor {
         }
     }
 
-    /// The prefix that all keys from `lower` to before `upper` have, or to the end if `upper` is
-    /// `None`. Returns `None` if these keys may have several prefixes, or none.
+    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. Returns
+    /// `None` if these keys may have several prefixes, or none.
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;

@@ -84,9 +84,9 @@ pub(crate) struct StoredBlock {
 }
 
 impl BlockFile {
-    /// Opens a file by a read of its last `tail_bytes`, or of the footer if that is longer.
-    /// `tail_bytes` is 0 if it is not known how many bytes opening needs. `takes_leveldbs`: whether
-    /// a table in LevelDB's format is accepted, too.
+    /// Reads the last `tail_bytes` of the file, at least the footer. `tail_bytes` is 0 if it is not
+    /// known how many opening needs. `takes_leveldbs`: whether a table in LevelDB's format is
+    /// accepted, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -306,8 +306,8 @@ impl BlockFile {
         Ok(true)
     }
 
-    /// Counts a read that the caller makes. The caller must hold no guard, because a device may
-    /// take as long as it likes.
+    /// Counts a read that the caller makes. Hold no guard, because a device may take as long as it
+    /// likes.
     pub fn count_read(&self, bytes: usize) {
         assert_no_guard();
         count_read(&self.counters, &self.file_counters, bytes);

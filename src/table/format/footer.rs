@@ -193,12 +193,10 @@ impl Footer {
         Ok(self)
     }
 
-    /// Whether the table is in LevelDB's format.
     pub(crate) fn is_leveldbs(&self) -> bool {
         self.format_version == 0
     }
 
-    /// The length of the footer.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = if self.is_leveldbs() { LEVELDBS_FOOTER_BYTES } else { FOOTER_BYTES };
         bytes as u64

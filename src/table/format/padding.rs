@@ -10,11 +10,11 @@
 //! pages: a device transfers 8 KiB for it, and a batch of lookups gets half as many blocks in the
 //! same time. So a block is moved to the next page if it then occupies fewer pages, and if that
 //! page is near. A full block ends a little before the end of a page, so padding takes half an
-//! entry on average. For entries of one unfavorable size it takes a sixteenth of the file, which is
-//! the most. If entries are large or blocks are compressed, most blocks are not moved.
+//! entry on average. It takes at most a sixteenth of the file, for entries of one unfavorable size.
+//! If entries are large or blocks are compressed, most blocks are not moved.
 //!
 //! Gaps do not disturb readers, because they follow the index, which holds a whole handle for each
-//! block. So does every version of RocksDB, whose option `block_align` makes such gaps too.
+//! block. Every version of RocksDB does so, and its option `block_align` makes such gaps too.
 //!
 //! Padding is not zeros, because a page that a device has lost reads as zeros and must not pass for
 //! padding. Nor does a block of entries begin like padding, because its first byte is 0, the number
@@ -31,8 +31,8 @@ const MAX_PADDING_BYTES: u64 = 256;
 /// Every byte of padding.
 const PADDING: [u8; MAX_PADDING_BYTES as usize] = [b'.'; MAX_PADDING_BYTES as usize];
 
-/// The padding to write before a data block that could begin at `offset`. `stored_bytes` is the
-/// size of the block with its trailer.
+/// The padding before a data block that could begin at `offset`. `stored_bytes` includes the
+/// block's trailer.
 pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     let in_page = offset % PAGE_BYTES;
     let padding = (PAGE_BYTES - in_page) % PAGE_BYTES;

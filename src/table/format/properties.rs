@@ -259,8 +259,8 @@ impl TableProperties {
             .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))
     }
 
-    /// The identity that no other table has, made from the database and the session that created
-    /// the table, and from its file number.
+    /// The identity that no other table has, made from the table's database, session and file
+    /// number.
     pub(crate) fn identity(&self) -> Option<TableIdentity> {
         let db = self.text(names::DB_IDENTITY)?;
         let session = self.text(names::SESSION_IDENTITY)?;
@@ -340,8 +340,7 @@ impl TableProperties {
         })
     }
 
-    /// A flag that decides how the file is parsed. It is false if absent; a value other than 0 or 1
-    /// is damage.
+    /// A flag that decides how the file is parsed: false if absent, damage if neither 0 nor 1.
     fn flag(&self, name: &str) -> Result<bool, Damage> {
         match (self.raw(name), self.number(name)) {
             (None, _) => Ok(false),

@@ -75,7 +75,6 @@ impl IndexBuilder {
         self.part_bytes = 0;
     }
 
-    /// How many parts have ended.
     pub fn ended_parts(&self) -> usize {
         self.part_ends.len()
     }
@@ -99,8 +98,7 @@ impl IndexBuilder {
         (&self.keys[start..end], trailer, handle)
     }
 
-    /// Writes the entries of a part, after all entries were added and the form of the index is
-    /// known.
+    /// Writes the entries of a part, once all entries are added and the form is known.
     pub fn write_part_to(&self, part: usize, block: &mut BlockBuilder) {
         let start = part.checked_sub(1).map_or(0, |before| self.part_ends[before]);
         let end = self.part_ends.get(part).copied().unwrap_or(self.entries.len());

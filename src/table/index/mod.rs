@@ -22,10 +22,9 @@
 //! equal.
 //!
 //! **Large trees.** The heads of all tables together do not fit into the processor's fast caches,
-//! and in a binary search each line determines the next, so a search costs four dependent cache
-//! misses. The ends of groups are few enough to stay in a fast cache. They lead to a group of two
-//! lines, which are fetched at the same time. The callers of [`Index::find_group`] fetch the slots
-//! of the group's blocks then, too.
+//! and in a binary search each line determines the next: four dependent cache misses. The ends of
+//! groups are few enough to stay in a fast cache. They lead to a group of two lines, which are
+//! fetched at one time. The callers of [`Index::find_group`] then also fetch the blocks' slots.
 //!
 //! A separator that is a user key sorts behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
@@ -430,7 +429,6 @@ impl Index {
         }
     }
 
-    /// The user key of separator `i`.
     pub fn user_key(&self, i: usize) -> &[u8] {
         match &self.entries {
             Entries::Parsed { keys, ends, .. } => nth_key(keys, ends, i),
@@ -445,7 +443,6 @@ impl Index {
         }
     }
 
-    /// User key and trailer of separator `i`.
     pub fn separator(&self, i: usize) -> (&[u8], u64) {
         (self.user_key(i), self.trailer(i))
     }
@@ -498,8 +495,8 @@ impl Index {
         }
     }
 
-    /// Of the separators from `low` on that have the same head as it, the first that is not before
-    /// the target, or the separator after them.
+    /// Of the separators from `low` on with the same head as it, the first that is not before the
+    /// target, or the one after them.
     #[cold]
     #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
@@ -520,8 +517,8 @@ impl Index {
     }
 
     /// Rejects a block whose first key belongs to another block. After a misdirected write, a sound
-    /// block may be in the place of another block, whose keys it would hide. Checksums do not
-    /// detect that, because they do not depend on the place of a block.
+    /// block may be in the place of another block and would hide its keys. A checksum does not
+    /// detect that, because it does not depend on the place of a block.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
@@ -539,9 +536,9 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether the next block may continue with entries of `user_key`, if a lookup has reached the
-    /// end of block `i`. It may if the separator of block `i` is a version of this key. A separator
-    /// without a trailer sorts behind all versions, so none can follow.
+    /// Whether the next block may continue with entries of `user_key` after the end of block `i`:
+    /// whether the separator of block `i` is a version of this key. A separator without a trailer
+    /// sorts behind all versions, so none follows.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         self.has_trailers && self.user_key(i) == user_key
     }

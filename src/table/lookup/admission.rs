@@ -2,8 +2,8 @@
 //!
 //! Loading a filter costs a read, and evicts something from the cache. It saves a read only if the
 //! table does not hold the key of the lookup. So a lookup passes by a filter that is not in memory:
-//! it searches the table as if there were no filter. Once such searches have made as many reads in
-//! vain as loading the filter costs, a lookup loads it:
+//! it searches the table as if there were no filter. It loads the filter once the reads that such
+//! searches made in vain would have paid for that:
 //!
 //! ```text
 //!           searched in vain: + 1 read                   read, and it says no: as before
@@ -66,8 +66,7 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 impl Table {
     /// The number of the part or piece of the filter that a lookup should read and query for
     /// `filter_key`. `None` if the lookup should pass the filter by, which this counts. `part` is
-    /// the part with the key. `is_joint`: whether the read brings the index too. The caller must
-    /// hold no guard.
+    /// the part with the key. `is_joint`: whether the read brings the index too. Hold no guard.
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
         part: usize,

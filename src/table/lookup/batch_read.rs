@@ -61,8 +61,8 @@ impl AbsentBlock {
 }
 
 impl Absent {
-    /// The absent data block, which can then be read without the guard. `None` if it is not a data
-    /// block that is absent, or if the block's part of the index is not in memory.
+    /// The absent data block, which can then be read without the guard. `None` if something else is
+    /// absent, or if the part of the index is not in memory any more.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let Absent::Block { part, block } = self else { return None };
@@ -105,7 +105,6 @@ impl<'t> BlockBatch<'t> {
         })
     }
 
-    /// The number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -138,7 +137,7 @@ impl<'t> BlockBatch<'t> {
 
 /// Reads blocks that were not in the cache a moment ago, and caches them. `want_more` adds some of
 /// them, in the order of their tables and numbers, or returns `false` if there are no others. It is
-/// called again while earlier blocks are being read. The caller must hold no guard.
+/// called again while earlier blocks are being read. Hold no guard.
 ///
 /// # Errors
 /// The error of `want_more`, or that of the first block that cannot be read.

@@ -74,8 +74,7 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part or piece of the filter that a lookup should query; `None` if it should query none.
-    /// The caller must hold no guard.
+    /// The part or piece of the filter that a lookup should query; `None` if none. Hold no guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,
@@ -101,9 +100,9 @@ impl Table {
     }
 }
 
-/// Reads parts that were not in memory a moment ago, and caches them. Each is read once. Parts and
-/// pieces are read at the same time, whole filters and indexes one after the other. The results are
-/// in the order of `wanted`. The caller must hold no guard.
+/// Reads parts that were not in memory a moment ago, and caches them. Each is read once: parts and
+/// pieces at the same time, whole filters and indexes one after the other. The results are in the
+/// order of `wanted`. Hold no guard.
 pub(crate) fn batch_read_parts<T: MetadataPart>(
     reader: &OverlappedReader,
     wanted: &[(&Table, usize)],

@@ -103,8 +103,8 @@ impl Table {
         }
     }
 
-    /// Stops a lookup for which [`Table::find_group`] has found nothing, because the index must be
-    /// read, or ends it, because no part of the index leads to the key.
+    /// Called if [`Table::find_group`] finds nothing. Either the index must be read, so the lookup
+    /// stops, or no part of the index leads to the key, which is therefore absent.
     #[cold]
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
@@ -115,9 +115,9 @@ impl Table {
         }
     }
 
-    /// The group of blocks that most likely has the block of the key. Prefetches the heads of the
-    /// group in the index, and the slots of its blocks. `None`: the part of the index is not in
-    /// memory, or no part leads to the key.
+    /// The group of blocks that most likely has the block of the key. Prefetches the group's heads
+    /// in the index, and its slots. `None`: the part of the index is not in memory, or no part
+    /// leads to the key.
     #[inline(always)]
     pub fn find_group<'g>(
         &'g self,

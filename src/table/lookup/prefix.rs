@@ -98,8 +98,7 @@ impl Table {
         }
     }
 
-    /// Like [`Table::filter_admits`], with the filter from the cache. The caller must hold no
-    /// guard.
+    /// Like [`Table::filter_admits`], with the filter from the cache. Hold no guard.
     pub(crate) fn own_filter_admits(&self, key: &LookupKey<'_>) -> Result<bool> {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

@@ -66,8 +66,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Begins the trace of a lookup in `table`. `range_deletion` is the sequence number of the
-    /// newest range deletion that covers the key; 0: none.
+    /// Begins the trace of a lookup in `table`. `range_deletion`: the number of the newest range
+    /// deletion that covers the key, or 0.
     pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
         self.current.replace(TableTrace::new(Some(table), range_deletion));
         let properties = table.properties();

@@ -15,8 +15,8 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. An empty cell: no lookup has needed them. A cell with `None`: there
-/// cannot be any pieces.
+/// The pieces of a table. Empty cell: no lookup has needed them. `None` in a cell: there cannot be
+/// any.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
     /// Locked while pieces are made, which reads the file.

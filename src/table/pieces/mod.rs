@@ -7,19 +7,18 @@
 //!                  └─ index pieces  [slot | slot | …] ─► TableIndex    a part does
 //! ```
 //!
-//! Large trees written here have filters and indexes in parts ([`super::parts`]). Filters and
-//! indexes are whole in older tables, in RocksDB's, and in those of a database that had a larger
-//! cache. If all metadata would fill most of the cache, a whole filter or index that is not in
-//! memory is not loaded any more: a lookup loads the piece that it needs. To a lookup a piece is a
-//! part, whose number follows those of the stored parts: 0 is the whole filter or index, 1 its
-//! first piece.
+//! Large trees written here have filters and indexes in parts ([`super::parts`]). Older tables,
+//! RocksDB's, and those of a database that had a larger cache have whole filters and indexes. If
+//! all metadata would fill most of the cache, a whole filter or index is not loaded any more: a
+//! lookup loads the piece that it needs. To a lookup a piece is a part, with a number behind those
+//! of the stored parts: 0 is the whole filter or index, 1 its first piece.
 //!
 //! Not everything has pieces. An index that is compressed, or whose entries share prefixes, is read
 //! whole. So is a filter in which a key's bits are in several lines (`filter::pieces`).
 //!
-//! Invariants: what the table keeps in memory was made from a block whose own checksum was right,
-//! and does not change. A piece that has changed in the file when it is read again is damage: an
-//! error for an index, and for a filter a "maybe" to the keys of this piece.
+//! Invariants: what the table keeps was made from a block whose own checksum was right, and does
+//! not change. If a piece has changed in the file when it is read again, that is damage: an error
+//! for an index, and for a filter a "maybe" to the keys of this piece.
 
 pub(super) mod kept;
 
@@ -146,8 +145,8 @@ impl Table {
     }
 
     /// The number of the part of the index to read for a key, or of a piece if the cache would not
-    /// keep the whole index. If none leads to the key, this is the last one. The caller must hold
-    /// no guard, because making the pieces reads the index.
+    /// keep the whole index. The last one if none leads to the key. Hold no guard: making pieces
+    /// reads.
     pub fn index_part_to_read(&self, user_key: &[u8], trailer: u64) -> Result<usize> {
         if self.index_top.is_none() && self.index.get(0, &pin()).is_none() {
             self.index_pieces()?;
@@ -156,7 +155,7 @@ impl Table {
     }
 
     /// The part of the index to read for a lookup that has stopped at `part`: a piece, if `part` is
-    /// a whole index that the cache would not keep. The caller must hold no guard.
+    /// a whole index that the cache would not keep. Hold no guard.
     pub fn index_part_in_place_of(&self, part: usize, key: &LookupKey<'_>) -> Result<usize> {
         match part {
             // If the index is in parts, this finds part 0 again.
@@ -166,7 +165,7 @@ impl Table {
     }
 
     /// The number of the part or piece of the index that leads to a key, as far as that is known
-    /// without reading. If none leads to the key, this is the last one.
+    /// without reading. The last one if none does.
     pub fn index_part_in_memory(&self, user_key: &[u8], trailer: u64) -> usize {
         if self.index_top.is_some() {
             return self.index_part_of(user_key, trailer).min(self.index_parts() - 1);
@@ -180,8 +179,7 @@ impl Table {
     }
 
     /// The number of the part or piece of the filter to read for `filter_key`. `part` is the stored
-    /// part with the key. The caller must hold no guard, because making the pieces reads the
-    /// filter.
+    /// part with the key. Hold no guard: making pieces reads.
     pub fn filter_part_to_read(&self, part: usize, filter_key: &LookupKey<'_>) -> Result<usize> {
         if self.filter_top.is_some() || self.filter.get(0, &pin()).is_some() {
             return Ok(part);
@@ -190,8 +188,8 @@ impl Table {
         Ok(pieces.map_or(part, |pieces| self.filter.len() + pieces.piece_of(filter_key)))
     }
 
-    /// The numbers of the parts of the index, or of its pieces. The first one leads to the first
-    /// entries, and the last one to the last entries. The caller must hold no guard.
+    /// The numbers of the parts of the index, or of its pieces: the first leads to the first
+    /// entries, the last to the last ones. Hold no guard.
     pub fn index_ends(&self) -> Result<Range<usize>> {
         let first = self.index_part_to_read(&[], u64::MAX)?;
         Ok(self.index_numbers(first))
@@ -264,13 +262,11 @@ impl Table {
         }
     }
 
-    /// Where a piece of the index is.
     pub(super) fn index_piece_handle(&self, part: usize) -> Option<BlockHandle> {
         let piece = part.checked_sub(self.index.len())?;
         Some(self.pieces.index()?.top.handle(piece))
     }
 
-    /// Where a piece of the filter is.
     pub(super) fn filter_piece_handle(&self, part: usize) -> Option<BlockHandle> {
         let piece = part.checked_sub(self.filter.len())?;
         Some(self.pieces.filter()?.handle(piece))
@@ -295,7 +291,7 @@ impl Table {
         parse().map_err(|damage| file.damaged(damage, handle))
     }
 
-    /// Reads a piece of the filter, in the same way as a piece of the index.
+    /// Reads a piece of the filter, as [`Self::read_index_piece`] does of the index.
     pub(super) fn read_filter_piece(
         &self,
         pieces: &WholeFilterPieces,
@@ -312,8 +308,7 @@ impl Table {
     }
 
     /// The part of the filter to query for `filter_key`: stored part `part`, or a piece if the
-    /// cache would not keep the whole filter. The caller must hold no guard, because it may have to
-    /// be read.
+    /// cache would not keep the whole filter. Hold no guard.
     pub(super) fn filter_for(
         &self,
         part: usize,

@@ -2,8 +2,8 @@
 //!
 //! Blocks follow each other from the first byte of the file on. A block can start where the block
 //! before ended, or after the padding there. It ends at the first length whose checksum is right.
-//! After a block that cannot be read, every byte may be the start of the next block, so the search
-//! there is limited to likely lengths.
+//! After a block that cannot be read, any byte may start the next one, so the search there is kept
+//! short.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -291,8 +291,8 @@ impl SstReader {
         self.table.verify()
     }
 
-    /// The ranges that the table deletes, ordered by their first key, and the newest first if that
-    /// is equal.
+    /// The ranges that the table deletes, in the order of their first keys; of equal ones the
+    /// newest first.
     pub fn range_deletions(&self) -> Vec<RangeDeletion> {
         let ranges = self.table.ranges().into_iter().flat_map(|ranges| ranges.iter());
         let mut ranges: Vec<_> = ranges

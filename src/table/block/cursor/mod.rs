@@ -61,8 +61,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Moves to another block, where the cursor is on no entry yet. Keeps the memory of the key
-    /// buffers.
+    /// Moves to another block, on no entry. Keeps the memory of the key buffers.
     pub fn enter(&mut self, block: B) {
         self.block = PinnedBlock::new(block);
         self.valid = false;
@@ -206,9 +205,9 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds the whole trailer and at least one byte of the user key. Detecting a repeated
-    /// user key is nearly free: writers share as many bytes as they can, so the first byte of the
-    /// suffix differs from the key before, except at a restart point.
+    /// that holds more than the trailer. Detecting a repeated user key is nearly free: writers
+    /// share as many bytes as they can, so the first byte of the suffix differs, except at a
+    /// restart point.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;

@@ -21,9 +21,9 @@
 //! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
 //! the damage.
 //!
-//! Entries with a smaller head than the target's are before the target, and entries with a larger
-//! head are behind it. Equal heads do not decide, so the search compares the entries themselves,
-//! from the first one with an equal head on ([`super::search`]).
+//! Entries with a smaller head than the target's are before the target, those with a larger head
+//! behind it. Equal heads do not decide, so from the first of them on the search compares the
+//! entries themselves ([`super::search`]).
 
 use std::ops::Range;
 
@@ -45,8 +45,7 @@ const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 /// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
-/// The first walk notes at most this many entries, which are all those of a block of the usual
-/// size.
+/// The first walk notes at most this many entries: all those of a block of the usual size.
 const MAX_NOTES: usize = 64;
 
 /// Offsets of blocks up to this size fit into 16 bits.
@@ -74,8 +73,8 @@ impl KeyHeads {
     /// Makes the heads of a block of internal keys, whose entries are the first `entries_bytes`
     /// bytes. `None` for a block that is empty, damaged or out of order, or if there is no memory.
     ///
-    /// This runs at every cache miss, so it must be fast. The block is walked twice: the first walk
-    /// finds the size of the rows, so that nothing has to be copied or allocated twice.
+    /// This runs at every cache miss. The block is walked twice, so that nothing has to be copied
+    /// or allocated twice: the first walk finds the size of the rows.
     pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
         let (block, room) = block.payload_and_room();
         let mut notes = [Note::default(); MAX_NOTES];
@@ -243,8 +242,8 @@ impl Iterator for Notes<'_> {
 }
 
 impl FirstWalk {
-    /// Walks all entries and notes the first ones. `None` if there are no entries, or if they do
-    /// not decode as internal keys.
+    /// Walks all entries and notes the first ones. `None` if there are none, or if they do not
+    /// decode as internal keys.
     fn over(entries: &[u8], notes: &mut [Note; MAX_NOTES]) -> Option<FirstWalk> {
         let mut walk = Notes { entries, offset: 0 };
         let (mut count, mut key_bytes) = (0, 0);
@@ -259,8 +258,8 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // This is mostly a whole key at a restart point. The bytes that it shares belong to
-                // the prefix already, so only the others are compared.
+                // This is mostly a whole key at a restart point. The bytes that it shares are the
+                // start of the prefix, so only the others are compared.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);
@@ -276,9 +275,9 @@ impl FirstWalk {
     }
 }
 
-/// Fills the rows with the head and the offset of each entry. `next` returns the notes, one entry
-/// after the other. The [`FirstWalk`] has checked that every entry decodes and that every key has
-/// the prefix. Returns `false` if the heads do not ascend.
+/// Fills the rows with the head and the offset of each entry. `next` returns the notes in order.
+/// The [`FirstWalk`] has checked that every entry decodes and every key has the prefix. Returns
+/// `false` if the heads do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are

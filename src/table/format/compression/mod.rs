@@ -1,5 +1,5 @@
-//! Block compression. Blocks are written without compression or with Snappy, LZ4 or ZSTD. Also read
-//! are BZip2, Zlib, and ZSTD, LZ4 and Zlib with a dictionary.
+//! Block compression. Blocks are written uncompressed or by Snappy, LZ4 or ZSTD. BZip2, Zlib, and
+//! ZSTD, LZ4 and Zlib with a dictionary can be read, too.
 //!
 //! ```text
 //! LZ4     varint32 uncompressed bytes | LZ4 block (not frame)
