@@ -136,8 +136,8 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
 }
 
 /// Parses `data` as an index block, whose form is the first byte. Both forms that an index has in
-/// memory must accept the block, or both must reject it. A search must end where a walk through the
-/// separators ends.
+/// memory must accept the block, or none. A search must end where a walk through the separators
+/// ends.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! [`Hidden`] sums up many such versions: `low` is the smallest of their own sequence numbers,
-//! `high` the largest sequence number of the entries that hide them. If no snapshot lies in `low ..
-//! high`, then none lies in the span of any of these versions, so all of them are droppable. The
-//! reverse does not hold: the counts err on the side of keeping.
+//! `high` the largest of the entries that hide them. If no snapshot lies in `low .. high`, then
+//! none lies in the span of any of these versions, so all of them are droppable. The reverse does
+//! not hold: the counts err on the side of keeping.
 //!
 //! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
 //! table without them, such as one of RocksDB, is assumed to hide nothing. Impossible counts are

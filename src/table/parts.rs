@@ -110,7 +110,8 @@ impl Table {
         })
     }
 
-    /// The stored bytes of a part, read by one read into memory of the cache, which will keep them.
+    /// Reads the stored bytes of a part by one read, into memory of the cache, which will keep
+    /// them.
     fn fetch_part(&self, handle: BlockHandle) -> Result<StoredBlock> {
         self.block_file().read_stored(handle, |len| self.cache.buffer(len))
     }

@@ -45,8 +45,7 @@ pub(crate) enum SearchResult {
 }
 
 impl Block {
-    /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
-    /// `global_sequence`: for an ingested file, the sequence number that every key gets.
+    /// Like [`Block::find_from`], from this block's [`Block::search_start`].
     #[cfg(test)]
     pub fn find(
         &self,

@@ -19,8 +19,7 @@ const DEFAULT_COLUMN_FAMILY: u64 = 0;
 const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
 impl TableBuilder {
-    /// The names and values of all properties. Call it once everything before the properties is
-    /// written.
+    /// All names and values. Call it once everything before the properties is written.
     pub(super) fn properties(
         &self,
         data_bytes: u64,

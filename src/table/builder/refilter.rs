@@ -12,9 +12,8 @@
 //! valid. The result is byte for byte the table that [`TableBuilder`] writes from the same entries
 //! with the other filter.
 //!
-//! Tables of another layout than this crate's are rejected: those with other gaps between data
-//! blocks, with checksums that depend on the position, or with an index whose parts are not
-//! adjacent.
+//! Tables of another layout than this crate's are rejected: other gaps between data blocks,
+//! checksums that depend on the position, or an index whose parts are not adjacent.
 
 use std::collections::BTreeMap;
 

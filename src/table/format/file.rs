@@ -239,9 +239,8 @@ impl BlockFile {
         Ok(StoredBlock { buffer, handle })
     }
 
-    /// Fills `buffer` by one read. Measures the time of a thread's first read and of every
-    /// [`TIMED`]th after it, but not of all, because reading the clock twice takes 3 % of a read
-    /// from the system's cache.
+    /// Fills `buffer` by one read. Times a thread's first read, and then only every [`TIMED`]th,
+    /// because reading the clock twice takes 3 % of a read from the system's cache.
     pub fn read_timed(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let number = READS.get();
         READS.set(number.wrapping_add(1));
@@ -274,8 +273,8 @@ impl BlockFile {
         Ok(handle.bytes as usize + BLOCK_TRAILER_BYTES)
     }
 
-    /// Returns an error if there is no memory for a large block. Without this check Rust would
-    /// abort when an allocation fails, and here the file decides how much is allocated.
+    /// Returns an error if there is no memory for a large block. Rust aborts when an allocation
+    /// fails, and here the file decides how much is allocated.
     fn afford(&self, bytes: usize) -> Result<()> {
         let mut probe = Vec::<u8>::new();
         if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {

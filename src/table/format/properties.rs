@@ -288,8 +288,8 @@ impl TableProperties {
         (format_version >= 7 && is_used && !is_own).then_some(manager)
     }
 
-    /// The number and the name of the table's column family. `None` for RocksDB's default family
-    /// and for an unknown one. Tables of several families may hold the same keys.
+    /// The number and the name of the table's column family, because tables of several families may
+    /// hold the same keys. `None` for RocksDB's default family and for an unknown one.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
         /// The number in tables that were written without a database.
         const UNKNOWN: u64 = 0x7fff_ffff;
@@ -308,8 +308,8 @@ impl TableProperties {
         self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
     }
 
-    /// How the prefixes in the filter were cut. `None` if the filter holds no prefixes, or if this
-    /// build does not know the rule.
+    /// How the prefixes in the filter were cut. `None` if it holds none, or if the rule is unknown
+    /// here.
     pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
         let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
         let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The heads are searched as plain integers in one array. That is several times faster than
-//! decoding stored entries, and most separators differ in their heads. Keys decide where heads are
-//! equal.
+//! decoding stored entries, and most separators differ in their heads. If heads are equal, keys
+//! decide.
 //!
 //! **Large trees.** The heads of all tables together do not fit into the processor's fast caches,
 //! and in a binary search each line determines the next: four dependent cache misses. The ends of
@@ -220,7 +220,7 @@ impl IndexParser {
     }
 }
 
-/// The heads of all separators, and then again the head of the last separator of each whole group.
+/// The heads of all separators, and then again those that end a whole group.
 fn with_ends_of_groups(
     count: usize,
     head_of: impl Fn(usize) -> u64,
@@ -517,16 +517,16 @@ impl Index {
     }
 
     /// Rejects a block whose first key belongs to another block. After a misdirected write, a sound
-    /// block may be in the place of another block and would hide its keys. A checksum does not
-    /// detect that, because it does not depend on the place of a block.
+    /// block may be in the place of another block and would hide its keys. Up to format_version 5 a
+    /// checksum does not depend on the place, so it does not detect that.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
         }
         let first = block.restart_key(0)?;
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
-        // Mostly the heads of the separators on both sides decide. The lookup that needs the block
-        // has just read these heads.
+        // Mostly the heads on both sides decide. The lookup that needs the block has just read
+        // them.
         let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
         let head = self.common_prefix.head_after(user_key);
         if head.is_some_and(is_between) || self.find(user_key, trailer) == i {

@@ -110,8 +110,7 @@ impl<'t> BlockBatch<'t> {
     }
 
     /// The block to read next, if a search that continued after block `place` has stopped at
-    /// `absent` in the same table. `None` if the part of the index that leads to it is not in
-    /// memory.
+    /// `absent` in the same table. `None` if its part of the index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent {

@@ -83,8 +83,8 @@ impl Table {
         observer.call_other_filter(self, &key.for_call(), guard, tickers)
     }
 
-    /// After a "maybe": the newest entry of the key that the snapshot sees. Lookups call it through
-    /// [`TableObserver::call_get_after_filter`].
+    /// The newest entry of the key that the snapshot sees, after the filter said "maybe". Lookups
+    /// call this through [`TableObserver::call_get_after_filter`].
     #[inline(always)]
     pub fn get_after_filter<'g>(
         &'g self,
@@ -103,8 +103,8 @@ impl Table {
         }
     }
 
-    /// Called if [`Table::find_group`] finds nothing. Either the index must be read, so the lookup
-    /// stops, or no part of the index leads to the key, which is therefore absent.
+    /// Called if [`Table::find_group`] finds nothing. The lookup stops if the index must be read.
+    /// Otherwise no part of the index leads to the key, which is absent.
     #[cold]
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {

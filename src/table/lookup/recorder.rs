@@ -79,7 +79,7 @@ impl<'a> Recorder<'a> {
         self.restart();
     }
 
-    /// Ends the trace of the lookup, which has found an entry or none in the table.
+    /// Ends the trace. `found` is the entry that the lookup has found.
     pub fn finish(&self, found: Option<&Found<'_>>) -> TableTrace {
         let mut trace = self.current.replace(TableTrace::new(None, 0));
         trace.found = found.map(|found| FoundTrace {

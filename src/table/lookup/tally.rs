@@ -87,7 +87,7 @@ impl FilterTally {
     }
 }
 
-/// Counts the answer of a filter for a range of keys with one prefix. `false`: no.
+/// Counts the answer of a filter for a range of keys with one prefix.
 pub(super) fn record_range(table: &Table, maybe: bool) {
     let tickers = table.block_file().counters();
     tickers.add(Ticker::BloomPrefixChecked, 1);

@@ -15,8 +15,8 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. Empty cell: no lookup has needed them. `None` in a cell: there cannot be
-/// any.
+/// The pieces of a table. A cell is empty until a lookup needs it, and has `None` if there cannot
+/// be any pieces.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
     /// Locked while pieces are made, which reads the file.

@@ -24,7 +24,7 @@ use crate::table::range_del::RANGE_DEL_BLOCK;
 const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// A search behind a hole tests blocks of up to this many times the largest one found so far.
 const LIKELY_BLOCKS: usize = 2;
-/// The least that such a search reads.
+/// The smallest such limit, in bytes.
 const MIN_SEARCHED_BYTES: usize = 8 << 10;
 /// A search gives up if no block starts in this many bytes.
 const MAX_HOLE_BYTES: u64 = 128 << 10;
