@@ -1,7 +1,8 @@
 //! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
-//! Every read of a table file is counted here, and all but batch reads are made here. The returned
-//! blocks are checked and uncompressed, unless a name says "stored". Nothing is cached.
+//! Lookups, scans and checks read a table file through this type, which counts each read. Only
+//! batch reads are made by their caller. The returned blocks are checked and uncompressed, unless a
+//! name says "stored". Nothing is cached.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -137,8 +138,8 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Reads the dictionary, which stays in memory. `is_for_zstd`: whether blocks of the table may be
-    /// compressed by ZSTD.
+    /// Reads the dictionary, which stays in memory. `is_for_zstd`: whether blocks of the table may
+    /// be compressed by ZSTD.
     pub fn read_dictionary(&mut self, handle: BlockHandle, is_for_zstd: bool) -> Result<()> {
         let bytes = self.read_metadata(handle)?;
         let dictionary = Dictionary::new(bytes, is_for_zstd);
