@@ -1,11 +1,11 @@
-//! [`Credit`]: the account of a filter part; [`super::lookup::admission`] has the rule.
+//! [`Credit`]: the credit of a part of a filter, by the rule in [`super::lookup::admission`].
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// Credits and prices are counted in eighths of a read.
 pub(super) const READ: u32 = 8;
 
-/// How much lookups have lost by passing a part of a filter by, in eighths of a read.
+/// The credit of one part or piece of a filter, in eighths of a read.
 pub(super) struct Credit(AtomicU32);
 
 impl Credit {
@@ -18,8 +18,8 @@ impl Credit {
         self.0.load(Ordering::Relaxed) >= price
     }
 
-    /// Adds `earned`, up to `most`. If two threads count at one time, one count may be lost. That
-    /// costs at most one read.
+    /// Adds `earned`, up to `most`. If two threads add at the same time, one addition may be lost,
+    /// which costs at most one read.
     pub fn earn(&self, earned: u32, most: u32) {
         let credit = self.0.load(Ordering::Relaxed);
         if credit < most {
@@ -27,7 +27,7 @@ impl Credit {
         }
     }
 
-    /// Takes `price` from the credit, of which no more than `most` counts.
+    /// Takes `price` from the credit, which is first limited to `most`.
     pub fn pay(&self, price: u32, most: u32) {
         let credit = self.0.load(Ordering::Relaxed).min(most);
         self.0.store(credit.saturating_sub(price), Ordering::Relaxed);

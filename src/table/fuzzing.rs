@@ -15,16 +15,16 @@ use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Error;
 use crate::memory::LineBuf;
 
-/// Longer lists of keys are not compared, because entries that share a long key take megabytes in a
-/// list.
+/// Keys of more bytes than this are not compared, because entries that share a long key take
+/// megabytes in a list.
 const MAX_KEY_BYTES: usize = 1 << 20;
 
 fn block_of(bytes: &[u8]) -> Option<Block> {
     Block::new(BlockBytes::new(LineBuf::copy_from(bytes), bytes.len())).ok()
 }
 
-/// Walks `data` as a data block, both ways, with key heads and without; the first byte says whether
-/// its sequence numbers are replaced.
+/// Walks `data` as a data block, both ways, with key heads and without. The first byte says whether
+/// the block's sequence numbers are replaced.
 pub fn block(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let global_sequence = (how & 1 != 0).then_some(7);
@@ -72,8 +72,8 @@ pub fn block(data: &[u8]) {
 /// Offset, key and value.
 type PlainEntry<'a> = (usize, Vec<u8>, &'a [u8]);
 
-/// The entries before the first one that does not decode or whose key is no internal key, and
-/// whether there is no such entry. `None`: their keys exceed [`MAX_KEY_BYTES`].
+/// The entries before the first one that does not decode or has no internal key, and whether there
+/// is no such entry. `None` if the keys exceed [`MAX_KEY_BYTES`].
 fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
     let (mut entries, mut key_bytes) = (Vec::new(), 0);
     let mut scan = Scan::new(block.entries());
@@ -93,7 +93,8 @@ fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
     }
 }
 
-/// Whether keys ascend, and restart points are entries that share nothing, from the first on.
+/// Whether the keys ascend, and whether the restart points begin with the first entry and are
+/// entries that share nothing.
 fn is_sound(block: &Block, entries: &[PlainEntry<'_>]) -> bool {
     let ascends = entries.windows(2).all(|pair| key::compare(&pair[0].1, &pair[1].1).is_lt());
     let mut restarts = Vec::new();
@@ -110,7 +111,7 @@ fn is_sound(block: &Block, entries: &[PlainEntry<'_>]) -> bool {
         })
 }
 
-/// In a sound block every search ends where it ends in the list of its entries.
+/// Asserts that every search of a sound block ends where it ends in the list of its entries.
 fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     let mut cursor = BlockCursor::new(block, None);
     cursor.seek_to_last().expect("a sound block");
@@ -134,8 +135,9 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     }
 }
 
-/// Parses `data` as an index block; the first byte is its form. It is accepted in both forms that
-/// an index has in memory, or in none, and leads where a walk through its separators leads.
+/// Parses `data` as an index block, whose form is the first byte. Both forms that an index has in
+/// memory must accept the block, or none. A search must end where a walk through the separators
+/// ends.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };

@@ -1,4 +1,5 @@
-//! [`Garbage`]: what a table knows about its entries that some reader may need now but none later.
+//! [`Garbage`]: what a table knows about those of its entries that a reader may need now, but none
+//! later.
 //!
 //! Flush and compaction drop what no reader can see. Entries that they must keep for a snapshot
 //! become droppable when that snapshot is released, but only a scan of the table could find them.
@@ -13,20 +14,20 @@
 //! ```
 //!
 //! [`Hidden`] sums up many such versions: `low` is the smallest of their own sequence numbers,
-//! `high` the largest of those that hide them. If no snapshot lies in `low .. high`, then none lies
-//! in the span of any of them, so all of them are droppable. The reverse does not hold: the counts
-//! err on the side of keeping.
+//! `high` the largest of the entries that hide them. If no snapshot lies in `low .. high`, then
+//! none lies in the span of any of these versions, so all of them are droppable. The reverse does
+//! not hold: the counts err on the side of keeping.
 //!
 //! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
-//! table without them, such as one of RocksDB, is assumed to hide nothing. Impossible numbers count
-//! as absent.
+//! table without them, such as one of RocksDB, is assumed to hide nothing. Impossible counts are
+//! treated as absent.
 
 use crate::encoding::coding::{Decoder, put_varint};
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::Damage;
 
-/// The most sums that are kept. Two neighbors are joined if there would be more.
+/// The most sums that a table keeps. If there would be more, two neighbors are joined.
 const MAX_SUMS: usize = 8;
 
 /// Versions that newer entries of the same table hide, summed up.
@@ -36,7 +37,7 @@ pub(crate) struct Hidden {
     pub low: SequenceNumber,
     /// The largest sequence number of an entry that hides one of them.
     pub high: SequenceNumber,
-    /// Hidden versions, and the deletions that hide the last ones of their keys.
+    /// Hidden versions, and the deletions that directly hide one of them.
     pub entries: u64,
     /// How many of `entries` are deletions.
     pub deletions: u64,
@@ -75,8 +76,8 @@ pub(crate) struct Garbage {
 }
 
 impl Garbage {
-    /// varint oldest deletion, varint range bytes, varint 1 if opaque, then for each sum: varint
-    /// low, varint high - low, varint entries, varint deletions, varint bytes.
+    /// Encodes as varints: the oldest deletion, the range bytes, 1 if opaque or else 0, then for
+    /// each sum low, high - low, entries, deletions and bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.oldest_deletion);
@@ -134,7 +135,7 @@ pub(crate) struct Counting {
     sums: Vec<Hidden>,
     /// The entry before: sequence number, kind, bytes.
     last: (SequenceNumber, Option<EntryKind>, u64),
-    /// Whether an entry of this key has a kind that is not understood. That entry and all older
+    /// Whether this key has an entry of a kind that is not understood. That entry and all older
     /// ones of the key are kept, whatever hides them.
     key_is_opaque: bool,
     /// Some key has such an entry.

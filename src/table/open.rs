@@ -20,8 +20,8 @@ use super::range_del::RANGE_DEL_BLOCK;
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 
 /// The offset of the first of the blocks that opening reads. `index_top`: the top of an index in
-/// parts. In this crate's tables the top of the filter is in front of it. In others it may be far
-/// away, and is read separately.
+/// parts. In this crate's tables the top of the filter is in front of the index's top. In other
+/// tables it may be far away, and is then read separately.
 pub(super) fn tail_start<N: AsRef<str>>(
     metaindex: &[(N, BlockHandle)],
     metaindex_handle: BlockHandle,
@@ -73,8 +73,8 @@ pub(super) fn read_metaindex(
 }
 
 /// Reads the properties. At ingestion RocksDB may write the assigned sequence number over 8 bytes
-/// of them without correcting the checksum. So a block whose checksum is wrong is checked once more
-/// with those 8 bytes as they were: zero.
+/// of the block without correcting the checksum. So a block whose checksum is wrong is checked once
+/// more with zeros in these 8 bytes, as the block was written.
 pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
     let mut stored = file.read_stored(handle, LineBuf::zeroed)?;
     if let Err(mismatch) = file.check(&stored) {
@@ -155,12 +155,12 @@ pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> 
     }
 }
 
-/// The properties of a table, as far as they can be read: `None` where the file is damaged or of
-/// another format.
+/// The properties of a table, if they can be read. `None` if the file is damaged or has another
+/// format.
 ///
 /// # Errors
-/// If the properties, whose checksum is right, require what this build does not have, for example
-/// another order of the keys. That is no damage.
+/// If the properties, whose checksum is right, require a feature that this build does not have, for
+/// example another order of the keys. That is no damage.
 pub(crate) fn readable_properties(
     file: &Arc<dyn RandomAccessFile>,
 ) -> Result<Option<TableProperties>> {

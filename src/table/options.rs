@@ -10,7 +10,7 @@ use super::filter::prefix::FilterKeys;
 use super::format::compression::Compression;
 use super::garbage::Garbage;
 
-/// How a table is written. RocksDB reads every choice.
+/// How a table is written. RocksDB reads a table with any of these options.
 ///
 /// ```
 /// use maypole::table::TableOptions;
@@ -21,8 +21,8 @@ use super::garbage::Garbage;
 #[derive(Debug, Clone)]
 pub struct TableOptions {
     /// Uncompressed bytes at which a data block ends, its trailer counted, default 4096. A lookup
-    /// reads one block: larger ones compress better and cost more to read. A multiple of 4096 fills
-    /// whole pages of the device.
+    /// reads one block: larger blocks compress better and cost more to read. A multiple of 4096
+    /// fills whole pages of the device.
     pub block_bytes: usize,
     /// Entries between two whole keys in a data block, default 16. A smaller number makes blocks
     /// larger and the walk to an entry shorter.
@@ -39,9 +39,10 @@ pub struct TableOptions {
 
 /// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
 ///
-/// A lookup that does not find them in the block cache reads a whole one, or only the part that it
-/// needs. So parts are for tables whose filters and indexes do not all fit into the cache. In
-/// memory whole ones are faster by some nanoseconds. RocksDB reads both.
+/// A lookup that does not find a whole filter or index in the block cache reads all of it; of one
+/// in parts it reads the part that it needs. So parts are for tables whose filters and indexes do
+/// not all fit into the cache. In memory, whole ones are faster by some nanoseconds. RocksDB reads
+/// both.
 ///
 /// ```
 /// use maypole::table::{MetadataForm, TableOptions};
@@ -52,13 +53,13 @@ pub struct TableOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataForm {
-    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole ones, because it
-    /// does not know the cache.
+    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole filters and indexes,
+    /// because it does not know the cache.
     #[default]
     Auto,
     /// One block each.
     Whole,
-    /// Parts, each read separately. A table that would have one part has whole ones.
+    /// Parts, each read separately. A filter or an index that would have one part is stored whole.
     Parts,
 }
 
@@ -80,8 +81,8 @@ impl Default for TableOptions {
 pub(crate) enum Dialect {
     /// A table of a tree: versions, tombstones, sequence numbers.
     Database { file_number: u64 },
-    /// A table for ingestion: one version a key, all at sequence 0; the ingestion assigns one
-    /// sequence number to the whole file.
+    /// A table for ingestion: one version of each key, all with sequence number 0. The ingestion
+    /// assigns one sequence number to the whole file.
     External,
 }
 
@@ -102,7 +103,8 @@ pub(crate) enum Dialect {
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes at its end that opening the table reads; 0 if they are more than one read takes.
+    /// Bytes at the end of the file that opening the table reads; 0 if one read does not take that
+    /// many.
     pub(crate) tail_bytes: u64,
     /// Entries of all kinds, range deletions included.
     pub entries: u64,
@@ -136,6 +138,6 @@ pub struct TableSummary {
     /// Time to build the filter from the hashes, checking included.
     pub filter_build_time: Duration,
     /// Filters that were discarded because they missed a key: 0, unless memory is at fault. After
-    /// the first a Bloom filter was built, after the second none.
+    /// the first failure a Bloom filter was built, after the second no filter.
     pub failed_filter_builds: u64,
 }

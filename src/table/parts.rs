@@ -7,22 +7,22 @@
 //!                  ├─ filter [slot | slot | …] ─► TableFilter     each part is loaded and
 //!                  └─ index  [slot | slot | …] ─► TableIndex      evicted separately
 //! ```
-//!
 //! A lookup that finds nothing in memory reads one part of the filter and one of the index, a few
-//! KiB each, and displaces no more than that. A whole filter or index counts as one part, without a
-//! top.
+//! KiB each, and evicts no more than that from the cache. A whole filter or index counts as one
+//! part, without a top.
 //!
 //! This crate cuts most filters at the same keys as the index. The open table then keeps only one
-//! copy of the separators, in the top of the index. RocksDB may cut the two at different keys.
+//! copy of the separators, in the top of the index. RocksDB may cut filter and index at different
+//! keys.
 //!
 //! Invariants, checked when a part is read, because the file is input:
 //! - the last separator of an index part is the part's separator in the top, so that the top leads
 //!   to the one part that can hold a key;
-//! - its first separator is behind the part before.
+//! - the first separator of an index part is behind the part before.
 //!
-//! A top that cannot be read counts as absent. Without the top of the index, all its parts are read
-//! as one, which fails with the damage. Without the top of the filter, the filter answers "maybe"
-//! to all keys.
+//! A top that cannot be read counts as absent. Without the top of the index, all parts of the index
+//! are read as one, which reports the damage. Without the top of the filter, the filter answers
+//! "maybe" to all keys.
 
 use std::ops::Deref;
 
@@ -110,12 +110,13 @@ impl Table {
         })
     }
 
-    /// The stored bytes of a part, read by one read into memory of the cache, which will keep them.
+    /// Reads the stored bytes of a part by one read, into memory of the cache, which will keep
+    /// them.
     fn fetch_part(&self, handle: BlockHandle) -> Result<StoredBlock> {
         self.block_file().read_stored(handle, |len| self.cache.buffer(len))
     }
 
-    /// Part `part` of the filter, without using the cache. `fetch` reads it.
+    /// Decodes part `part` of the filter, which `fetch` reads, without using the cache.
     fn read_filter_part(
         &self,
         stored: StoredFilter,
@@ -156,8 +157,8 @@ impl Table {
         }
     }
 
-    /// All parts of the filter, even of one that lookups do not query. Does not use the cache.
-    /// `None`: the table has no filter.
+    /// Reads all parts of the filter without using the cache, even if lookups do not query the
+    /// filter. `None`: the table has no filter.
     ///
     /// # Errors
     /// If a part cannot be read, or is damaged.
@@ -170,7 +171,7 @@ impl Table {
     }
 
     /// Reads the whole index, its parts as one, without using the cache. `buffer` makes memory for
-    /// what every search reads.
+    /// the heads, which every search reads.
     pub fn read_index(&self, buffer: impl Buffer) -> Result<Index> {
         let file = self.block_file();
         let add = |parser: &mut IndexParser, handle| {
@@ -206,7 +207,7 @@ impl Table {
         }
     }
 
-    /// Part `part` of the index, without using the cache. `fetch` reads it.
+    /// Decodes part `part` of the index, which `fetch` reads, without using the cache.
     fn read_index_part(
         &self,
         top: &Index,
@@ -233,7 +234,7 @@ impl Table {
         self.load_index_from(part, |handle| self.fetch_part(handle))
     }
 
-    /// Like [`Table::load_index`]. `fetch` reads what is not a whole index.
+    /// Like [`Table::load_index`], but `fetch` reads the part or piece (not a whole index).
     pub(super) fn load_index_from(
         &self,
         part: usize,
@@ -302,9 +303,9 @@ impl Table {
         })
     }
 
-    /// Rejects a block of an index in parts or pieces that starts with a key of an earlier part, or
-    /// that is empty. See [`Index::check_position`]. So a scan reads no block twice, whatever the
-    /// parts contain.
+    /// Rejects a data block that starts with a key of an earlier part or piece of the index, and in
+    /// an index in parts also an empty block. [`Index::check_position`] checks within a part. So a
+    /// scan reads no block twice, whatever the parts contain.
     pub(super) fn check_part_of(
         &self,
         index: &TableIndex,
@@ -318,7 +319,7 @@ impl Table {
             _ => return Ok(()),
         };
         if block.entries().is_empty() {
-            // The whole index, of which a piece was made, is checked to lead to no block twice.
+            // The whole index from which a piece is made is checked to lead to no block twice.
             return match is_stored {
                 true => Err(Damage::new(0, "a data block with entries", "none")),
                 false => Ok(()),
@@ -346,7 +347,8 @@ impl Table {
     }
 }
 
-/// Whether these are the first and the last separator of part `part`; `None`: the part is empty.
+/// Checks the first and the last separator of part `part` against the top. `None`: the part is
+/// empty, which is damage.
 fn check_part(
     top: &Index,
     part: usize,

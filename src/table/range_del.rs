@@ -11,8 +11,8 @@
 //! whatever the filter says. Opening a table loads them into memory, so that the check reads
 //! nothing.
 //!
-//! They are written in the order of internal keys, and read in any order: RocksDB's `SstFileWriter`
-//! does not sort them.
+//! The ranges are written in the order of internal keys, and read in any order, because RocksDB's
+//! `SstFileWriter` does not sort them.
 
 use std::sync::Arc;
 
@@ -31,8 +31,9 @@ use super::format::properties::{TableProperties, names};
 /// The block's name in the metaindex.
 pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 
-/// Reads the ranges that a table deletes; `None` if it deletes none. `global_sequence`: the
-/// sequence number of all of them. Damage if their number is not the one that the properties state.
+/// Reads the ranges that a table deletes; `None` if it deletes none. `global_sequence`: for an
+/// ingested table, the sequence number of all ranges. It is damage if there are more or fewer
+/// ranges than the properties state.
 pub(super) fn read_ranges(
     file: &BlockFile,
     metaindex: &[(String, BlockHandle)],
@@ -117,8 +118,9 @@ impl RangeBlockBuilder {
         self.internal_key.clear();
         key::put_internal_key(&mut self.internal_key, start, key::pack(sequence, kind));
         let bytes = self.internal_key.len() + end.len();
-        // The size of the block with the range, at most: the entry adds three lengths of up to 5
-        // bytes and a restart point. It must fit into 32 bits, as offsets in a block do.
+        // An upper bound for the size of the block with the range: the entry adds three lengths of
+        // up to 5 bytes and a restart point. The size must fit into 32 bits, as offsets in a block
+        // do.
         let with_range = self.block.estimated_bytes() + bytes + 4 + 15;
         let wrong = if start >= end {
             Some("a range deletion whose range is empty".to_string())
@@ -147,8 +149,8 @@ impl RangeBlockBuilder {
         Ok(())
     }
 
-    /// The finished block, with the bounds of what it deletes: the first internal key, and one that
-    /// sorts before every entry of the first key that is not deleted.
+    /// The finished block, its first internal key, and the end of what it deletes: a key that sorts
+    /// before every entry of the user key at which the last range ends.
     pub fn finish(&mut self) -> (&[u8], Vec<u8>, Vec<u8>) {
         (self.block.finish(), std::mem::take(&mut self.first), key::range_end(&self.last_end))
     }

@@ -15,9 +15,9 @@ use crate::table::index::Index;
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: BlockSlots,
-    /// Which part it is; 0 if it is whole. Pieces of a whole one count from 1 on.
+    /// The number of this part; 0 if the index is whole. Pieces of a whole index count from 1 on.
     pub part: usize,
-    /// The numbers of all parts of its kind.
+    /// The numbers of all parts, or of all pieces if this is a piece.
     pub parts: Range<usize>,
 }
 
@@ -29,9 +29,9 @@ impl Cached for TableIndex {
 
 /// The slots of the data blocks of an index.
 ///
-/// Where filters and indexes compete for the cache, few data blocks are kept, and the slots of a
-/// part would take a third of its memory. So they are allocated late there, with the first block
-/// that is kept.
+/// The slots of a part of an index would take a third of its memory. If filters and indexes compete
+/// for the cache, few data blocks are kept, so these slots are then allocated late, with the first
+/// block that is kept.
 pub(crate) struct BlockSlots {
     /// Empty if the slots are allocated late.
     early: Slots<Block>,
@@ -58,7 +58,7 @@ impl BlockSlots {
         self.early.heap_bytes()
     }
 
-    /// The slots, in order to load one of `blocks` blocks. Allocates late ones.
+    /// The slots, for a caller that loads one of `blocks` blocks. Allocates late slots.
     pub fn to_load(&self, cache: &Arc<BlockCache>, blocks: usize) -> &Slots<Block> {
         if self.early.len() == blocks {
             return &self.early;

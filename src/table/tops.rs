@@ -1,7 +1,7 @@
 //! Tops: the lists of the parts of a filter and of an index ([`super::parts`]).
 //!
-//! A top is an index whose blocks are parts. It is read when the table is opened, and stays with
-//! it.
+//! A top is an index that leads to parts instead of data blocks. It is read when the table is
+//! opened, and stays with the table.
 
 use crate::error::{Error, Result};
 use crate::memory::LineBuf;
@@ -14,8 +14,8 @@ use super::index::{Index, IndexParser};
 /// The top of a filter in parts.
 pub(super) struct FilterTop {
     handles: Box<[BlockHandle]>,
-    /// `None`: the separators are those of the index. Several of the last parts of the index may
-    /// belong to the last part of the filter.
+    /// `None`: the separators are those in the top of the index. Several of the last parts of the
+    /// index may belong to the last part of the filter.
     separators: Option<Index>,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn read_top(
     handle: BlockHandle,
     form: IndexForm,
 ) -> Result<Option<Index>> {
-    // It has the form of the table's index, but for the first keys.
+    // A top has the form of the table's index, but no first keys.
     let mut parser = IndexParser::new(IndexForm { first_keys: false, ..form }, file.limit());
     let block = match file.read_metadata_block(handle) {
         Err(Error::Corruption { .. }) => return Ok(None),

@@ -37,11 +37,11 @@ pub struct TableCheck {
     pub range_deletions: u64,
     /// Data blocks read.
     pub data_blocks: u64,
-    /// Entries whose key, or its prefix, the filter says is absent. More than 0: the filter loses
-    /// keys.
+    /// Entries whose key or prefix is absent according to the filter. If this is not 0, the filter
+    /// loses keys.
     pub filter_misses: u64,
     /// Entries of a kind that this build does not understand, such as merge operands and references
-    /// to blob files. A database that holds one answers a read of its key with an error.
+    /// to blob files. A database returns an error when it reads the key of such an entry.
     pub unknown_entries: u64,
 }
 
@@ -62,7 +62,8 @@ impl Survey {
         self.sequences = Some((smallest.min(sequence), largest.max(sequence)));
     }
 
-    /// In words, the entries of the table at `path` that are not understood.
+    /// A description of the entries of the table at `path` that are not understood, if there are
+    /// any.
     pub fn not_understood(&self, path: &Path) -> Option<String> {
         let (user_key, kind) = self.unknown.as_ref()?;
         Some(format!(
@@ -85,8 +86,8 @@ pub(crate) fn unsupported_entry(file: &Path, user_key: &[u8], kind: u8) -> Error
 
 impl Table {
     /// Reads the whole file, without using the cache. Checks every checksum, the number of the
-    /// keys, that they ascend, and that each lies between the separators of its block. Queries the
-    /// filter for every key.
+    /// entries, that the keys ascend, and that each key lies between the separators of its block.
+    /// Queries the filter for every key.
     pub fn verify(&self) -> Result<TableCheck> {
         Ok(self.survey()?.check)
     }
@@ -118,7 +119,8 @@ impl Table {
         let ranges = self.ranges().into_iter().flat_map(|ranges| ranges.iter());
         ranges.for_each(|range| survey.see(range.sequence));
         let check = &mut survey.check;
-        // Opening has read and checked them. Empty ranges count in the properties and are not kept.
+        // Opening has read and checked the ranges. The properties count empty ranges, which are not
+        // kept.
         let kept = self.ranges().map_or(0, |ranges| ranges.len() as u64);
         check.range_deletions = kept;
         let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(kept);

@@ -13,8 +13,8 @@ fn missing<T: Cached>(slots: &Slots<T>) -> impl Iterator<Item = usize> {
 }
 
 impl Table {
-    /// About how many bytes the cache would be charged for filter and index, as far as they are not
-    /// in memory.
+    /// About how many bytes the cache would be charged for the parts of filter and index that are
+    /// not in memory.
     pub fn missing_metadata_bytes(&self) -> u64 {
         let mut bytes: u64 = 0;
         if self.any_filter().is_some() {

@@ -4,8 +4,8 @@
 use crate::encoding::bytes::common_prefix_len;
 use crate::encoding::coding::{put_fixed32, put_varint};
 
-/// The most bytes that key and value of one entry may have together, because offsets within a block
-/// have 32 bits.
+/// The most bytes that the key and the value of one entry may have together, because offsets within
+/// a block have 32 bits.
 pub(crate) const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 /// Builds a block. Call order: `(add* finish clear)*`, keys in ascending order.
@@ -32,8 +32,8 @@ impl BlockBuilder {
         }
     }
 
-    /// A builder for an index, whose values are handles without a length before them. Each entry is
-    /// a restart point, so that it holds a whole key and a whole handle.
+    /// A builder for an index block, whose values are block handles without a length before them.
+    /// Each entry is a restart point, so that it holds a whole key and a whole handle.
     pub fn for_index() -> BlockBuilder {
         BlockBuilder { value_lengths: false, ..BlockBuilder::new(1) }
     }
@@ -47,12 +47,11 @@ impl BlockBuilder {
         self.out.len() + 4 * self.restarts.len() + 4
     }
 
-    /// The last key added.
     pub fn last_key(&self) -> &[u8] {
         &self.last_key
     }
 
-    /// Adds an entry. The table builder keeps key, value and block below 2^32 bytes.
+    /// Adds an entry. The table builder keeps the key, the value and the block below 2^32 bytes.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         let mut shared = 0;
         if self.since_restart == self.restart_interval {

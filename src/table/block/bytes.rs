@@ -5,9 +5,10 @@
 //!          ▲ a line starts here                            ▲ and here
 //! ```
 //!
-//! A block that is not compressed stays in the buffer that it was read into, with its trailer: the
-//! payload is the front of the buffer. The room behind it is for what is made of the payload
-//! ([`super::key_heads`]). It begins at the next cache line, so it may take the trailer's place.
+//! A block that is not compressed stays in the buffer that it was read into, together with its
+//! trailer: the payload is the front of the buffer. The room behind it holds data derived from the
+//! payload ([`super::key_heads`]). The room begins at the next cache line, so it may overlap the
+//! trailer.
 
 use std::ops::Deref;
 
@@ -34,7 +35,7 @@ impl BlockBytes {
         BlockBytes { buffer, len }
     }
 
-    /// The payload, and the room behind it. Writes to the room change no payload.
+    /// The payload, and the room behind it. Writing to the room does not change the payload.
     pub fn payload_and_room(&mut self) -> (&[u8], &mut [u8]) {
         let room_start = self.room_start();
         let (front, room) = self.buffer.split_at_mut(room_start);
@@ -72,8 +73,8 @@ impl BlockBytes {
         self.buffer
     }
 
-    /// The payload alone: where it is, if its memory is as small as it can be, or else in a buffer
-    /// that `buffer` makes.
+    /// Returns the payload alone. It stays where it is if its memory is as small as possible;
+    /// otherwise it is copied into a buffer that `buffer` makes.
     pub fn into_exact(self, buffer: impl FnOnce(usize) -> LineBuf) -> LineBuf {
         if LineBuf::needed_bytes(self.len) == self.buffer.memory_bytes() {
             return self.buffer.reused(self.len);

@@ -44,8 +44,8 @@ impl Entry {
         Ok(Entry { shared, suffix: suffix_start..value_start, value: value_start..value_end })
     }
 
-    /// The three lengths and the bytes they take, in the form that nearly every entry has: one byte
-    /// each, or two for the length of the value.
+    /// The three lengths and how many bytes they take. `None` unless the entry has the common form:
+    /// one byte for each length, or two for the length of the value.
     #[inline(always)]
     fn short_head(entries: &[u8], offset: usize) -> Option<(usize, usize, usize, usize)> {
         let head = entries[offset..].first_chunk().map(|head| u32::from_le_bytes(*head))?;
@@ -91,21 +91,22 @@ pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
     Ok(())
 }
 
-/// A suffix of up to this length is copied as if it had this length, which takes two moves instead
-/// of a call.
+/// Suffixes of up to this length are all copied as if they had this length, because that takes two
+/// moves instead of a call.
 pub(crate) const SHORT_SUFFIX_BYTES: usize = 32;
 
-/// The key of the current entry of a walk. The next key reuses the bytes that it shares.
+/// The key of the current entry of a walk. The next key reuses the bytes that it shares with this
+/// one.
 #[derive(Default)]
 pub(crate) struct KeyBuffer {
-    /// All of it may be written at any time; the key is the front.
+    /// The first `length` bytes are the key. The bytes after them may be overwritten at any time.
     bytes: Vec<u8>,
     length: usize,
 }
 
 impl KeyBuffer {
-    /// The least room of a buffer that holds a key. Most keys fit, together with their short
-    /// suffixes.
+    /// The smallest size of a buffer with a key. Most keys fit, together with the room for a short
+    /// suffix.
     const ROOM_BYTES: usize = 128;
 
     pub fn clear(&mut self) {
@@ -129,8 +130,8 @@ impl KeyBuffer {
         self.bytes = bytes;
     }
 
-    /// The room for a short suffix after the first `shared` bytes. `None`: there is no such room,
-    /// or the key has fewer bytes.
+    /// The room for a short suffix after the first `shared` bytes. `None` if the buffer is too
+    /// small, or if the key has fewer than `shared` bytes.
     #[inline(always)]
     pub fn short_suffix(&mut self, shared: usize) -> Option<&mut [u8; SHORT_SUFFIX_BYTES]> {
         if shared > self.length {
@@ -139,14 +140,15 @@ impl KeyBuffer {
         self.bytes.get_mut(shared..)?.first_chunk_mut()
     }
 
-    /// The key now has `length` bytes. Panics when they are more than the buffer.
+    /// Sets the length of the key. Panics if the buffer has fewer bytes.
     #[inline(always)]
     pub fn set_length(&mut self, length: usize) {
         assert!(length <= self.bytes.len());
         self.length = length;
     }
 
-    /// Turns the key before an entry into the entry's key. `offset` is the entry's, for the report.
+    /// Turns the key of the previous entry into the key of `entry`. `offset` is the entry's, for
+    /// the report of damage.
     pub fn follow(&mut self, entry: &Entry, entries: &[u8], offset: usize) -> Result<(), Damage> {
         if entry.shared > self.length {
             return Err(Damage::new(
@@ -170,7 +172,7 @@ impl Deref for KeyBuffer {
     }
 }
 
-/// A key that a walk lends until its next step, and a value of the block.
+/// A key, borrowed until the walk's next step, and a value, borrowed from the block.
 type KeyAndValue<'k, 'v> = (&'k [u8], &'v [u8]);
 
 /// See [`super::Block::scan`].

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! `shared` counts the bytes that a key has in common with the key before it. At a *restart point*
-//! it is zero, so that key can be read without any other. `restart[i]` is the offset of such an
-//! entry; `restart[0]` is 0. A search is binary over the restart points, then walks one interval.
+//! it is zero, so that key can be read without any other. `restart[i]` is the offset of restart
+//! point `i`; `restart[0]` is 0. A search is binary over the restart points, then walks one
+//! interval.
 //!
 //! Making a [`Block`] checks its tail; entries are checked as they are decoded. Nothing here knows
 //! the file, so failures are [`Damage`] with an offset in the block.
@@ -123,7 +124,8 @@ impl Block {
         self.bytes.heap_bytes() + self.key_heads.as_ref().map_or(0, KeyHeads::heap_bytes)
     }
 
-    /// Prepares a data block for many searches. A block whose keys do not ascend gets no heads.
+    /// Makes the key heads of a data block, for many searches. A block whose keys do not ascend
+    /// gets none.
     pub fn add_key_heads(&mut self) {
         self.key_heads = KeyHeads::of(&mut self.bytes, self.entries_end);
     }
@@ -162,15 +164,14 @@ impl Block {
         self.bytes.prefetch(offset);
     }
 
-    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user
-    /// key. `false`: the block has no key heads.
+    /// Puts the known start of the candidate's user key into `key`. Zeros follow a user key that is
+    /// shorter. Returns `false` if the block has no key heads.
     pub(crate) fn candidate_key_start(&self, candidate: Candidate, key: &mut KeyBuffer) -> bool {
         let Some(key_heads) = &self.key_heads else { return false };
         key_heads.key_start(&self.bytes, candidate, key);
         true
     }
 
-    /// How many restart points there are.
     pub(crate) fn restart_count(&self) -> usize {
         self.restart_count
     }
@@ -181,7 +182,7 @@ impl Block {
         array.as_chunks().0.iter().map(|&offset| u32::from_le_bytes(offset))
     }
 
-    /// The offset of restart point `i`, checked to lie on or before the end of the entries.
+    /// The offset of restart point `i`, which is checked to be at most the end of the entries.
     pub(crate) fn restart(&self, i: usize) -> Result<usize, Damage> {
         let at = self.entries_end + 4 * i;
         let offset = fixed32(&self.bytes[at..]) as usize;
@@ -204,7 +205,7 @@ impl Block {
         Ok(key)
     }
 
-    /// Walks the entries in order, whatever their keys are. For blocks that are read once.
+    /// Walks the entries in order, whatever their keys are. Use it for blocks that are read once.
     pub fn scan(&self) -> Scan<'_> {
         Scan::new(self.entries())
     }

@@ -1,11 +1,11 @@
 //! [`PinnedBlock`]: a block that a cursor keeps, together with the address of its entries.
 //!
 //! A cursor keeps its block alive by an `Arc` ([`BlockPin`]). The block of a lookup is kept alive
-//! by the lookup's guard (`sync/reclaim/mod.rs`), and that of a returned value by its `Slice`
+//! by the lookup's guard (`sync/reclaim/mod.rs`), and the block of a returned value by its `Slice`
 //! (`slice.rs`).
 //!
-//! Every step of a scan reads the entries. Through the handle that keeps the block, they are three
-//! loads and two checks away, which is a fifth of the cost of a step.
+//! Every step of a scan reads the entries. Reaching them through the handle would take three loads
+//! and two checks, a fifth of the cost of a step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).
@@ -30,7 +30,7 @@ pub(crate) unsafe trait PinsBlock: Deref<Target = Block> {}
 // SAFETY: a shared reference leads to one block, which cannot change or move meanwhile.
 unsafe impl PinsBlock for &Block {}
 
-/// How a table's cursor keeps a block: one of the cache, or its own.
+/// A block that a table's cursor keeps alive: one of the cache, or one of its own.
 pub(crate) enum BlockPin {
     Cached(Arc<Resident<Block>>),
     Private(Arc<Block>),
@@ -57,22 +57,22 @@ pub(crate) struct PinnedBlock<B> {
     block: B,
 }
 
-// SAFETY: `entries` is a shared view of what `block` leads to, and blocks are `Sync`.
+// SAFETY: `entries` is a shared view of the block that `block` leads to, and blocks are `Sync`.
 unsafe impl<B: Send> Send for PinnedBlock<B> {}
 // SAFETY: as above.
 unsafe impl<B: Sync> Sync for PinnedBlock<B> {}
 
 impl<B: PinsBlock> PinnedBlock<B> {
     pub fn new(block: B) -> PinnedBlock<B> {
-        // The address is that of bytes that promise not to move (`StableBytes`).
+        // These bytes promise not to move (`StableBytes`), so their address stays valid.
         let entries = &block.stable_bytes()[..block.entries().len()];
         PinnedBlock { entries: NonNull::from(entries), block }
     }
 
     #[inline(always)]
     pub fn entries(&self) -> &[u8] {
-        // SAFETY: the block lives, since its handle does, and is the one the address was taken from
-        // (`PinsBlock`); its bytes are where they were, and as they were (`StableBytes`).
+        // SAFETY: the block lives because its handle does, and it is the block that the address was
+        // taken from (`PinsBlock`). Its bytes have neither moved nor changed (`StableBytes`).
         unsafe { self.entries.as_ref() }
     }
 

@@ -1,7 +1,7 @@
 //! Finds one key in a data block, without building the keys it passes.
 //!
 //! A cursor copies every key that it passes, because the next key may share its prefix. A point
-//! lookup needs only `matched`, the number of bytes that the entry before has in common with the
+//! lookup needs only `matched`, the number of bytes that the previous entry has in common with the
 //! target.
 //!
 //! ```text
@@ -13,8 +13,9 @@
 //! ```
 //!
 //! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user
-//! key before is matched and `shared` is larger, the other shared bytes belong to its trailer. In
-//! that case a [`BlockCursor`] searches, which the tests also use as the reference.
+//! key of the previous entry is matched and `shared` is larger, the other shared bytes belong to
+//! that entry's trailer. In that case a [`BlockCursor`] searches, which the tests also use as the
+//! reference.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -37,15 +38,14 @@ pub(crate) enum SearchResult {
     /// The newest entry of the user key at or after the target: its trailer, and the range of its
     /// value.
     Found { trailer: u64, value: Range<usize> },
-    /// An entry of another user key is at or after the target: the key is nowhere in the table.
+    /// The first entry at or after the target has another user key, so the table has no match.
     Absent,
     /// All entries are before the target.
     PastEnd,
 }
 
 impl Block {
-    /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
-    /// `global_sequence` as for [`BlockCursor`].
+    /// Like [`Block::find_from`], from this block's [`Block::search_start`].
     #[cfg(test)]
     pub fn find(
         &self,
@@ -66,7 +66,8 @@ impl Block {
     }
 
     /// Looks for the first entry of `user_key` at or after the internal key `user_key ++ trailer`.
-    /// `start` is this block's [`Block::search_start`]; `global_sequence` as for [`BlockCursor`].
+    /// `start` is this block's [`Block::search_start`]. `global_sequence`: for an ingested file,
+    /// the sequence number that every key gets.
     #[inline(always)]
     pub(crate) fn find_from(
         &self,
@@ -88,8 +89,8 @@ impl Block {
                 });
             }
         };
-        // This entry is nearly always the result. The bytes that it shares with the entry before
-        // are known to be the target's, so the suffix decides.
+        // This entry is nearly always the result. If it shares at most `same_bytes` bytes with the
+        // previous entry, these equal the target's, so the suffix decides.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
@@ -126,8 +127,8 @@ impl Block {
     }
 
     /// Searches from the entry at `offset` on; all entries before it are before the target. The
-    /// first `same_bytes` bytes of that entry's user key, or all of them if it is shorter, are the
-    /// target's.
+    /// first `same_bytes` bytes of that entry's user key, or all of them if it is shorter, equal
+    /// the target's.
     fn walk(
         &self,
         mut offset: usize,
@@ -142,9 +143,9 @@ impl Block {
             let entry = Entry::decode(entries, offset)?;
             let suffix = &entries[entry.suffix.clone()];
             if entry.shared <= same_bytes {
-                // Either this is the first entry, whose shared bytes are known to be the target's,
-                // or the key is whole, as at a restart point, where it may start like the key
-                // before although it shares nothing with it.
+                // Either this is the walk's first entry, whose shared bytes equal the target's, or
+                // `shared` is 0, as at a restart point. Such a key may start like the key before
+                // all the same, so it is compared from its first byte on.
                 matched = entry.shared;
             }
             same_bytes = 0;

@@ -1,40 +1,41 @@
-//! [`Cuts`]: where filter and index are cut into parts, and what is written of them
-//! ([`super::parted`]).
+//! [`Cuts`]: where filter and index are cut into parts ([`super::parted`]), and what is written of
+//! them.
 
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::table::filter::block::{full_filter_name, parted_filter_name};
 use crate::table::format::footer::BlockHandle;
 
-/// About the stored bytes of a part.
+/// About how many bytes a part has, as stored.
 pub(crate) const PART_BYTES: usize = 4096;
 
-/// Keys of a filter part for each of its bytes, as a ratio: 10 bits a key.
+/// How many keys a filter part has in how many bytes: 10 bits a key.
 const KEYS_IN_BYTES: (usize, usize) = (4, 5);
 
 /// If the last filter part would have fewer than 1 / `MIN_SHARE` of the keys that a part may have,
-/// it is joined to the part before, because a small filter has a higher rate for the same bits per
-/// key.
+/// it is joined to the part before, because a small filter has a higher false-positive rate for the
+/// same bits per key.
 pub(super) const MIN_SHARE: usize = 4;
 
-/// Where filter and index are cut.
 pub(super) struct Cuts {
     pub most_index_bytes: usize,
     pub most_keys: usize,
     /// User keys since the last cut of the index.
     pub keys: usize,
-    /// The parts of the filter that have ended, and how many index parts had ended with them.
+    /// The filter parts that have ended, each with the number of index parts that had ended by
+    /// then.
     pub filters: Vec<(FilterBuilder, usize)>,
 }
 
 /// A filter as it is to be stored.
 pub(super) struct BuiltFilter {
-    /// One if the filter is whole, or each part.
+    /// The whole filter as one block, or a block for each part.
     pub blocks: Vec<FilterBlock>,
-    /// How many parts of the index have ended with each part.
+    /// For each block, how many index parts end with it or before it.
     pub ends: Vec<usize>,
 }
 
-/// The entries of a top: a user key, a trailer and a handle for each part.
+/// The entries of a top: for each part, the user key and the trailer of its separator, and its
+/// handle.
 pub(super) type Top = Vec<(Vec<u8>, u64, BlockHandle)>;
 
 /// The index as it was written.

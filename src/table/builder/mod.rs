@@ -12,7 +12,7 @@
 //! The filter follows the data because its size depends on the number of keys. The index follows
 //! the filter because its form is known last: it holds user keys, unless versions of one user key
 //! are in two blocks. Then **all** of it holds internal keys. The tops come last, so that opening
-//! the table reads them with what follows them, by one read.
+//! the table reads them and everything after them by one read.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
@@ -49,12 +49,13 @@ use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 use cuts::{BuiltFilter, Cuts, PART_BYTES};
 
-/// RocksDB ends a block that is this full, in percent, if the next entry would exceed its size.
+/// As in RocksDB, a block that is this full, in percent, ends if the next entry would exceed the
+/// block size.
 const EARLY_CUT_PERCENT: usize = 90;
 
 const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 
-/// Writes one table. After an error the file is incomplete: drop the builder and remove it.
+/// Writes one table. After an error the file is incomplete: drop the builder and remove the file.
 pub(crate) struct TableBuilder {
     file: Box<dyn WritableFile>,
     options: TableOptions,
@@ -108,7 +109,7 @@ impl TableBuilder {
         })
     }
 
-    /// The creator of the table, which gives it an identity.
+    /// Sets the creator of the table, whose identities the properties record.
     pub fn created_by(self, creator: &Creator) -> TableBuilder {
         TableBuilder { creator: Some(creator.clone()), ..self }
     }
@@ -148,15 +149,15 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Further properties of the table's deletions: when the oldest was flushed, in seconds since
-    /// 1970, and about how many bytes of older tables its range deletions hide.
+    /// Sets two properties of the table's deletions: when the oldest deletion was flushed, in
+    /// seconds since 1970, and about how many bytes of older tables the range deletions hide.
     pub fn describe_deletions(&mut self, oldest_deletion: u64, range_hides_bytes: u64) {
         self.summary.garbage.oldest_deletion = oldest_deletion;
         self.summary.garbage.range_hides_bytes = range_hides_bytes;
     }
 
-    /// Adds a range deletion, at any time. The internal keys of range deletions must not descend,
-    /// and no range may be empty.
+    /// Adds a range deletion, before, between or after the entries. The internal keys of range
+    /// deletions must not descend, and no range may be empty.
     pub fn add_range(&mut self, range: RangeTombstone<'_>) -> Result<()> {
         self.ranges.add(range)?;
         let summary = &mut self.summary;
@@ -169,8 +170,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// A key outside of the extractor's domain is not added to a filter of prefixes, and only as a
-    /// whole key to a filter of both, as in RocksDB.
+    /// As in RocksDB, a key outside of the extractor's domain is not added to a filter of prefixes,
+    /// and is added only as a whole key to a filter of both.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
@@ -202,8 +203,8 @@ impl TableBuilder {
         self.offset + self.data.estimated_bytes() as u64
     }
 
-    /// Writes everything after the data and syncs the file. Its name is durable once the caller has
-    /// synced the directory.
+    /// Writes everything after the data and syncs the file. The file's name is durable once the
+    /// caller has synced the directory.
     pub fn finish(mut self) -> Result<TableSummary> {
         if !self.data.is_empty() {
             self.end_data_block(None)?;
@@ -261,8 +262,8 @@ impl TableBuilder {
         Ok(self.summary)
     }
 
-    /// Rejects an entry that is too large or out of order. Returns whether the entry before has the
-    /// same user key.
+    /// Rejects an entry that is too large or out of order. Returns whether the previous entry has
+    /// the same user key.
     fn check(&mut self, internal_key: &[u8], value: &[u8]) -> Result<bool> {
         if internal_key.len() + value.len() > MAX_ENTRY_BYTES {
             return Err(Error::InvalidArgument(format!(
@@ -286,7 +287,8 @@ impl TableBuilder {
         Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
-    /// RocksDB's rule for blocks that fit into pages with their trailers (`block_align`).
+    /// Whether the entry must begin a new block: RocksDB's rule for blocks that fit into pages with
+    /// their trailers (`block_align`).
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
@@ -299,7 +301,8 @@ impl TableBuilder {
             || (with_entry > limit && current > (limit * EARLY_CUT_PERCENT).div_ceil(100))
     }
 
-    /// Writes the data block. `next_user_key` is that of the entry that begins the next block.
+    /// Writes the data block. `next_user_key` is that of the entry that begins the next block, if
+    /// any.
     fn end_data_block(&mut self, next_user_key: Option<&[u8]>) -> Result<()> {
         self.summary.largest.clear();
         self.summary.largest.extend_from_slice(self.data.last_key());
@@ -350,7 +353,7 @@ impl TableBuilder {
     /// The index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
-        // A reader rejects metadata that expands too far, so such an index is not compressed.
+        // A reader rejects metadata that expands by too much, so such an index is not compressed.
         let compression = match block.len() as u64 <= most_metadata_bytes(self.offset) {
             true => self.compressor.compress(block, &mut self.compressed),
             false => Compression::None,
@@ -359,7 +362,7 @@ impl TableBuilder {
         write_block(&mut *self.file, &mut self.offset, stored, compression)
     }
 
-    /// Widens the summary's bounds to those of entries and range deletions together.
+    /// Writes the range deletions, and widens the summary's bounds to include them.
     fn write_ranges(&mut self) -> Result<BlockHandle> {
         let (block, first, end) = self.ranges.finish();
         let handle = write_block(&mut *self.file, &mut self.offset, block, Compression::None)?;

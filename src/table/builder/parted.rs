@@ -8,13 +8,13 @@
 //! ```
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
-//! a filter of that size holds. The filter is cut there too, unless it would be small: with large
-//! values an index has more bytes than a filter. Where the index is cut does not depend on the
-//! family of the filter. So a table can get another filter without another index.
+//! a filter of that size holds. The filter is cut there too, unless its part would be small,
+//! because with large values an index has more bytes than a filter. Where the index is cut does not
+//! depend on the family of the filter, so a table can get another filter and keep its index.
 //!
-//! Lookups find a part by the whole key, and query it for the key's prefix too. Cursors query the
-//! parts of a range. So the prefixes of the two keys next to a cut are added to the filter parts on
-//! both of its sides, as in RocksDB.
+//! Lookups find a part by the whole key, and query it for the key's prefix too, although keys with
+//! that prefix may be on both sides of a cut. Cursors query the parts of a range. So the prefixes
+//! of the two keys next to a cut are added to the filter parts on both sides of it, as in RocksDB.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ use super::TableBuilder;
 use super::cuts::{BuiltFilter, MIN_SHARE, Top, WrittenIndex};
 
 impl TableBuilder {
-    /// After a data block: ends a part of the index, if it is large enough. `next`: the user key
-    /// that begins the next block.
+    /// Ends the current part of the index if it is large enough. Called after each data block.
+    /// `next` is the user key that begins the next block.
     pub(super) fn cut_part(&mut self, next: &[u8]) {
         let Some(cuts) = &mut self.cuts else { return };
         let last = key::user_key(&self.summary.largest);
@@ -47,7 +47,8 @@ impl TableBuilder {
         self.end_part(&last, next);
     }
 
-    /// Ends a part of the index between two user keys, and one of the filter, if that is not small.
+    /// Ends a part of the index between the user keys `last` and `next`, and the filter's part too,
+    /// unless that is small.
     pub(super) fn end_part(&mut self, last: &[u8], next: &[u8]) {
         self.index.end_part();
         let Some(cuts) = &mut self.cuts else { return };
@@ -63,8 +64,8 @@ impl TableBuilder {
         cuts.filters.push((ended, self.index.ended_parts()));
     }
 
-    /// What the filter's parts hold, the last one included, and how many parts of the index have
-    /// ended with each.
+    /// Takes the builders of all filter parts, the last one included. Returns with each the number
+    /// of index parts that end with it or before it.
     pub(super) fn take_filter_parts(&mut self) -> (Vec<FilterBuilder>, Vec<usize>) {
         let last = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let parts = self.index.ended_parts() + 1;
@@ -84,9 +85,9 @@ impl TableBuilder {
         (filters, ends)
     }
 
-    /// Writes filter and index, or their parts. Each part of the filter is in front of the parts of
-    /// the index that lead to its keys, so that a lookup reads both by one read. `separators`:
-    /// those of the index parts. Returns the entries of the tops of filter and index.
+    /// Writes filter and index, whole or in parts. Each part of the filter is in front of the parts
+    /// of the index that lead to its keys, so that a lookup gets both by one read. `separators` are
+    /// those of the index parts. Returns the entries of the filter's top and of the index's top.
     pub(super) fn write_parts(
         &mut self,
         filter: Option<&BuiltFilter>,
@@ -110,15 +111,15 @@ impl TableBuilder {
         Ok((filter_top, index_top))
     }
 
-    /// Writes part `part` of the index; 0 if it is whole.
+    /// Writes part `part` of the index; a whole index is part 0.
     pub(super) fn write_index_part(&mut self, part: usize) -> Result<BlockHandle> {
         let mut block = BlockBuilder::for_index();
         self.index.write_part_to(part, &mut block);
         self.write_index_block(block)
     }
 
-    /// Writes the top of the filter, if it has several parts, and adds the filter to the metaindex.
-    /// `user_keys`: whether the separators of the index are user keys.
+    /// Writes the top of the filter, if the filter has several parts, and adds the filter to the
+    /// metaindex. `user_keys`: whether the separators of the index are user keys.
     pub(super) fn write_filter_top(
         &mut self,
         filter: Option<BuiltFilter>,
@@ -138,7 +139,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes the top of the index, if it has several parts.
+    /// Writes the top of the index, if the index has several parts.
     pub(super) fn write_index_top(&mut self, top: Top, user_keys: bool) -> Result<WrittenIndex> {
         let stored_bytes = |handle: &BlockHandle| handle.bytes + BLOCK_TRAILER_BYTES as u64;
         let parts_bytes = top.iter().map(|(.., handle)| stored_bytes(handle)).sum();

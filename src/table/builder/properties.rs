@@ -12,14 +12,14 @@ use crate::table::options::Dialect;
 use super::TableBuilder;
 use super::cuts::WrittenIndex;
 
-/// RocksDB's number for "no column family known". RocksDB requires it of tables to be ingested.
+/// RocksDB's id for an unknown column family. RocksDB requires this id in tables to be ingested.
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 /// The column family that RocksDB's repair puts a table into.
 const DEFAULT_COLUMN_FAMILY: u64 = 0;
 const DEFAULT_COLUMN_FAMILY_NAME: &str = "default";
 
 impl TableBuilder {
-    /// Names and values, once everything before the properties is written.
+    /// All names and values. Call it once everything before the properties is written.
     pub(super) fn properties(
         &self,
         data_bytes: u64,
@@ -70,7 +70,7 @@ impl TableBuilder {
             (Dialect::Database { file_number }, _) => {
                 number(names::ORIGINAL_FILE_NUMBER, file_number);
             }
-            // The session is that of the writer, which writes only one file.
+            // The session is that of one `SstWriter`, which writes only one file.
             (Dialect::External, Some(_)) => number(names::ORIGINAL_FILE_NUMBER, 1),
             (Dialect::External, None) => {}
         }
@@ -96,7 +96,8 @@ impl TableBuilder {
         properties
     }
 
-    /// The properties that describe the filter. `None`: the table has no property of this name.
+    /// The properties that describe the filter. `None` as a value: the table does not have this
+    /// property.
     pub(super) fn filter_properties(&self) -> [(&'static str, Option<Vec<u8>>); 9] {
         let (whole, extractor) = match self.options.filter_keys {
             FilterKeys::Whole => ("1", None),

@@ -8,12 +8,12 @@
 //! An index in parts keeps its parts, and the filter is cut at the same keys. The tops are written
 //! again, because the parts move.
 //!
-//! Every data block stays where it was, so the index and the checksums of what is copied stay
-//! right. The result is byte for byte the table that [`TableBuilder`] writes from the same entries
+//! Every data block keeps its offset, so the index and the checksums of the copied blocks remain
+//! valid. The result is byte for byte the table that [`TableBuilder`] writes from the same entries
 //! with the other filter.
 //!
-//! Tables of other layouts than this crate's are rejected: other gaps between data blocks,
-//! checksums that depend on the position, an index whose parts are not adjacent.
+//! Tables of another layout than this crate's are rejected: other gaps between data blocks,
+//! checksums that depend on the position, or an index whose parts are not adjacent.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +37,9 @@ use crate::table::table::Table;
 use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
 
 impl Table {
-    /// Writes this table to `file`, which must be empty, with a filter of `filter`. Reads all of
-    /// the table and checks what is copied. Only the file's bytes and the filter are set in the
-    /// summary.
+    /// Writes this table to `file`, which must be empty, with a filter as `filter` specifies. Reads
+    /// all of the table and checks the checksums of what is copied. The summary has only the file's
+    /// sizes and the filter's figures.
     pub(crate) fn refilter(
         &self,
         file: Box<dyn WritableFile>,
@@ -115,7 +115,7 @@ impl Table {
         }
     }
 
-    /// The part of the index with separator `i` of the whole index.
+    /// The part of the index that has separator `i` of the whole index.
     fn index_part_of_separator(&self, index: &Index, i: usize) -> usize {
         let (user_key, trailer) = index.separator(i);
         self.index_part_of(user_key, trailer)
@@ -132,8 +132,8 @@ impl Table {
         Ok(stored)
     }
 
-    /// Copies a block and adds its keys to the filter. `starts_part`: a part of the index starts
-    /// with it. `last_key`: the user key of the last entry.
+    /// Copies a block and adds its keys to the filter. `starts_part`: whether a part of the index
+    /// starts with this block. `last_key` is the last user key copied so far.
     fn copy_data_block(
         &self,
         stored: StoredBlock,

@@ -1,7 +1,7 @@
 //! [`TableCursor`]: walks a table both ways.
 //!
-//! It keeps the index, or one part of it, and one data block alive. So it needs no guard between
-//! its calls, and a file that is deleted meanwhile stays readable.
+//! A cursor keeps the table, its index or one part of it, and one data block alive. So it needs no
+//! guard between its calls, and a file that is deleted meanwhile stays readable.
 
 pub(crate) mod read_ahead;
 
@@ -21,7 +21,8 @@ use super::block::pinned::BlockPin;
 use super::table::Table;
 use super::table_index::TableIndex;
 
-/// How far a cursor looks ahead in memory: at first, when few entries may be wanted, and at most.
+/// How many bytes of blocks in memory a cursor prefetches: at first, when few entries may be
+/// wanted, and at most.
 const FIRST_LOOK_BYTES: usize = 512;
 const MAX_LOOK_BYTES: usize = 2 << 10;
 
@@ -31,9 +32,9 @@ use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     options: ScanOptions,
-    /// `None` until first used. If the index is in parts, this is the part that leads to the block.
+    /// `None` until first used. If the index is in parts, this is the part that leads to `block`.
     index: Option<Arc<Resident<TableIndex>>>,
-    /// Which block `block` is, and of which part of the index.
+    /// The number of `block` in its part of the index, and the number of that part.
     i: usize,
     part: usize,
     block: Option<BlockCursor<BlockPin>>,
@@ -41,13 +42,13 @@ pub(crate) struct TableCursor {
     /// The direction in which the scan came from the previous file, until the first block is read.
     entered: Option<Direction>,
     look: LookAhead,
-    /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and what the block says
-    /// of the user key.
+    /// Set by [`Cursor::fetch_for_seek`]: the block that the seek goes to, and where in the block
+    /// the seek starts.
     sought: Option<(usize, Option<SeekStart>)>,
 }
 
-/// What a stepping cursor has prefetched. Offsets count from the start of the current block and go
-/// on into the next one.
+/// What a stepping cursor has prefetched. Offsets count from the start of the current block and
+/// continue into the next block.
 #[derive(Default)]
 struct LookAhead {
     /// Where the steps stop to prefetch again.
@@ -80,14 +81,15 @@ impl TableCursor {
         self.options.fill_cache = fill_cache;
     }
 
-    /// The cursor in the next table, for a scan that has walked off the end of this one. It keeps
-    /// the size of the reads, and the buffer.
+    /// The cursor for the next table, after a scan has walked off the end of this one. The new
+    /// cursor keeps the size of the reads and the read-ahead buffer.
     pub fn into_next(mut self, table: Arc<Table>) -> TableCursor {
         let entered = self.ahead.enter_next_file();
         TableCursor { ahead: self.ahead, entered, ..TableCursor::new(table, self.options) }
     }
 
-    /// Takes part `part` of the index out of the cursor while `run` changes the rest of it.
+    /// Calls `run` with part `part` of the index, taken out of the cursor so that `run` can change
+    /// it.
     fn with_index<R>(
         &mut self,
         part: usize,
@@ -102,8 +104,8 @@ impl TableCursor {
         result
     }
 
-    /// After a step forward: while the block has no more entries, moves to the first block of the
-    /// next part.
+    /// While the current block has no more entries, moves on from the end of its part to the first
+    /// entry of the next part.
     fn go_to_next_parts(&mut self) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             self.with_index(self.part + 1, |this, index| {
@@ -114,12 +116,12 @@ impl TableCursor {
         Ok(())
     }
 
-    /// After a step backward: while the block has no earlier entries, moves to the last block of
-    /// the part before.
+    /// While the current block has no earlier entries, moves on from the start of its part to the
+    /// last entry of the part before.
     fn go_to_parts_before(&mut self) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             self.with_index(self.part - 1, |this, index| {
-                // A part has at least one block, because it was checked.
+                // Every part has been checked to have at least one block.
                 this.enter(index, index.index.len() - 1, BlockCursor::seek_to_last)?;
                 this.skip_backward(index)
             })?;
@@ -127,11 +129,12 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Makes block `i` the current one, for its cursor to be moved. After a failure there is no
-    /// current block.
+    /// Makes block `i` the current one; the caller then moves its cursor. After a failure there is
+    /// no current block.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
-        // A seek of a scan often stays in its block. Without the cache it would read it again.
+        // A scan's seek often stays in the current block, which would be read again if it is not
+        // cached.
         if self.block.is_some() && (index.part, i) == (self.part, self.i) {
             return Ok(());
         }
@@ -155,11 +158,11 @@ impl TableCursor {
         Ok(())
     }
 
-    /// The direction of a scan from the current block to block `i` of another part; `None`: the two
-    /// are not neighbours.
+    /// The direction of a scan from the current block to block `i` of another part. `None` if the
+    /// blocks are not neighbours.
     fn direction_into(&self, index: &TableIndex, i: usize) -> Option<Direction> {
-        // The cursor has walked from one part into the next, or a seek has jumped there. The
-        // difference does not matter much, because a wrong guess costs one longer read.
+        // Either the cursor has walked from one part into the next, or a seek has jumped there.
+        // Both count as a walk, because a wrong guess costs only one longer read.
         match i {
             0 if index.part == self.part + 1 => Some(Direction::Forward),
             _ if i + 1 == index.index.len() && index.part + 1 == self.part && self.i == 0 => {
@@ -210,7 +213,7 @@ impl TableCursor {
         })
     }
 
-    /// Moves to block `i`, and within it to where `position` puts its cursor.
+    /// Makes block `i` the current one, and moves the block's cursor by `position`.
     fn enter(
         &mut self,
         index: &TableIndex,
@@ -231,7 +234,7 @@ impl TableCursor {
         self.look = LookAhead { pause_at: 0, fetched: 0, bytes: FIRST_LOOK_BYTES };
     }
 
-    /// Starts to fetch what the next steps will read, and sets when to do so again.
+    /// Prefetches what the next steps will read, and sets where the steps stop to prefetch again.
     fn look_ahead(&mut self, index: &TableIndex) {
         let Some(block) = &self.block else { return };
         let LookAhead { fetched, bytes, .. } = self.look;
@@ -242,7 +245,8 @@ impl TableCursor {
         }
         if to + MAX_LOOK_BYTES > end && next < index.index.len() {
             if from == position || from + MAX_LOOK_BYTES <= end {
-                // First the slot that says where the next block is; its bytes later.
+                // First only the slot that says where the next block is. A later call fetches the
+                // block.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
             } else if to > end {
@@ -258,7 +262,8 @@ impl TableCursor {
         self.look = LookAhead { pause_at, fetched: to, bytes: (2 * bytes).min(MAX_LOOK_BYTES) };
     }
 
-    /// A step into the next block, or beyond what is prefetched.
+    /// [`Cursor::step`] in the rare cases: when it is time to prefetch, to an entry of an uncommon
+    /// form, or into the next block.
     #[inline(never)]
     fn step_further(&mut self) -> Option<Step> {
         let index = self.index.take()?;
@@ -288,8 +293,8 @@ impl TableCursor {
         Some(step)
     }
 
-    /// While the current block has no more entries, moves to the first entry of the next one. Stays
-    /// at the end of a part that others follow.
+    /// While the current block has no more entries, moves to the first entry of the next block.
+    /// Stops at the end of a part; after the last part there is no current block.
     fn skip_forward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i + 1 >= index.index.len() {
@@ -304,8 +309,8 @@ impl TableCursor {
         Ok(())
     }
 
-    /// While the current block has no earlier entries, moves to the last entry of the one before.
-    /// Stays at the start of a part that follows others.
+    /// While the current block has no earlier entries, moves to the last entry of the block before.
+    /// Stops at the start of a part; before the first part there is no current block.
     fn skip_backward(&mut self, index: &TableIndex) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
             if self.i == 0 {
@@ -325,7 +330,7 @@ impl TableCursor {
     }
 
     /// The part of the index that can lead to an internal key; the last one if none can. May read a
-    /// whole index once.
+    /// whole index once, to make its pieces.
     fn find_part(&self, target: &[u8]) -> Result<usize> {
         match &self.index {
             Some(index) if index.parts.len() == 1 => Ok(index.part),

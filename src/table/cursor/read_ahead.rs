@@ -1,24 +1,24 @@
-//! [`ReadAhead`]: the bytes of the blocks that a scan comes to next, by fewer and larger reads.
+//! [`ReadAhead`]: reads the blocks that a scan comes to next, by fewer and larger reads.
 //!
 //! ```text
 //!   blocks    │ i │i+1│i+2│i+3│i+4│i+5│i+6│ …                                   the last one wanted
 //!   reads      one  8 KiB   16 KiB          32 KiB …                    1 MiB each from then on
 //! ```
 //!
-//! * A scan may end at any entry. So the first block is read alone and then reads double, so that a
-//!   scan reads at most about twice what it uses. A scan that bypasses the cache is known to
+//! * A scan may end at any entry. So the first block is read alone, and then each read doubles, so
+//!   that a scan reads at most about twice what it uses. A scan that bypasses the cache is known to
 //!   continue, and reads at full size at once.
-//! * Nothing is read past the scan's bounds. A read continues over a few blocks that are in memory,
-//!   and ends before many, because one longer read costs less than two, and the system takes reads
+//! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
+//!   already, but ends before many: one longer read costs less than two, and the system takes reads
 //!   with gaps between them for random reads.
 //! * A scan may go backward too. No system reads ahead automatically in that direction.
 //! * A read for several blocks may fail because of a later one. Then the wanted block is read
-//!   alone. So a scan delivers all entries before the damage, and names the block that has it.
+//!   alone, so that a scan delivers all entries before the damage, and names the damaged block.
 //!
-//! Absent on purpose: a request to the system to fetch what follows while this is decoded. For
-//! adjacent reads Linux does so automatically, in requests as large as the reads. An explicit
-//! request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) took 1.5 times the processor time for a scan
-//! (`docs/measurements/2026-11-24-cold-scan.md`).
+//! Absent on purpose: a request to the system to fetch the next bytes while the current ones are
+//! decoded. For adjacent reads Linux fetches them automatically, in requests as large as the reads.
+//! With an explicit request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) a scan took 1.5 times the
+//! processor time (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,26 +30,25 @@ use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
 use crate::table::index::Index;
 
-/// The most bytes of one read of a scan. A device for which the system reads ahead little (128 KiB
-/// is Linux's default) gets requests of this size.
+/// The most bytes of one read of a scan. Even a device for which the system reads ahead little (128
+/// KiB is Linux's default) gets requests of this size.
 const MAX_READ_BYTES: usize = 1 << 20;
 
-/// The most bytes that the runs of one scan hold together for reading ahead, if there are at most
-/// 512 of them.
+/// The most read-ahead bytes that the runs of one scan hold together, if there are at most 512
+/// runs.
 const MAX_SCAN_BYTES: usize = 8 << 20;
 
-/// The most bytes that the runs of one compaction hold together for reading ahead. Several
-/// compactions may run at a time, in parallel with reads and writes, and no budget counts their
-/// memory.
+/// The most read-ahead bytes that the runs of one compaction hold together. Several compactions may
+/// run at a time, in parallel with reads and writes, and no budget counts their memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
-/// The least share of a run in these bytes.
+/// The smallest share of one run in these bytes.
 const MIN_SHARE_BYTES: usize = 16 << 10;
 
-/// The first read of a scan that may end soon, once it has reached its second adjacent block.
+/// Bytes of the first read-ahead of a scan that may end soon, at its second adjacent block.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
-/// The most bytes of adjacent blocks in memory over which a read continues.
+/// The most bytes of adjacent blocks in memory that a read includes.
 const MAX_RESIDENT_BYTES: u64 = 32 << 10;
 
 /// How a cursor gets its blocks.
@@ -61,10 +60,10 @@ pub(crate) struct ScanOptions {
     /// Whether the scan is known to continue to its bounds, so that reads have their full size at
     /// once.
     pub goes_on: bool,
-    /// Bytes to read at once when blocks follow each other in the file; 0: each block alone. The
-    /// reads of a scan that may end soon start small and double up to this.
+    /// Bytes to read at once when the scan moves between adjacent blocks; 0 reads each block alone.
+    /// The reads of a scan that may end soon start small and double up to this.
     pub read_ahead_bytes: usize,
-    /// The user keys that the scan may visit: the first one, and the first one behind them.
+    /// The range of the user keys that the scan may visit.
     pub bounds: ScanBounds,
 }
 
@@ -88,7 +87,7 @@ fn share_of(most_bytes: usize, runs: usize) -> usize {
     (most_bytes / runs.max(1)).clamp(MIN_SHARE_BYTES, MAX_READ_BYTES)
 }
 
-/// The range from a user key to before another one; `None`: no bound.
+/// The first user key of a range, and the first one behind it. `None`: no bound.
 pub(crate) type ScanBounds = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
 
 impl Default for ScanOptions {
@@ -97,7 +96,7 @@ impl Default for ScanOptions {
     }
 }
 
-/// Reads all data blocks of a table in order, past the cache.
+/// Reads all data blocks of a table in order, without the cache.
 pub(crate) struct WholeScan<'a> {
     file: &'a BlockFile,
     index: &'a Index,
@@ -150,8 +149,8 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The stored bytes of block `i`, from what was read ahead or from the file. `direction`: the
-    /// direction in which the scan comes from the neighbor of the block, if it does.
+    /// Returns the stored bytes of block `i`, from what was read ahead or from the file.
+    /// `direction` is that of the scan if it comes from a neighbor of the block, otherwise `None`.
     pub fn fetch<R: Fn(usize) -> bool>(
         &mut self,
         source: &ScanSource<R>,
@@ -178,7 +177,8 @@ impl ReadAhead {
         source.file.read_stored(handle, buffer)
     }
 
-    /// Prepares for the next file of the same scan, where reads continue at their size.
+    /// Empties the buffer for the next file of the scan, where reads continue at their size.
+    /// Returns the scan's direction.
     pub fn enter_next_file(&mut self) -> Option<Direction> {
         self.filled = 0;
         self.direction
@@ -195,8 +195,8 @@ impl ReadAhead {
         self.bytes[..self.filled].get(start as usize..usize::try_from(end).ok()?)
     }
 
-    /// Reads block `i` and those that the scan comes to next. `None` if the block is to be read
-    /// alone.
+    /// Reads block `i` and those that the scan comes to next. `None` if the caller must read the
+    /// block alone.
     fn read<R: Fn(usize) -> bool>(&mut self, source: &ScanSource<R>, i: usize) -> Option<&[u8]> {
         let handle = source.index.handle(i);
         let most = source.options.read_ahead_bytes as u64;
@@ -215,7 +215,7 @@ impl ReadAhead {
 
     /// Block `i` and those that follow in the scan's direction, within the scan's bounds and up to
     /// `most_bytes` bytes of the file. They end before a stretch of more than
-    /// [`MAX_RESIDENT_BYTES`] that is in memory, and the last one is not in memory.
+    /// [`MAX_RESIDENT_BYTES`] that is in memory. The last one is not in memory, unless it is `i`.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,
@@ -267,7 +267,7 @@ impl ReadAhead {
 }
 
 impl<R: Fn(usize) -> bool> ScanSource<'_, R> {
-    /// The bytes of the file that hold these blocks, which are at least one.
+    /// The range of the file that holds these blocks. There must be at least one.
     fn bytes_of(&self, blocks: &Range<usize>) -> Range<u64> {
         // An index has only blocks within the file.
         let end = self.index.handle(blocks.end - 1).end().unwrap_or(u64::MAX);

@@ -9,8 +9,8 @@
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; ignored
 //! ```
 //!
-//! The names of full filters are those of the families, in `FamilyInfo`. RocksDB ignores names that
-//! it does not know, so it reads such a table as one without a filter.
+//! `FamilyInfo` has the names of the full filters. RocksDB ignores names that it does not know, so
+//! it reads a table with a filter of Maypole's own as a table without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
@@ -99,8 +99,8 @@ pub(crate) enum FilterAnswer {
 }
 
 impl TableFilter {
-    /// The filter, or a part of it, from a block that was read. A filter that is damaged although
-    /// its checksum is right is no error: it answers "maybe".
+    /// Decodes the filter, or a part of it, from a block that was read. A damaged filter with a
+    /// right checksum is no error: it answers "maybe".
     pub fn decode(
         file: &BlockFile,
         stored: StoredBlock,
@@ -111,12 +111,11 @@ impl TableFilter {
         Ok(TableFilter(FilterReader::open(bytes, encoding)))
     }
 
-    /// The filter that answers "maybe" to everything, and why it does.
+    /// A filter that answers "maybe" to every query, because of `reason`.
     pub fn untrusted(reason: &'static str) -> TableFilter {
         TableFilter(FilterReader::without_bytes(reason))
     }
 
-    /// A piece of a filter.
     pub fn of_piece(piece: FilterReader) -> TableFilter {
         TableFilter(piece)
     }
@@ -132,7 +131,8 @@ impl TableFilter {
         }
     }
 
-    /// What the filter says of the prefix of a key. The part of the key holds the prefix too.
+    /// What the filter says of the prefix of a key. In a filter in parts, the part of the key holds
+    /// the prefix too.
     pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
         self.may_contain(&LookupKey::new(prefix, key.sequence))
     }

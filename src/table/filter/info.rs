@@ -23,7 +23,7 @@ pub struct FilterInfo {
     pub family: Option<Family>,
     /// Stored bytes, block trailers not counted.
     pub bytes: u64,
-    /// Hashes in the filter. For files that do not say, one hash for each entry.
+    /// The number of hashes in the filter. For files that do not state it, the number of entries.
     pub keys: u64,
     /// The false-positive rate to expect, 0 to 1. `None` if only the file's properties were read
     /// and they do not state it, as in files of RocksDB.
@@ -53,16 +53,16 @@ impl FilterInfo {
     }
 }
 
-/// Hashes in the filter. Older files do not state it. For them it is taken to be the number of
-/// entries, which is right if keys have one version each and there are no prefixes.
+/// The number of hashes in the filter. Older files do not state it, so for them this is the number
+/// of entries, which is right if keys have one version each and there are no prefixes.
 pub(crate) fn keys(properties: &TableProperties) -> u64 {
     let stated = properties.number(names::FILTER_ENTRIES).filter(|&keys| keys > 0);
     stated.unwrap_or(properties.entries())
 }
 
-/// The share of the table's keys that `part` holds. The number of keys in a partition is not
-/// stored, so its share is taken to be that of its bytes. A piece knows the size of the whole
-/// filter, and stands for all of it.
+/// The share of the table's keys that `part` holds. The number of keys in a part is not stored, so
+/// its share is taken to be that of its bytes. A piece counts as the whole filter, whose size it
+/// knows.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;
@@ -70,8 +70,8 @@ pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     (part.bytes().len() as f64 / filter_bytes.max(1) as f64).min(1.0)
 }
 
-/// The false-positive rate to expect of one filter, whole or a partition, that holds this share of
-/// the table's `keys`. The caller adds up the partitions.
+/// The false-positive rate to expect of one filter, whole or a part, that holds this share of the
+/// table's `keys`. The caller adds up the parts, weighted by their shares.
 pub(crate) fn predicted_fpr(filter: &FilterReader, keys: u64, share: f64) -> f64 {
     filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1))
 }

@@ -9,8 +9,8 @@
 //!                        maypole.                            DelimiterPrefix.2f.1
 //! ```
 //!
-//! A key without a prefix is out of the extractor's **domain**. No filter holds a prefix for it, so
-//! nothing can be concluded about it.
+//! A key without a prefix is out of the extractor's **domain**. No filter holds a prefix for such a
+//! key, so nothing can be concluded about it.
 //!
 //! Invariants, proved by the tests at the foot:
 //!
@@ -48,8 +48,8 @@ enum Rule {
     Delimiter { byte: u8, count: u32 },
 }
 
-/// What the filter of a new table holds. Bits per key are bits per hash, so the filter is smaller
-/// if many keys share a prefix.
+/// What the filter of a new table holds. The option for bits per key means bits per hash, so the
+/// filter is smaller if many keys share a prefix.
 ///
 /// ```
 /// use maypole::table::{FilterKeys, PrefixExtractor, TableOptions};
@@ -65,7 +65,7 @@ pub enum FilterKeys {
     #[default]
     Whole,
     /// Prefixes only: for ranges inside one prefix. A point lookup queries its key's prefix, and
-    /// learns nothing if other keys share it, or if the key has none.
+    /// learns nothing if the table has other keys with that prefix, or if the key has no prefix.
     Prefix(PrefixExtractor),
     /// Whole keys and prefixes: for point lookups and ranges, at the cost of both.
     Both(PrefixExtractor),
@@ -134,17 +134,18 @@ impl PrefixExtractor {
         }
     }
 
-    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. `None`
-    /// when they may have several, or none.
+    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. Returns
+    /// `None` if these keys may have several prefixes, or none.
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;
-        // The keys that continue a short key that is its own prefix have other prefixes.
+        // A key shorter than a capped prefix is its own prefix. Longer keys that start with it have
+        // other prefixes.
         let is_short = matches!(self.0, Rule::Capped(bytes) if prefix.len() < bytes as usize);
         (!is_short && ends_within(prefix, upper)).then_some(prefix)
     }
 
-    /// The name that files store. RocksDB's own where RocksDB has the same rule.
+    /// The name that files store: RocksDB's name if RocksDB has the same rule.
     pub fn name(&self) -> String {
         match self.0 {
             Rule::Fixed(bytes) => format!("{FIXED_NAME}{bytes}"),
@@ -153,8 +154,8 @@ impl PrefixExtractor {
         }
     }
 
-    /// The extractor of that name; `None` for one that is unknown here, whose filters cannot be
-    /// used. Only the exact form of [`PrefixExtractor::name`] is known.
+    /// The extractor with this name, which must have the exact form of [`PrefixExtractor::name`].
+    /// `None` for an unknown name; filters of such an extractor cannot be used.
     pub fn from_name(name: &str) -> Option<PrefixExtractor> {
         let parsed = if let Some(bytes) = name.strip_prefix(FIXED_NAME) {
             PrefixExtractor::fixed(bytes.parse().ok()?)
@@ -177,8 +178,9 @@ fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
 }
 
 /// Whether all keys from `prefix` to before `upper` start with `prefix`. They do if `upper` is at
-/// most the first key after them: the prefix without its trailing 0xff bytes, and with its last
-/// byte increased by one. If a prefix has only 0xff bytes, all keys after it start with it.
+/// most the first key after all keys with the prefix. That key is the prefix without its trailing
+/// 0xff bytes, and with its last byte increased by one. If a prefix has only 0xff bytes, all keys
+/// after it start with it.
 fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
     let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
     upper.is_some_and(|upper| {
@@ -240,7 +242,7 @@ mod tests {
         "delimiter(0x2f, 2)",
     ];
 
-    /// All keys of up to four bytes out of four, in order.
+    /// All keys of up to four bytes, each one of four values, in order.
     fn universe() -> Vec<Vec<u8>> {
         let mut keys = vec![vec![]];
         let mut start = 0;
@@ -267,14 +269,14 @@ mod tests {
         }
     }
 
-    /// For every pair of keys as the bounds of a range, what is said about the range holds for each
-    /// key in it.
+    /// For every pair of keys as the bounds of a range, checks that what the extractor says about
+    /// the range holds for each key in it.
     #[test]
     fn a_range_with_one_prefix_holds_no_key_with_another_or_with_none() {
         let keys = universe();
         for extractor in ALL.map(extractor) {
             let mut named = 0;
-            // The first key at or after each whose prefix differs from its own.
+            // For each key, the position of the first later key with another prefix.
             let prefixes: Vec<_> = keys.iter().map(|key| extractor.prefix_of(key)).collect();
             let mut run_end = vec![keys.len(); keys.len()];
             for i in (0..keys.len() - 1).rev() {

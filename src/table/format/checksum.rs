@@ -12,7 +12,7 @@
 //! From format_version 6 on a *context* is added, modulo 2^32, so that the checksum of a block is
 //! wrong at another offset and in another file.
 //!
-//! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of it.
+//! The XXH3 here is the final one of xxHash 0.8. Filters hash keys with an older draft of XXH3.
 
 use twox_hash::{XxHash3_64, XxHash32, XxHash64};
 

@@ -1,7 +1,8 @@
 //! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
-//! Every read of a table file is made and counted here. The blocks that it returns are checked and
-//! uncompressed, unless a name says "stored". Nothing is cached.
+//! Lookups, scans and checks read a table file through this type, which counts each read. Only
+//! batch reads are made by their caller. The returned blocks are checked and uncompressed, unless a
+//! name says "stored". Nothing is cached.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -24,7 +25,7 @@ use super::limits::most_metadata_bytes;
 use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
 
-/// Blocks of at least this size are read only if a test finds memory for them.
+/// Blocks of at least this size are read only if a trial allocation finds memory for them.
 pub(crate) const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
 /// The most that opening a table reads at once.
@@ -33,7 +34,7 @@ pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 20;
 /// How errors describe the data blocks that RocksDB writes with `separate_key_value_in_data_block`.
 pub(crate) const SEPARATED: &str = "data blocks whose keys and values are stored apart";
 
-/// How much opening a table reads at first if it is not known how much it needs.
+/// How many bytes opening a table reads at first if the needed number is not known.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
 
 /// The error of a file that is not a table. It names the kind of file where that is known.
@@ -65,14 +66,14 @@ pub(crate) struct BlockFile {
     limit: u64,
     counters: Arc<Counters>,
     file_counters: FileCounters,
-    /// The one that data blocks are compressed with, if any.
+    /// The dictionary that data blocks are compressed with, if any.
     dictionary: Option<Box<Dictionary>>,
     /// The end of the file; empty once the table is open.
     tail: Vec<u8>,
 }
 
-/// Makes a buffer of at least this length, with any content: `LineBuf::zeroed`, or memory of a
-/// cache.
+/// A function that makes a buffer of at least the given length, with any content:
+/// `LineBuf::zeroed`, or memory of a cache.
 pub(crate) trait Buffer: Fn(usize) -> LineBuf + Copy {}
 
 impl<F: Fn(usize) -> LineBuf + Copy> Buffer for F {}
@@ -84,9 +85,9 @@ pub(crate) struct StoredBlock {
 }
 
 impl BlockFile {
-    /// Reads the last `tail_bytes` of the file, at least the footer. 0 means that it is not known
-    /// how many opening needs. `takes_leveldbs`: whether a table in LevelDB's format is accepted,
-    /// too.
+    /// Reads the last `tail_bytes` of the file, at least the footer. `tail_bytes` is 0 if it is not
+    /// known how many opening needs. `takes_leveldbs`: whether a table in LevelDB's format is
+    /// accepted, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -122,7 +123,7 @@ impl BlockFile {
     }
 
     /// Makes the tail begin at `start`, by one more read, if opening may read that much at once.
-    /// Otherwise each block there is read separately.
+    /// Otherwise each block after `start` is read separately.
     pub fn extend_tail(&mut self, start: u64) -> Result<()> {
         let length = self.file.len();
         let missing = (length - self.tail.len() as u64).saturating_sub(start);
@@ -137,8 +138,8 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Reads the dictionary, which stays in memory. `is_for_zstd`: whether blocks of the table may be
-    /// compressed by ZSTD.
+    /// Reads the dictionary, which stays in memory. `is_for_zstd`: whether blocks of the table may
+    /// be compressed by ZSTD.
     pub fn read_dictionary(&mut self, handle: BlockHandle, is_for_zstd: bool) -> Result<()> {
         let bytes = self.read_metadata(handle)?;
         let dictionary = Dictionary::new(bytes, is_for_zstd);
@@ -206,7 +207,7 @@ impl BlockFile {
         Block::new(self.read_metadata(handle)?).map_err(|damage| self.damaged(damage, handle))
     }
 
-    /// Whether a stored block's checksum is right.
+    /// Checks the checksum of a stored block.
     pub fn check(&self, stored: &StoredBlock) -> Result<()> {
         stored.verify(&self.footer).map_err(|damage| self.damaged(damage, stored.handle))
     }
@@ -240,8 +241,8 @@ impl BlockFile {
         Ok(StoredBlock { buffer, handle })
     }
 
-    /// Fills `buffer` by one read. Counts how long the first one of a thread takes, and every
-    /// [`TIMED`]th after it: reading the clock twice takes 3 % of a read from the system's cache.
+    /// Fills `buffer` by one read. Times a thread's first read, and then only every [`TIMED`]th,
+    /// because reading the clock twice takes 3 % of a read from the system's cache.
     #[inline(always)]
     pub fn read_timed(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let number = READS.get();
@@ -275,8 +276,8 @@ impl BlockFile {
         Ok(handle.bytes as usize + BLOCK_TRAILER_BYTES)
     }
 
-    /// An error if there is no memory for a large block. Rust aborts when an allocation fails, and
-    /// here the file decides how much is allocated.
+    /// Returns an error if there is no memory for a large block. Rust aborts when an allocation
+    /// fails, and here the file decides how much is allocated.
     fn afford(&self, bytes: usize) -> Result<()> {
         let mut probe = Vec::<u8>::new();
         if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {
@@ -291,8 +292,8 @@ impl BlockFile {
         Ok(())
     }
 
-    /// Fills `buffer` by one read. Returns whether the file was read, because its end may be in
-    /// memory.
+    /// Fills `buffer` by one read, or from the end of the file if that is in memory. Returns
+    /// whether the file was read.
     #[inline]
     pub fn read_bytes(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
         let tail_offset = self.file.len() - self.tail.len() as u64;
@@ -308,7 +309,8 @@ impl BlockFile {
         Ok(true)
     }
 
-    /// Counts a read that the caller makes. Hold no guard: a device may take as long as it likes.
+    /// Counts a read that the caller makes. Hold no guard, because a device may take as long as it
+    /// likes.
     pub fn count_read(&self, bytes: usize) {
         before_reading();
         count_read(&self.counters, &self.file_counters, bytes);
@@ -338,8 +340,8 @@ impl BlockFile {
         };
         let kind = stored.compression_type();
         if self.footer.is_leveldbs() && kind > 1 {
-            // In these tables the numbers mean other codecs than in RocksDB's, and sizes are stored
-            // differently.
+            // In LevelDB's format the numbers mean other codecs than in RocksDB's, and sizes are
+            // stored differently.
             let codec = match kind {
                 2 => "zlib of Minecraft, ZSTD of LevelDB since 1.24",
                 4 => "raw deflate of Minecraft",
@@ -429,7 +431,7 @@ impl StoredBlock {
         self.buffer[self.handle.bytes as usize]
     }
 
-    /// Whether the trailer's checksum is that of the stored bytes.
+    /// Checks that the trailer's checksum is that of the stored bytes.
     pub fn verify(&self, footer: &Footer) -> Result<(), Damage> {
         let (covered, stored) = self.bytes().split_at(self.handle.bytes as usize + 1);
         let stored = fixed32(stored);

@@ -84,8 +84,8 @@ impl BlockHandle {
         self.offset.checked_add(self.bytes)?.checked_add(BLOCK_TRAILER_BYTES as u64)
     }
 
-    /// Whether block and trailer end at or before `limit`, and the block can be addressed by the
-    /// 32-bit offsets that blocks use inside.
+    /// Whether the block and its trailer end at or before `limit`, and whether the block is small
+    /// enough for the 32-bit offsets that blocks use inside.
     pub(crate) fn fits(self, limit: u64) -> bool {
         self.end().is_some_and(|end| end <= limit) && self.bytes < u64::from(u32::MAX)
     }
@@ -118,7 +118,7 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// Decodes the last bytes of a file of `file_bytes`. `tail` is the last 53 bytes, or all of a
+    /// Decodes the footer of a file of `file_bytes`. `tail` is the last 53 bytes, or all of a
     /// shorter file.
     pub(crate) fn decode(tail: &[u8], file_bytes: u64, file: &Path) -> Result<Footer> {
         let footer_offset = file_bytes.saturating_sub(FOOTER_BYTES as u64);
@@ -177,7 +177,7 @@ impl Footer {
             .map_err(|damage| damage.in_file(file, footer_offset))
     }
 
-    /// The footer, if its blocks lie in front of it.
+    /// Returns the footer if the blocks that it names end before it.
     fn checked(self, footer_offset: u64) -> Result<Footer, Damage> {
         for (handle, name) in [(Some(self.metaindex), "metaindex"), (self.index, "index")] {
             if let Some(handle) = handle
@@ -193,12 +193,10 @@ impl Footer {
         Ok(self)
     }
 
-    /// Whether the table is in LevelDB's format.
     pub(crate) fn is_leveldbs(&self) -> bool {
         self.format_version == 0
     }
 
-    /// The length of the footer.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = if self.is_leveldbs() { LEVELDBS_FOOTER_BYTES } else { FOOTER_BYTES };
         bytes as u64
@@ -279,8 +277,8 @@ impl Footer {
         out
     }
 
-    /// The checksum the trailer of a block at `offset` must hold; `stored` is payload and type
-    /// byte.
+    /// The checksum that the trailer of a block at `offset` must hold. `stored` is the payload and
+    /// the type byte.
     pub(crate) fn block_checksum(&self, stored: &[u8], offset: u64) -> u32 {
         self.checksum.of(stored).wrapping_add(context(self.checksum_context_base, offset))
     }

@@ -1,5 +1,5 @@
-//! The identity of a table: what distinguishes it from every other table, even from one of the same
-//! name.
+//! The identity of a table: what distinguishes it from every other table, even from one with the
+//! same name.
 //!
 //! ```text
 //! property                              value
@@ -8,9 +8,9 @@
 //! rocksdb.original.file.number          the file's number when it was made
 //! ```
 //!
-//! [`table_identity`] makes 16 bytes of the three: RocksDB's *internal unique id*
-//! (`table/unique_id.cc`). The MANIFEST records it, so that an opening detects two exchanged files,
-//! and an older file under a newer file's name.
+//! [`table_identity`] makes 16 bytes of these three properties: RocksDB's *internal unique id*
+//! (`table/unique_id.cc`). The MANIFEST records it, so that opening the database detects two
+//! exchanged files, and an older file under a newer file's name.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub(crate) type TableIdentity = [u64; 2];
 
 /// Digits of a session identity that RocksDB writes.
 const SESSION_DIGITS: usize = 20;
-/// Of these, the last ones hold 62 bits.
+/// The last of these digits, which hold 62 bits.
 const LOW_DIGITS: usize = 12;
 const LOW_BITS: u32 = 62;
 const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -68,7 +68,7 @@ pub(crate) fn new_db_identity() -> String {
     )
 }
 
-/// The identity of a table with these properties; `None` where the session is not of RocksDB's
+/// The identity of a table with these properties. `None` if the session does not have RocksDB's
 /// form.
 pub(crate) fn table_identity(db: &str, session: &str, file_number: u64) -> Option<TableIdentity> {
     let (high, low) =
@@ -97,7 +97,7 @@ fn from_digits(digits: &[u8]) -> Option<u64> {
 }
 
 /// 64 random bits, from the hash keys that the standard library gets from the operating system. If
-/// those repeat, clock and counter still make two calls differ.
+/// the hash keys repeat, the clock and the counter still make two calls differ.
 fn random() -> u64 {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();

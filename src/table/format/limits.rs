@@ -12,15 +12,15 @@
 //!                  fifth as many blocks as bytes, and a scan reads no byte of the file twice
 //! ```
 //!
-//! Without the limit on names and keys a block of *b* bytes could claim b² / 12: one long key, and
-//! entries of three bytes that share all of it. Without the limit on the metaindex `verify` could
-//! read one block a million times. Without the limit on the index a lookup could do the same, or
-//! follow an index that leads to itself.
+//! Without the limit on names and keys, a block of *b* bytes could claim b² / 12 bytes of memory:
+//! one long key, and entries of three bytes that share all of it. Without the limit on the
+//! metaindex, `verify` could read one block a million times. Without the limit on the index, a
+//! lookup could do the same, or follow an index that leads to itself.
 //!
-//! Honest tables stay within the limits. Tables of this crate have whole separators in an
-//! uncompressed index, or a compressed index that [`crate::table::builder`] has held to the limit.
-//! RocksDB's share prefixes within one restart interval only, which is 1 in an index unless it is
-//! configured.
+//! Honest tables stay within the limits. In tables of this crate, an uncompressed index has whole
+//! separators, and an index is compressed only if it is within the limit
+//! ([`crate::table::builder`]). Indexes of RocksDB share prefixes only within one restart interval,
+//! which is one entry unless it is configured.
 
 use crate::error::Damage;
 
@@ -48,7 +48,7 @@ impl KeyBytes {
         KeyBytes { taken: 0, most: most_metadata_bytes(file_bytes) }
     }
 
-    /// Counts a key of `bytes` before it is kept. Damage if the keys take too much memory.
+    /// Counts a key of `bytes` before it is kept. Returns damage if the keys take too much memory.
     pub fn take(&mut self, bytes: usize) -> Result<(), Damage> {
         self.taken = self.taken.saturating_add(bytes as u64);
         if self.taken > self.most {

@@ -11,10 +11,10 @@
 //! same time. So a block is moved to the next page if it then occupies fewer pages, and if that
 //! page is near. A full block ends a little before the end of a page, so padding takes half an
 //! entry on average. It takes at most a sixteenth of the file, for entries of one unfavorable size.
-//! If entries are large or blocks are compressed, most blocks stay where they are.
+//! If entries are large or blocks are compressed, most blocks are not moved.
 //!
-//! Readers follow the index, which holds a whole handle for each block. So does every version of
-//! RocksDB, whose option `block_align` makes such gaps too.
+//! Gaps do not disturb readers, because they follow the index, which holds a whole handle for each
+//! block. Every version of RocksDB does so, and its option `block_align` makes such gaps too.
 //!
 //! Padding is not zeros, because a page that a device has lost reads as zeros and must not pass for
 //! padding. Nor does a block of entries begin like padding, because its first byte is 0, the number
@@ -31,8 +31,8 @@ const MAX_PADDING_BYTES: u64 = 256;
 /// Every byte of padding.
 const PADDING: [u8; MAX_PADDING_BYTES as usize] = [b'.'; MAX_PADDING_BYTES as usize];
 
-/// The padding before a data block of `stored_bytes`, including its trailer, that could begin at
-/// `offset`.
+/// The padding before a data block that could begin at `offset`. `stored_bytes` includes the
+/// block's trailer.
 pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     let in_page = offset % PAGE_BYTES;
     let padding = (PAGE_BYTES - in_page) % PAGE_BYTES;
@@ -41,9 +41,10 @@ pub(crate) fn padding_before(offset: u64, stored_bytes: u64) -> &'static [u8] {
     if saves && padding <= MAX_PADDING_BYTES { &PADDING[..padding as usize] } else { &[] }
 }
 
-/// The padding from `offset` to the end of its page, if a block may follow that much padding.
+/// The padding from `offset` to the end of its page, or nothing if that is more than may precede a
+/// block.
 pub(crate) fn padding_to_page(offset: u64) -> &'static [u8] {
-    // A block that would fill a page saves one wherever it does not begin with the page.
+    // A block as large as a page needs one page less if it begins at a page boundary.
     padding_before(offset, PAGE_BYTES)
 }
 

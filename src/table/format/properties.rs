@@ -1,10 +1,10 @@
 //! The properties block: what a table says about itself.
 //!
 //! It is an ordinary block of names and values. Nothing in the file says how a value is encoded, so
-//! this module knows the names: fixed32, fixed64, varint or text.
+//! this module decides by the name: fixed32, fixed64, varint or text.
 //!
-//! Only the index type must be there. Other absent properties have a default, and that matters for
-//! those that decide how the file is read:
+//! Only the index type must be present. Every other property has a default. The properties that
+//! decide how the file is read are:
 //!
 //! ```text
 //! PROPERTY                                DECIDES                              ABSENT
@@ -43,7 +43,8 @@ use crate::table::block::Block;
 use crate::table::block::bytes::BlockBytes;
 use crate::table::filter::prefix::PrefixExtractor;
 
-/// The names this crate reads or writes. RocksDB's own, so that its tools understand them.
+/// The names that this crate reads or writes. Most are RocksDB's, so that its tools understand
+/// them.
 pub(crate) mod names {
     pub const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
     pub const INDEX_KEY_IS_USER_KEY: &str = "rocksdb.index.key.is.user.key";
@@ -130,7 +131,7 @@ pub enum PropertyValue<'a> {
     Number(u64),
     /// Text.
     Text(&'a str),
-    /// Bytes that are neither, or that do not decode as their name says.
+    /// Bytes that are neither, or that do not decode as the property's name requires.
     Bytes(&'a [u8]),
 }
 
@@ -163,7 +164,7 @@ impl fmt::Display for PropertyValue<'_> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct TableProperties {
-    /// Names and values in turn, in the order of the names. They are in one allocation, because
+    /// Each name and its value, in the order of the names. They are in one allocation, because
     /// every open table keeps them.
     bytes: Box<[u8]>,
     /// Where each name and each value ends.
@@ -210,8 +211,8 @@ impl TableProperties {
         self.bytes.len() + size_of_val(&*self.ends)
     }
 
-    /// The bytes of the sequence number that RocksDB overwrites at ingestion. `payload` is a
-    /// properties block, whose checksum may be wrong.
+    /// Where in `payload`, a properties block, the sequence number is that RocksDB overwrites at
+    /// ingestion. The checksum of the block may be wrong.
     pub(crate) fn global_sequence_range(payload: &[u8]) -> Option<Range<usize>> {
         let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
         let block = Block::new(bytes).ok()?;
@@ -258,8 +259,8 @@ impl TableProperties {
             .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))
     }
 
-    /// The identity that no other table has, made from the database and session that created the
-    /// table.
+    /// The identity that no other table has, made from the table's database, session and file
+    /// number.
     pub(crate) fn identity(&self) -> Option<TableIdentity> {
         let db = self.text(names::DB_IDENTITY)?;
         let session = self.text(names::SESSION_IDENTITY)?;
@@ -287,8 +288,8 @@ impl TableProperties {
         (format_version >= 7 && is_used && !is_own).then_some(manager)
     }
 
-    /// The number and the name of the table's column family. `None` for RocksDB's default family
-    /// and for an unknown one. Tables of several families may hold the same keys.
+    /// The number and the name of the table's column family, because tables of several families may
+    /// hold the same keys. `None` for RocksDB's default family and for an unknown one.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
         /// The number in tables that were written without a database.
         const UNKNOWN: u64 = 0x7fff_ffff;
@@ -307,8 +308,8 @@ impl TableProperties {
         self.raw(names::WHOLE_KEY_FILTERING) != Some(b"0")
     }
 
-    /// How the prefixes in the filter were cut. `None` when it holds none, or when the rule is
-    /// unknown here.
+    /// How the prefixes in the filter were cut. `None` if it holds none, or if the rule is unknown
+    /// here.
     pub(crate) fn prefix_extractor(&self) -> Option<PrefixExtractor> {
         let stored = self.raw(names::PREFIX_FILTERING) != Some(b"0");
         let name = self.text(names::PREFIX_EXTRACTOR).filter(|_| stored)?;
@@ -339,7 +340,7 @@ impl TableProperties {
         })
     }
 
-    /// A number that decides how the file is parsed: absent is false, undecodable is damage.
+    /// A flag that decides how the file is parsed: false if absent, damage if neither 0 nor 1.
     fn flag(&self, name: &str) -> Result<bool, Damage> {
         match (self.raw(name), self.number(name)) {
             (None, _) => Ok(false),
@@ -364,8 +365,8 @@ pub(crate) struct IndexForm {
     pub first_keys: bool,
     /// Separators are user keys; else internal keys.
     pub user_keys: bool,
-    /// Values have no length before them. A value after a shared prefix is only the difference of
-    /// the block's size from that of the block before.
+    /// Values have no length before them. In an entry with a shared prefix, the value is only the
+    /// difference between the block's size and that of the block before.
     pub delta_values: bool,
 }
 

@@ -20,18 +20,19 @@ const ENTRY_BYTES: usize = 14;
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// End in `keys`, trailer of the separator as an internal key, block.
+    /// Where the user key ends in `keys`, the separator's trailer as an internal key, the block.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,
-    /// About how many bytes the entries since then take.
+    /// About how many bytes the entries after those parts take.
     part_bytes: usize,
     splits_a_user_key: bool,
     scratch: Vec<u8>,
 }
 
 impl IndexBuilder {
-    /// Adds the entry of a data block, from its last key and the user key that begins the next one.
+    /// Adds the entry of a data block, from its last key and the user key that begins the next
+    /// block.
     pub fn push(
         &mut self,
         last_key: &[u8],
@@ -74,13 +75,12 @@ impl IndexBuilder {
         self.part_bytes = 0;
     }
 
-    /// How many parts have ended.
     pub fn ended_parts(&self) -> usize {
         self.part_ends.len()
     }
 
-    /// The last separator of each part, and its trailer. The last part ends at the last entry. An
-    /// empty index has one part, whose separator is empty.
+    /// The user key and the trailer of each part's last separator. The last part ends at the last
+    /// entry. An empty index has one part, whose separator is empty.
     pub fn part_separators(&self) -> Vec<(Vec<u8>, u64)> {
         let ends = self.part_ends.iter().copied().chain([self.entries.len()]);
         let separators = ends.map(|end| {
@@ -98,7 +98,7 @@ impl IndexBuilder {
         (&self.keys[start..end], trailer, handle)
     }
 
-    /// Writes the entries of a part, in the form that is known now.
+    /// Writes the entries of a part, once all entries are added and the form is known.
     pub fn write_part_to(&self, part: usize, block: &mut BlockBuilder) {
         let start = part.checked_sub(1).map_or(0, |before| self.part_ends[before]);
         let end = self.part_ends.get(part).copied().unwrap_or(self.entries.len());
@@ -107,7 +107,8 @@ impl IndexBuilder {
     }
 }
 
-/// Writes separators, given as user key and trailer, and where they lead.
+/// Writes index entries: separators, given as user key and trailer, and the handles of their
+/// blocks.
 pub(in crate::table) fn write_entries<'a>(
     entries: impl Iterator<Item = (&'a [u8], u64, BlockHandle)>,
     user_keys: bool,

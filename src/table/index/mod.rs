@@ -18,20 +18,20 @@
 //! ```
 //!
 //! The heads are searched as plain integers in one array. That is several times faster than
-//! decoding stored entries, and most separators differ in their heads. Keys decide where heads are
-//! equal.
+//! decoding stored entries, and most separators differ in their heads. If heads are equal, keys
+//! decide.
 //!
 //! **Large trees.** The heads of all tables together do not fit into the processor's fast caches,
 //! and in a binary search each line determines the next: four dependent cache misses. The ends of
-//! groups are few enough to stay in a fast cache. They name a group of two lines. Both are fetched
-//! at one time, and so are the blocks' slots, by the callers of [`Index::find_group`].
+//! groups are few enough to stay in a fast cache. They lead to a group of two lines, which are
+//! fetched at one time. The callers of [`Index::find_group`] then also fetch the blocks' slots.
 //!
 //! A separator that is a user key sorts behind every version of that key, as an internal key with
-//! trailer 0 does. So both forms are searched in the same way.
+//! trailer 0 does. So both forms of separators are searched in the same way.
 //!
 //! A two-level index is an index of indexes ([`super::parts`]): both levels have this form. A part
 //! is small, and is often loaded and evicted. So if each entry is a restart point, the part keeps
-//! its stored form ([`Index::of_block`]): it is checked and gets heads, and is not parsed further.
+//! its stored form ([`Index::of_block`]): it is checked and gets heads, but is not parsed further.
 
 pub(super) mod builder;
 pub(super) mod pieces;
@@ -50,7 +50,7 @@ use super::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use super::format::limits::KeyBytes;
 use super::format::properties::IndexForm;
 
-/// Heads of a group, which are searched after the group was found: two cache lines.
+/// Heads in a group: two cache lines. A search finds the group first, and then searches its heads.
 pub(crate) const GROUP: usize = 16;
 
 /// What [`Index::find_group`] knows of a key.
@@ -124,7 +124,8 @@ impl IndexParser {
                     format_args!("{} bytes at {}", handle.bytes, handle.offset),
                 ));
             }
-            // So no block is listed twice, and the size of the file bounds the number of blocks.
+            // This check ensures that no block is listed twice, and that the size of the file
+            // bounds the number of blocks.
             let behind = self.handles.last().map_or(0, |last| last.end().unwrap_or(u64::MAX));
             if handle.offset < behind {
                 return Err(Damage::new(
@@ -171,12 +172,12 @@ impl IndexParser {
         Ok(())
     }
 
-    /// The handles read so far. Those of an upper level lead to index blocks.
+    /// The handles read so far. In the upper level of a two-level index they lead to index blocks.
     pub fn handles(&self) -> &[BlockHandle] {
         &self.handles
     }
 
-    /// The first and the last separator from entry `first` on: user keys and trailers.
+    /// The first and the last of the separators from entry `first` on, as user keys and trailers.
     pub fn separators_from(&self, first: usize) -> Option<[(&[u8], u64); 2]> {
         let last = self.ends.len().checked_sub(1).filter(|&last| last >= first)?;
         let separator = |i: usize| {
@@ -219,7 +220,7 @@ impl IndexParser {
     }
 }
 
-/// The heads of all separators, then once more those that end a group.
+/// The heads of all separators, and then again those that end a whole group.
 fn with_ends_of_groups(
     count: usize,
     head_of: impl Fn(usize) -> u64,
@@ -254,7 +255,8 @@ fn unzigzag(value: u64) -> i64 {
 pub(crate) struct Index {
     /// The common prefix of all separators' user keys.
     common_prefix: Prefix,
-    /// The heads of all separators, and then that of the last separator of each whole group.
+    /// The heads of all separators, and then again the head of the last separator of each whole
+    /// group.
     heads: LineArray<u64>,
     len: usize,
     /// Whether separators are internal keys.
@@ -291,8 +293,8 @@ struct StoredEntry<'a> {
     end: usize,
 }
 
-/// A varint of up to 56 bits at `at`, which moves behind it. `None`: there is none, or a longer
-/// one. Inlined, because a part of an index has hundreds.
+/// Decodes a varint of up to 56 bits at `at`, and moves `at` behind it. `None` if there is none, or
+/// a longer one. Inlined, because a part of an index has hundreds of varints.
 #[inline(always)]
 fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
@@ -307,7 +309,7 @@ fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// The entry that starts at `start` and shares nothing with the one before. `None`: it is
+/// The entry that starts at `start` and shares nothing with the entry before. `None` if it is
 /// malformed.
 #[inline(always)]
 fn decode_whole(entries: &[u8], form: IndexForm, start: usize) -> Option<StoredEntry<'_>> {
@@ -338,8 +340,8 @@ impl StoredEntries {
         self.decode(i).expect("all entries were checked")
     }
 
-    /// The separators' common prefix and their heads. `None`: some entry is not a restart point, or
-    /// something is wrong, which [`IndexParser::add`] reports.
+    /// The separators' common prefix and their heads. `None` if some entry is not a restart point,
+    /// or if the block is damaged, which [`IndexParser::add`] then reports.
     fn check(&self, limit: u64) -> Option<(Prefix, Vec<u64>)> {
         if self.form.first_keys {
             return None;
@@ -380,7 +382,8 @@ impl StoredEntries {
 }
 
 impl Index {
-    /// The memory of the stored entries, for the next value. `None`: they were parsed.
+    /// The memory of the stored entries, for another value of the cache. `None` if the entries were
+    /// parsed.
     pub fn into_memory(self) -> Option<LineBuf> {
         match self.entries {
             Entries::Parsed { .. } => None,
@@ -389,7 +392,7 @@ impl Index {
     }
 
     /// The index that this block holds. The block is kept as it is if all its entries are restart
-    /// points. `limit` and `buffer` are those of [`IndexParser`].
+    /// points. `limit` is that of [`IndexParser::new`], `buffer` that of [`IndexParser::finish`].
     pub fn of_block(
         block: Block,
         form: IndexForm,
@@ -434,7 +437,6 @@ impl Index {
         }
     }
 
-    /// The user key of separator `i`.
     pub fn user_key(&self, i: usize) -> &[u8] {
         match &self.entries {
             Entries::Parsed { keys, ends, .. } => nth_key(keys, ends, i),
@@ -449,7 +451,6 @@ impl Index {
         }
     }
 
-    /// User key and trailer of separator `i`.
     pub fn separator(&self, i: usize) -> (&[u8], u64) {
         (self.user_key(i), self.trailer(i))
     }
@@ -467,8 +468,8 @@ impl Index {
         self.find_in_group(self.find_group(user_key), user_key, trailer)
     }
 
-    /// The first step of [`Index::find`]: the group that most likely has the block. Starts to fetch
-    /// its heads.
+    /// The first step of [`Index::find`]: the group that most likely has the block. Prefetches the
+    /// heads of the group.
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
@@ -502,8 +503,8 @@ impl Index {
         }
     }
 
-    /// Among the separators from `low` on that share its head: the first that is not before the
-    /// target.
+    /// Of the separators from `low` on with the same head as it, the first that is not before the
+    /// target, or the one after them.
     #[cold]
     #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
@@ -523,9 +524,9 @@ impl Index {
         low
     }
 
-    /// Rejects a block whose first key belongs to another block. A checksum does not depend on the
-    /// place of a block: after a misdirected write a sound block may be in the place of another,
-    /// and would hide that one's keys.
+    /// Rejects a block whose first key belongs to another block. After a misdirected write, a sound
+    /// block may be in the place of another block and would hide its keys. Up to format_version 5 a
+    /// checksum does not depend on the place, so it does not detect that.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
@@ -543,9 +544,9 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether the next block may continue with entries of `user_key`, if block `i` ends before the
-    /// entry sought: the separator of block `i` is then a version of this key. A separator without
-    /// a trailer sorts behind all versions.
+    /// Whether the next block may continue with entries of `user_key` after the end of block `i`:
+    /// whether the separator of block `i` is a version of this key. A separator without a trailer
+    /// sorts behind all versions, so none follows.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         self.has_trailers && self.user_key(i) == user_key
     }
@@ -572,9 +573,9 @@ impl Index {
     }
 }
 
-/// A short separator between the last key of a block and the first one of the next, both user
-/// keys, `last < next`: at or after `last`, before `next`. RocksDB's rule, so that the same data
-/// give the same index.
+/// A short separator between the last user key of a block and the first user key of the next one,
+/// where `last < next`. The separator is at or after `last`, and before `next`. The rule is
+/// RocksDB's, so that the same data give the same index.
 pub(crate) fn shortest_separator<'a>(
     last: &'a [u8],
     next: &[u8],

@@ -6,9 +6,9 @@
 //! top      for each piece its last separator, and where in the file the piece is
 //! ```
 //!
-//! An index can be cut where each entry is a restart point, as in this crate's tables and in
-//! RocksDB's with the default `index_block_restart_interval`. In memory a piece is a block of its
-//! own: the entries as they are stored, with their restart points behind them.
+//! An index can be cut if each entry is a restart point, as in this crate's tables and in RocksDB's
+//! with the default `index_block_restart_interval`. In memory a piece is a block of its own: the
+//! entries as they are stored, with their restart points behind them.
 
 use crc32c::crc32c;
 
@@ -24,8 +24,9 @@ use crate::table::format::properties::IndexForm;
 /// Bytes of a restart point, and of their number.
 const RESTART_BYTES: usize = 4;
 
-/// The top of the pieces of a stored index, each of up to `piece_bytes` bytes or one entry, and the
-/// checksum of each. `handle`: where the index is. `None`: it cannot be cut, or something in it is wrong.
+/// Cuts a stored index into pieces of up to `piece_bytes` bytes, or of one larger entry. Returns
+/// the top of the pieces, and the checksum of each. `handle`: where the index is. `None` if it
+/// cannot be cut or is damaged.
 pub(in crate::table) fn top_of_pieces(
     block: Block,
     handle: BlockHandle,
@@ -50,7 +51,7 @@ pub(in crate::table) fn top_of_pieces(
     let mut piece_start = 0;
     for next in 1..stored.block.restart_count() {
         let (last, next) = (stored.entry(next - 1), stored.entry(next));
-        // Equal separators stay together: the first of them finds both.
+        // Equal separators stay in one piece, because a search of the top finds only the first one.
         let differs = (last.user_key, last.trailer) != (next.user_key, next.trailer);
         if differs && next.end - piece_start > piece_bytes {
             end_piece(&last)?;
@@ -62,7 +63,7 @@ pub(in crate::table) fn top_of_pieces(
 }
 
 impl Index {
-    /// The index that is a piece: the first `bytes` bytes of `piece`. `buffer` makes memory.
+    /// The index that is a piece: the first `bytes` bytes of `piece`. `buffer` makes other memory.
     pub(in crate::table) fn of_piece(
         mut piece: LineBuf,
         bytes: usize,

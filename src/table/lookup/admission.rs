@@ -1,9 +1,9 @@
 //! Which filters are worth their read.
 //!
 //! Loading a filter costs a read, and evicts something from the cache. It saves a read only if the
-//! table does not hold the key of the lookup. So a lookup passes by a filter that is not in memory,
-//! as if there were none, until the reads that such lookups made in vain would have paid for
-//! loading it:
+//! table does not hold the key of the lookup. So a lookup passes by a filter that is not in memory:
+//! it searches the table as if there were no filter. It loads the filter once the reads that such
+//! searches made in vain would have paid for that:
 //!
 //! ```text
 //!           searched in vain: + 1 read                   read, and it says no: as before
@@ -12,18 +12,18 @@
 //! ```
 //!
 //! Each part of a filter and each piece has a credit of its own, which begins at one read. A part
-//! keeps its credit when it is evicted. So a part that is queried for absent keys is read at once
-//! at the next query, and one that is queried for present keys is not.
+//! keeps its credit when it is evicted. So a part that was queried for absent keys is read again at
+//! the next query, and one that was queried for present keys is not.
 //!
-//! Where the part of the index is not in memory either, one read brings both ([`super::joint`]).
-//! The filter then costs its bytes alone, which counts as an eighth of a read. If it says "no", it
-//! has spared a read. Beyond one read a credit grows by an eighth with each "no" in a row. A credit
-//! of two reads means that the last keys were all absent, so the filter is read without the index.
+//! If the part of the index is not in memory either, one read brings both ([`super::joint`]). The
+//! filter then costs its bytes alone, which counts as an eighth of a read. If it says "no", it has
+//! spared a read. Beyond one read a credit grows by an eighth with each "no" in a row. A credit of
+//! two reads means that the last keys were all absent, so the filter is read without the index.
 //!
 //! This is the rule for renting skis: rent until the rents would have bought the pair.
 //! `docs/filters.md` proves what it costs at most. The rule applies if the filters and indexes of
 //! all tables would fill the cache. Otherwise a filter stays in the cache once it was read. For
-//! comparison, `Builder::reads_every_filter` turns it off.
+//! comparison, `Builder::reads_every_filter` turns the rule off.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -35,7 +35,7 @@ use crate::table::table::Table;
 
 use super::key::LookupKey;
 
-/// A read of up to this many bytes takes about as long as one of a block.
+/// A read of up to this many bytes takes about as long as a read of one block.
 const ONE_READ_BYTES: u64 = 128 << 10;
 
 /// A filter that takes more than this share of the cache is not loaded into it.
@@ -47,8 +47,8 @@ const NO_PRICE: u32 = u32::MAX;
 /// The price of what comes with the index, by the same read.
 const JOINT_PRICE: u32 = 1;
 
-/// The credit of a part that has lately been queried for absent keys only. It is read without the
-/// index.
+/// The credit of a part that has lately been queried for absent keys only. Such a part is read
+/// without the index.
 const ONLY_ABSENT: u32 = 2 * READ;
 
 /// What a whole filter of these bytes costs.
@@ -64,9 +64,9 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 }
 
 impl Table {
-    /// The number of the part or piece of the filter that a lookup reads to query it for
-    /// `filter_key`. `None`: the lookup passes the filter by, and this has counted it. `part`: the
-    /// part with the key. `is_joint`: the read brings the index too. Hold no guard.
+    /// The number of the part or piece of the filter that a lookup should read and query for
+    /// `filter_key`. `None` if the lookup should pass the filter by, which this counts. `part` is
+    /// the part with the key. `is_joint`: whether the read brings the index too. Hold no guard.
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
         part: usize,
@@ -86,7 +86,7 @@ impl Table {
                 return None;
             }
         }
-        // What cannot be read fails once more when it is loaded.
+        // A failure here occurs again when the part is loaded, and is reported then.
         Some(self.filter_part_to_read(part, filter_key).unwrap_or(part))
     }
 
@@ -95,7 +95,8 @@ impl Table {
         self.filter_credits[part].is(ONLY_ABSENT)
     }
 
-    /// The account of what would be read of a filter: its number, its credit and its price.
+    /// What a lookup would read of a filter: the number of the part or piece, its credit and its
+    /// price.
     fn filter_account(&self, part: usize, filter_key: &LookupKey<'_>) -> (usize, &Credit, u32) {
         if let Some((number, credit)) = self.filter_piece_account(filter_key) {
             return (number, credit, READ);
@@ -128,8 +129,8 @@ impl Table {
         }
     }
 
-    /// A lookup has searched the table, which does not hold its key. If the filter is not in
-    /// memory, it would have spared the search.
+    /// Notes that a lookup has searched the table, which does not hold its key. If the filter is
+    /// not in memory, its credit grows, because it would have spared the search.
     #[cold]
     pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
         let Some(filter_key) = self.filter_key_of(key) else { return };
@@ -181,7 +182,8 @@ mod tests {
         phases.iter().map(|phase| u32::from(phase.iter().any(|is_there| !is_there))).sum()
     }
 
-    /// How often a phase in which the part is queried for absent keys is followed by one without.
+    /// How often a phase in which the part is queried for absent keys is followed by a phase in
+    /// which it is not.
     fn turns(phases: &[Vec<bool>]) -> u32 {
         let used = phases.iter().filter(|phase| !phase.is_empty());
         let spares: Vec<bool> = used.map(|phase| phase.contains(&false)).collect();

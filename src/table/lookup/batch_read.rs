@@ -1,4 +1,4 @@
-//! Data blocks that lookups need and that are not in memory: read at one time.
+//! Reads the data blocks that lookups need and that are not in memory, many at the same time.
 //!
 //! ```text
 //!   wanted     a 3   a 4   b 9          sorted by table and block, each once
@@ -10,8 +10,8 @@
 //! for more.
 //!
 //! No lock and no guard is held while the device reads. Two calls that need one block at the same
-//! time both read it, and the cache keeps one of the two. Waiting for each other would save this
-//! read, but two calls with the same blocks in opposite order would deadlock.
+//! time both read it, and the cache keeps one of the copies. Waiting for each other would save the
+//! second read, but two calls with the same blocks in opposite order would deadlock.
 
 use std::cell::RefCell;
 use std::iter;
@@ -32,7 +32,8 @@ use super::BlockPosition;
 use super::key::LookupKey;
 use super::stop::Absent;
 
-/// Neighbours are joined up to this many bytes. Then a longer read costs more than another one.
+/// Neighbours are joined up to this many bytes. Beyond that, a longer read costs more than a second
+/// one.
 const MAX_JOINED_BYTES: u64 = 128 << 10;
 
 /// A data block that was not in memory.
@@ -43,13 +44,13 @@ pub(crate) struct AbsentBlock {
 }
 
 impl AbsentBlock {
-    /// The block that can hold the key, in this index or part of one; `None`: none can.
+    /// The block that can hold the key, by this index or part of an index. `None` if no block can.
     pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
         (block < index.index.len()).then_some(AbsentBlock { index, block })
     }
 
-    /// The part of its table's index, and its number in that part.
+    /// The number of the block's part of the index, and the block's number in that part.
     pub fn number(&self) -> (usize, usize) {
         (self.index.part, self.block)
     }
@@ -60,7 +61,8 @@ impl AbsentBlock {
 }
 
 impl Absent {
-    /// The block, to be read without the guard. `None`: its part of the index is not in memory.
+    /// The absent data block, which can then be read without the guard. `None` if something else is
+    /// absent, or if the part of the index is not in memory any more.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let Absent::Block { part, block } = self else { return None };
@@ -92,7 +94,7 @@ struct WantedBlock<'t> {
 }
 
 impl<'t> BlockBatch<'t> {
-    /// Adds a block, if it is not there yet. Returns its place.
+    /// Adds a block, unless it was added before. Returns its place.
     pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
         let is_same = |wanted: &WantedBlock<'_>| {
             std::ptr::eq(wanted.table, table) && wanted.absent.number() == absent.number()
@@ -103,13 +105,12 @@ impl<'t> BlockBatch<'t> {
         })
     }
 
-    /// The number of blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The block to read, if a search after the block of this place has stopped at `absent` in the
-    /// same table. `None`: its part of the index is not in memory.
+    /// The block to read next, if a search that continued after block `place` has stopped at
+    /// `absent` in the same table. `None` if its part of the index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent {
@@ -120,8 +121,7 @@ impl<'t> BlockBatch<'t> {
         }
     }
 
-    /// The position from which a lookup continues once the block of this place was read, and the
-    /// table.
+    /// The table, and the position from which a lookup continues once block `place` was read.
     pub fn position<'g>(
         &'g self,
         place: usize,
@@ -134,9 +134,9 @@ impl<'t> BlockBatch<'t> {
     }
 }
 
-/// Reads blocks through the cache, which had none of them a moment ago. `want_more` adds some of
+/// Reads blocks that were not in the cache a moment ago, and caches them. `want_more` adds some of
 /// them, in the order of their tables and numbers, or returns `false` if there are no others. It is
-/// called again while earlier ones are being read. Hold no guard.
+/// called again while earlier blocks are being read. Hold no guard.
 ///
 /// # Errors
 /// The error of `want_more`, or that of the first block that cannot be read.
@@ -196,7 +196,8 @@ impl<'t> Reads<'t> {
         Some(piece.request(&self.wanted.blocks[piece.blocks.clone()]))
     }
 
-    /// Joins neighbours, from this block on, as far as one read is better than two.
+    /// Cuts the blocks from `first` on into pieces. Joins neighbours as long as one read is better
+    /// than two.
     fn cut(&mut self, mut first: usize) -> Result<()> {
         let mut joined_bytes = 0;
         let neighbours = self.wanted.blocks[first..].chunk_by(|before, next| {
@@ -230,7 +231,7 @@ impl<'t> Reads<'t> {
 }
 
 impl Piece {
-    /// A single block is read into the memory where it will be cached.
+    /// The request for this piece. A single block is read into the memory where it will be cached.
     fn request<'t>(&self, blocks: &[WantedBlock<'t>]) -> ReadRequest<'t> {
         let WantedBlock { table, absent, .. } = &blocks[0];
         let memory = match blocks.len() {

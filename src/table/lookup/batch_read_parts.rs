@@ -1,4 +1,5 @@
-//! Parts of filters or indexes that lookups need and that are not in memory: read at one time.
+//! Reads the parts of filters or indexes that lookups need and that are not in memory, many at the
+//! same time.
 //!
 //! As with blocks ([`super::batch_read`]) no guard is held, and two calls may read the same part.
 
@@ -22,7 +23,8 @@ pub(crate) trait MetadataPart: Cached + Sized {
     /// Where part or piece `part` is in the file. `None`: it is the whole filter or index.
     fn handle(table: &Table, part: usize) -> Option<BlockHandle>;
 
-    /// Loads part `part` through the cache, from its stored bytes. `None`: reads them.
+    /// Loads part `part` through the cache: from its stored bytes, or by a read if `stored` is
+    /// `None`.
     fn load(
         table: &Table,
         part: usize,
@@ -72,8 +74,7 @@ impl MetadataPart for TableIndex {
 }
 
 impl Table {
-    /// The part or piece of the filter that a lookup queries; `None`: it queries none. Hold no
-    /// guard.
+    /// The part or piece of the filter that a lookup should query; `None` if none. Hold no guard.
     pub fn filter_part_to_ask(
         &self,
         key: &LookupKey<'_>,
@@ -83,8 +84,8 @@ impl Table {
         self.filter_part_worth_reading(self.filter_part_of(key), &filter_key, false, tickers)
     }
 
-    /// The answer of a part that [`Table::filter_part_to_ask`] has named. `None`: it could not be
-    /// read.
+    /// Whether the part that [`Table::filter_part_to_ask`] has named says "maybe". `filter` is
+    /// `None` if the part could not be read.
     pub fn asked_filter_says_maybe(
         &self,
         filter: Option<&TableFilter>,
@@ -99,8 +100,9 @@ impl Table {
     }
 }
 
-/// Reads parts that were not in memory a moment ago, through the cache: each once, those of filters
-/// and indexes in parts at one time. The results are in the order of `wanted`. Hold no guard.
+/// Reads parts that were not in memory a moment ago, and caches them. Each is read once: parts and
+/// pieces at the same time, whole filters and indexes one after the other. The results are in the
+/// order of `wanted`. Hold no guard.
 pub(crate) fn batch_read_parts<T: MetadataPart>(
     reader: &OverlappedReader,
     wanted: &[(&Table, usize)],
@@ -115,7 +117,7 @@ pub(crate) fn batch_read_parts<T: MetadataPart>(
         let Some(handle) = T::handle(table, part).filter(|_| first_of(i).is_none()) else {
             continue;
         };
-        // What does not fit into the file, or into memory, fails below.
+        // A block that does not fit into the file, or into memory, fails below.
         let Ok(bytes) = table.block_file().stored_bytes(handle) else { continue };
         let buffer = ReadBuffer::in_front_of(table.cache.buffer(bytes), bytes);
         table.block_file().count_read(bytes);

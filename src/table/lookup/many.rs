@@ -49,10 +49,10 @@ impl Table {
         }
     }
 
-    /// The filter's answers: `answers[i]` is that of `keys[i]`, of at most 64. Queried together,
-    /// keys take a fraction of the time that they take one by one. In the result, bit `i` is set if
-    /// there is no answer for `keys[i]`, because the filter, or its part with the key, is not in
-    /// memory.
+    /// Queries the filter for up to 64 keys: `answers[i]` becomes the answer for `keys[i]`. Queried
+    /// together, keys take a fraction of the time that they take one by one. In the result, bit `i`
+    /// is set if there is no answer for `keys[i]`, because the filter, or its part with the key, is
+    /// not in memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
@@ -92,7 +92,7 @@ impl Table {
     }
 
     /// Like [`Table::filter_says_maybe_together`], for a filter in parts. Takes each step for all
-    /// keys before the next one.
+    /// keys before the next step.
     fn parts_say_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],
@@ -142,7 +142,8 @@ impl<'g> BlockPosition<'g> {
         }
     }
 
-    /// After that: finds out which entry the search will read, and starts to fetch it.
+    /// The step after [`Self::prefetch_block`]: finds the entry that the search will read, and
+    /// prefetches it.
     #[inline]
     pub fn find_entry(
         &mut self,

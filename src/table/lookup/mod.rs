@@ -11,8 +11,8 @@
 //! Each step tells an [`observer`] what it did. The observer of `get` does nothing; that of
 //! `explain` writes a [`trace`].
 //!
-//! For many keys at once the steps are taken for all keys, one after the other; see
-//! [`many`]. Filters of prefixes are queried in [`prefix`].
+//! For many keys at once, each step is taken for all keys before the next step; see [`many`].
+//! Filters of prefixes are queried in [`prefix`].
 //!
 //! Damage. A block that fails its checksum is an error of the lookup that needed it. A filter that
 //! cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses
@@ -20,8 +20,8 @@
 //!
 //! Nothing here reads a file, because a read takes any time, and the guard would keep all garbage
 //! of the process meanwhile. A search that needs what is not in memory stops, and returns what it
-//! needs ([`stop`]). It has counted its steps, so it is not begun again: [`reading`] reads without
-//! a guard and continues from there.
+//! needs ([`stop`]). Its steps are counted already, so it does not begin again: [`reading`] reads
+//! without a guard and continues from there.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
@@ -57,8 +57,8 @@ use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
 
 impl Table {
-    /// The filter's answer. `false`: the table holds no entry of the key. `None`: the filter is not
-    /// in memory, and [`Table::get_and_read`] continues (`reading.rs`).
+    /// What the filter says of the key. `Some(false)`: the table holds no entry of the key. `None`:
+    /// the filter is not in memory, and [`Table::get_and_read`] continues (`reading.rs`).
     #[inline(always)]
     pub fn filter_says_maybe(
         &self,
@@ -83,8 +83,8 @@ impl Table {
         observer.call_other_filter(self, &key.for_call(), guard, tickers)
     }
 
-    /// After a "maybe": the newest entry of the key that the snapshot sees. Lookups call it through
-    /// [`TableObserver::call_get_after_filter`].
+    /// The newest entry of the key that the snapshot sees, after the filter said "maybe". Lookups
+    /// call this through [`TableObserver::call_get_after_filter`].
     #[inline(always)]
     pub fn get_after_filter<'g>(
         &'g self,
@@ -103,7 +103,8 @@ impl Table {
         }
     }
 
-    /// What a lookup in a table does where [`Table::find_group`] finds nothing.
+    /// Called if [`Table::find_group`] finds nothing. The lookup stops if the index must be read.
+    /// Otherwise no part of the index leads to the key, which is absent.
     #[cold]
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
@@ -114,9 +115,9 @@ impl Table {
         }
     }
 
-    /// The blocks of which one most likely holds the key. Starts to fetch the index's heads of
-    /// them, and their slots. `None`: the part of the index is not in memory, or no part leads to
-    /// the key.
+    /// The group of blocks that most likely has the block of the key. Prefetches the group's heads
+    /// in the index, and its slots. `None`: the part of the index is not in memory, or no part
+    /// leads to the key.
     #[inline(always)]
     pub fn find_group<'g>(
         &'g self,
@@ -138,8 +139,8 @@ impl Table {
         Some(GroupPosition { index, group })
     }
 
-    /// The entry of the key, from the block on that [`GroupPosition::find_block`] found. Versions
-    /// of one key may fill several blocks.
+    /// Searches for the entry of the key, beginning with the block that
+    /// [`GroupPosition::find_block`] found. Versions of one key may fill several blocks.
     #[inline(always)]
     pub fn get_from_block<'g>(
         &'g self,
@@ -250,9 +251,9 @@ impl Table {
         }
     }
 
-    /// The answer of the table if no filter of whole keys is in memory as one block: the filter is
-    /// in parts, old, of prefixes, still to be read or not to be trusted, or there is none. Lookups
-    /// call it through [`TableObserver::call_other_filter`].
+    /// Like [`Table::filter_says_maybe`], if no filter of whole keys is in memory as one block: the
+    /// filter is in parts, old, of prefixes, still to be read or not to be trusted, or there is
+    /// none. Lookups call it through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,
@@ -302,11 +303,11 @@ impl<'g> GroupPosition<'g> {
     }
 }
 
-/// The data block where the search of a table begins; past the last one when there is none.
+/// The data block where the search of a table begins; past the last one if no block can hold the
+/// key.
 pub(crate) struct BlockPosition<'g> {
     pub(super) index: &'g TableIndex,
     pub(super) block: usize,
-    /// The block and what it says of the key. Set by [`Self::find_entry`] if the block is in
-    /// memory.
+    /// The block, and where a search of it begins, if the block is already known to be in memory.
     pub(super) known: Option<(Lease<'g, Block>, SeekStart)>,
 }

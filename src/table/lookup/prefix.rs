@@ -9,7 +9,7 @@
 //!
 //! "–": the filter cannot answer, which is a "maybe". The table's own properties say what its
 //! filter holds and how the prefixes were cut. All versions and tombstones of a key have the key's
-//! prefix. So where the filter denies a prefix, the table holds no entry of any kind with it.
+//! prefix. So if the filter denies a prefix, the table holds no entry of any kind with that prefix.
 //!
 //! The functions of point lookups are marked cold, because most lookups query for whole keys.
 
@@ -24,8 +24,8 @@ use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
 
 impl Table {
-    /// `false`: the table holds no entry with a key from `lower` to before `upper` (`None`: to the
-    /// end). Only a range whose keys all share one prefix costs anything.
+    /// Whether the table may hold an entry with a key from `lower` to before `upper` (`None`: to
+    /// the end). The filter is queried only if all keys of the range share one prefix.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };
@@ -34,7 +34,7 @@ impl Table {
         maybe
     }
 
-    /// The answer of a filter that holds prefixes only; `None`: it is not in memory.
+    /// The answer of a filter that holds prefixes only. `None` if the filter is not in memory.
     #[cold]
     pub(super) fn prefix_says_maybe(
         &self,
@@ -57,8 +57,8 @@ impl Table {
         self.prefix_filter()?.extractor.prefix_of(key.user_key)
     }
 
-    /// Queries the filter for the prefix of a key, and counts. `filter`: `None` if it cannot be
-    /// read.
+    /// Queries the filter for the prefix of a key, and counts the answer. `filter` is `None` if it
+    /// cannot be read.
     pub(super) fn ask_for_prefix(
         &self,
         filter: Option<&TableFilter>,
@@ -81,7 +81,7 @@ impl Table {
         answer != FilterAnswer::No
     }
 
-    /// Counts a key that was found past a filter without whole keys.
+    /// Counts a key that was found after a filter without whole keys had let its prefix through.
     #[cold]
     pub(crate) fn count_prefix_true_positive(&self, key: &LookupKey<'_>) {
         if self.prefix_to_ask_for(key).is_some() {
@@ -89,7 +89,8 @@ impl Table {
         }
     }
 
-    /// The key or prefix for which a lookup of the key queries the filter. `None`: it does not.
+    /// The key or prefix for which a lookup of the key queries the filter. `None` if it queries no
+    /// filter.
     pub(super) fn filter_key_of<'k>(&self, key: &LookupKey<'k>) -> Option<LookupKey<'k>> {
         match self.whole_key_filter {
             Some(_) => Some(*key),
@@ -112,8 +113,8 @@ impl Table {
         Ok(true)
     }
 
-    /// Whether `filter`, this table's own or its part with the key, lets a key through. It is
-    /// queried for the key and for its prefix, where it holds both.
+    /// Whether `filter`, which is this table's own or its part with the key, lets a key through. It
+    /// is queried for the key, for the key's prefix or for both, whichever it holds.
     pub(crate) fn filter_admits(&self, filter: &TableFilter, key: &LookupKey<'_>) -> bool {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

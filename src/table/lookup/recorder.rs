@@ -66,7 +66,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// A lookup goes on to `table`. `range_deletion`: the newest one that covers the key; 0: none.
+    /// Begins the trace of a lookup in `table`. `range_deletion`: the number of the newest range
+    /// deletion that covers the key, or 0.
     pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
         self.current.replace(TableTrace::new(Some(table), range_deletion));
         let properties = table.properties();
@@ -78,7 +79,7 @@ impl<'a> Recorder<'a> {
         self.restart();
     }
 
-    /// The lookup has left the table, with an entry or without.
+    /// Ends the trace. `found` is the entry that the lookup has found.
     pub fn finish(&self, found: Option<&Found<'_>>) -> TableTrace {
         let mut trace = self.current.replace(TableTrace::new(None, 0));
         trace.found = found.map(|found| FoundTrace {
@@ -150,7 +151,7 @@ impl<'a> Recorder<'a> {
             partition,
             bytes: filter.bytes().len(),
             query: filter.trace(hash),
-            // Where an entry is found after all, `finish` says so.
+            // If an entry is found after all, `finish` makes this a true positive.
             verdict: match answer {
                 FilterAnswer::No => FilterVerdict::No,
                 FilterAnswer::Maybe => FilterVerdict::FalsePositive,
@@ -258,7 +259,7 @@ impl Look {
         Look {
             reads: counters.of_thread(Ticker::FileReads),
             read_bytes: counters.of_thread(Ticker::FileReadBytes),
-            // Last, so that the looks at the counters are part of no step.
+            // Read last, so that reading the counters is part of no step.
             at: Instant::now(),
         }
     }

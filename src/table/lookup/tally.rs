@@ -10,8 +10,9 @@
 //!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
 //! ```
 //!
-//! A lookup that passes a filter by has no answer of it ([`super::admission`]). In the file's
-//! counters a test of a prefix counts as a test of the key, as in RocksDB.
+//! A lookup that passes a filter by has no answer of it, so nothing is counted here
+//! ([`super::admission`]). In the file's counters a query for a prefix counts as a query for the
+//! key, as in RocksDB.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -24,7 +25,7 @@ pub(super) struct FilterTally {
     /// Answers of filters that were in memory.
     pub hits: u64,
     pub noes: u64,
-    /// Those of filters that cannot be trusted included.
+    /// Includes the answers of filters that cannot be trusted.
     pub maybes: u64,
     pub untrusted: u64,
 }
@@ -86,7 +87,7 @@ impl FilterTally {
     }
 }
 
-/// Counts the answer of a filter for a range of keys with one prefix. `false`: no.
+/// Counts the answer of a filter for a range of keys with one prefix.
 pub(super) fn record_range(table: &Table, maybe: bool) {
     let tickers = table.block_file().counters();
     tickers.add(Ticker::BloomPrefixChecked, 1);

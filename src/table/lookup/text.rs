@@ -1,4 +1,4 @@
-//! [`TableTrace`] as text: a line for each step, with what it took at its end.
+//! [`TableTrace`] as text: a line for each step, with the step's cost at the end.
 //!
 //! ```text
 //!   filter   bloom, 2.51 KiB                                     210 ns, in memory
@@ -21,15 +21,15 @@ use crate::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
 const LABEL: usize = 11;
 /// The width of the text before what a step took, where there is room.
 const TEXT: usize = 62;
-/// What a step took, at most: `9999.9 µs, read 1023.9 MiB` and a space on both sides.
+/// The width of the longest cost: `9999.9 µs, read 1023.9 MiB` and a space on both sides.
 const TOOK: usize = 28;
 /// Bits in a row, where there is room.
 const BITS: usize = 14;
 /// Bytes of a key that are shown.
 const KEY: usize = 24;
 
-/// The steps of the lookup, then what it found and took. `{:#}` adds the colours of a terminal, a
-/// width such as `{:80}` says how wide the screen is, in characters.
+/// The steps of the lookup, then what it found and how long it took. `{:#}` adds the colours of a
+/// terminal. A width such as `{:80}` says how wide the screen is, in characters.
 impl Display for TableTrace {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut page = Page::new(f);
@@ -197,7 +197,7 @@ impl<'a, 'b> Page<'a, 'b> {
         Ok(())
     }
 
-    /// A column for each bit; what disagrees is marked, also without colour.
+    /// Writes a column for each bit. Bits that disagree are marked, also without colour.
     fn bits(&mut self, name: &str, bits: &[ProbedBit], show_wanted: bool) -> fmt::Result {
         let room = self.width.map_or(BITS, |width| width.saturating_sub(LABEL + 7) / 4);
         for bits in bits.chunks(room.clamp(1, BITS)) {

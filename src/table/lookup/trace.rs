@@ -103,7 +103,7 @@ pub struct FilterTrace {
     pub bytes: usize,
     /// The bits that decided.
     pub query: QueryTrace,
-    /// What it said, and whether that was true.
+    /// What the filter said, and whether that was true.
     pub verdict: FilterVerdict,
     /// The false-positive rate to expect, 0 to 1.
     pub predicted_fpr: Option<f64>,
@@ -111,7 +111,7 @@ pub struct FilterTrace {
     pub cost: StepCost,
 }
 
-/// What a filter said, and whether it was true.
+/// What a filter said, and whether that was true.
 ///
 /// ```
 /// use maypole::explain::FilterVerdict;
@@ -172,7 +172,7 @@ pub struct IndexTrace {
     pub partition: Option<(usize, usize)>,
     /// Data blocks of the table, or of the part.
     pub blocks: usize,
-    /// The one of them that can hold the key. `None`: the key is behind the last.
+    /// The number of the data block that can hold the key. `None`: the key is behind the last one.
     pub block: Option<usize>,
     /// The cost of loading the index, if it was not in memory, and of searching it.
     pub cost: StepCost,
@@ -202,7 +202,7 @@ pub struct BlockTrace {
     pub stored_bytes: u64,
     /// Bytes in memory, uncompressed.
     pub bytes: usize,
-    /// The cost of bringing it into memory, if it was not there.
+    /// The cost of loading the block, if it was not in memory.
     pub cost: StepCost,
     /// Nanoseconds of the search in it.
     pub search_nanos: u64,
@@ -234,7 +234,7 @@ pub struct FoundTrace {
 }
 
 impl TableTrace {
-    /// Whether the filter spared the lookup this table.
+    /// Whether the lookup skipped the table because the filter said no.
     pub fn was_skipped(&self) -> bool {
         self.filter.as_ref().is_some_and(|filter| !filter.verdict.says_maybe())
     }

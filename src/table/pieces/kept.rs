@@ -1,4 +1,5 @@
-//! [`Pieces`]: what a table keeps of a whole filter and a whole index that are read by pieces.
+//! [`Pieces`]: what a table keeps in memory of a whole filter and a whole index that are read by
+//! pieces.
 
 use std::sync::OnceLock;
 
@@ -14,10 +15,11 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. `None`: no lookup has needed them. `Some(None)`: there cannot be any.
+/// The pieces of a table. A cell is empty until a lookup needs it, and has `None` if there cannot
+/// be any pieces.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
-    /// Held while pieces are made, which reads.
+    /// Locked while pieces are made, which reads the file.
     pub making: Mutex<()>,
     pub index: OnceLock<Option<Box<IndexPieces>>>,
     pub filter: OnceLock<Option<Box<WholeFilterPieces>>>,
@@ -70,7 +72,8 @@ impl Pieces {
         self.filter.get()?.as_deref()
     }
 
-    /// What a cell holds, made by `make` if it is empty. An error leaves it empty.
+    /// Returns the content of `cell`, made by `make` if the cell is empty. An error leaves it
+    /// empty.
     pub fn get_or_make<'a, T>(
         &self,
         cell: &'a OnceLock<Option<Box<T>>>,

@@ -1,4 +1,4 @@
-//! Pieces of whole filters and indexes, for a cache that would not keep the whole ones.
+//! Pieces of whole filters and indexes, for a cache that would not keep whole ones.
 //!
 //! ```text
 //! file      … | whole filter, one block | whole index, one block | …
@@ -8,17 +8,17 @@
 //! ```
 //!
 //! Large trees written here have filters and indexes in parts ([`super::parts`]). Older tables,
-//! RocksDB's, and those of a database that had a larger cache have whole ones. Where all metadata
-//! would fill most of the cache, a whole one that is not in memory is not loaded any more: a lookup
-//! loads the piece that it needs. To a lookup a piece is a part, with a number behind those of the
-//! stored parts: 0 is the whole filter or index, 1 its first piece.
+//! RocksDB's, and those of a database that had a larger cache have whole filters and indexes. If
+//! all metadata would fill most of the cache, a whole filter or index is not loaded any more: a
+//! lookup loads the piece that it needs. To a lookup a piece is a part, with a number behind those
+//! of the stored parts: 0 is the whole filter or index, 1 its first piece.
 //!
 //! Not everything has pieces. An index that is compressed, or whose entries share prefixes, is read
-//! whole, and so is a filter whose keys have several lines (`filter::pieces`).
+//! whole. So is a filter in which a key's bits are in several lines (`filter::pieces`).
 //!
-//! Invariants: what is kept was made from a block whose own checksum was right, and does not
-//! change. A piece that has changed when it is read again is damage: an error for an index, and for
-//! a filter a "maybe" to the keys of this piece.
+//! Invariants: what the table keeps was made from a block whose own checksum was right, and does
+//! not change. If a piece has changed in the file when it is read again, that is damage: an error
+//! for an index, and for a filter a "maybe" to the keys of this piece.
 
 pub(super) mod kept;
 
@@ -46,7 +46,7 @@ use super::table_index::TableIndex;
 /// Smaller blocks have no pieces.
 const MIN_BYTES: u64 = 3 * PIECE_BYTES as u64;
 
-/// Whether a piece of this checksum is what it was when the whole was checked.
+/// Checks that a piece still has the checksum `sum` that it had when the whole block was checked.
 fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
     let found = crc32c::crc32c(piece);
     if found == sum {
@@ -83,7 +83,7 @@ impl Table {
         }
     }
 
-    /// The numbers of the parts, or of the pieces, of which this is one.
+    /// The numbers of all parts if `part` is a part, or of all pieces if it is a piece.
     pub(super) fn index_numbers(&self, part: usize) -> Range<usize> {
         let (slots, place) = self.index_slot(part);
         part - place..part - place + slots.len()
@@ -144,9 +144,9 @@ impl Table {
         Some(filter)
     }
 
-    /// The number of the part of the index to be read for a key; a piece in place of a whole index
-    /// that the cache would not keep. The last one if none leads to the key. Hold no guard: it may
-    /// have to be read.
+    /// The number of the part of the index to read for a key, or of a piece if the cache would not
+    /// keep the whole index. The last one if none leads to the key. Hold no guard: making pieces
+    /// reads.
     pub fn index_part_to_read(&self, user_key: &[u8], trailer: u64) -> Result<usize> {
         if self.index_top.is_none() && self.index.get(0, &pin()).is_none() {
             self.index_pieces()?;
@@ -154,8 +154,8 @@ impl Table {
         Ok(self.index_part_in_memory(user_key, trailer))
     }
 
-    /// What to read for a lookup that has stopped at this part of the index: a piece, if it has
-    /// stopped at a whole index that the cache would not keep. Hold no guard.
+    /// The part of the index to read for a lookup that has stopped at `part`: a piece, if `part` is
+    /// a whole index that the cache would not keep. Hold no guard.
     pub fn index_part_in_place_of(&self, part: usize, key: &LookupKey<'_>) -> Result<usize> {
         match part {
             // If the index is in parts, this finds part 0 again.
@@ -164,8 +164,8 @@ impl Table {
         }
     }
 
-    /// The number of the part of the index that leads to a key, as far as that is known without
-    /// reading. The last one if none does.
+    /// The number of the part or piece of the index that leads to a key, as far as that is known
+    /// without reading. The last one if none does.
     pub fn index_part_in_memory(&self, user_key: &[u8], trailer: u64) -> usize {
         if self.index_top.is_some() {
             return self.index_part_of(user_key, trailer).min(self.index_parts() - 1);
@@ -178,9 +178,8 @@ impl Table {
         }
     }
 
-    /// The number of the part of the filter to be read, where `part` is the stored part with the
-    /// key, and `filter_key` is what it is queried for. Hold no guard: the filter may have to be
-    /// read.
+    /// The number of the part or piece of the filter to read for `filter_key`. `part` is the stored
+    /// part with the key. Hold no guard: making pieces reads.
     pub fn filter_part_to_read(&self, part: usize, filter_key: &LookupKey<'_>) -> Result<usize> {
         if self.filter_top.is_some() || self.filter.get(0, &pin()).is_some() {
             return Ok(part);
@@ -189,8 +188,8 @@ impl Table {
         Ok(pieces.map_or(part, |pieces| self.filter.len() + pieces.piece_of(filter_key)))
     }
 
-    /// Where the first and the last entries are found: the numbers of the parts of the index, or of
-    /// its pieces. Hold no guard.
+    /// The numbers of the parts of the index, or of its pieces: the first leads to the first
+    /// entries, the last to the last ones. Hold no guard.
     pub fn index_ends(&self) -> Result<Range<usize>> {
         let first = self.index_part_to_read(&[], u64::MAX)?;
         Ok(self.index_numbers(first))
@@ -263,20 +262,18 @@ impl Table {
         }
     }
 
-    /// Where a piece of the index is.
     pub(super) fn index_piece_handle(&self, part: usize) -> Option<BlockHandle> {
         let piece = part.checked_sub(self.index.len())?;
         Some(self.pieces.index()?.top.handle(piece))
     }
 
-    /// Where a piece of the filter is.
     pub(super) fn filter_piece_handle(&self, part: usize) -> Option<BlockHandle> {
         let piece = part.checked_sub(self.filter.len())?;
         Some(self.pieces.filter()?.handle(piece))
     }
 
-    /// A piece of the index, without using the cache. `fetch` reads the piece and the five bytes
-    /// after it, as if it were a block with a trailer.
+    /// Reads a piece of the index without using the cache. `fetch` reads the piece and the five
+    /// bytes after it, as if the piece were a block with a trailer.
     pub(super) fn read_index_piece(
         &self,
         pieces: &IndexPieces,
@@ -294,7 +291,7 @@ impl Table {
         parse().map_err(|damage| file.damaged(damage, handle))
     }
 
-    /// A piece of the filter, read in the same way.
+    /// Reads a piece of the filter, as [`Self::read_index_piece`] does of the index.
     pub(super) fn read_filter_piece(
         &self,
         pieces: &WholeFilterPieces,
@@ -310,7 +307,8 @@ impl Table {
         Ok(TableFilter::of_piece(pieces.geometry.open(piece, bytes)))
     }
 
-    /// Part or piece `part` of the filter for `filter_key`. Hold no guard: it may have to be read.
+    /// The part of the filter to query for `filter_key`: stored part `part`, or a piece if the
+    /// cache would not keep the whole filter. Hold no guard.
     pub(super) fn filter_for(
         &self,
         part: usize,

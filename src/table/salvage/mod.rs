@@ -67,7 +67,8 @@ pub(crate) struct Salvage {
 pub(crate) struct Hole {
     pub offset: u64,
     pub bytes: u64,
-    /// The last user key before it and the first one behind it; `None`: nothing is left there.
+    /// The last user key before the hole, and the first user key behind it. `None` if there is
+    /// none.
     pub after: Option<Vec<u8>>,
     pub before: Option<Vec<u8>>,
     /// What is wrong with its first block.
@@ -78,14 +79,15 @@ impl Salvage {
     /// Finds the blocks. `from_manifest`: the sequence number of all entries, for an ingested
     /// table.
     ///
-    /// # Errors
-    /// The reason why nothing of the table can be read, or that it needs a newer version.
+    /// The reason why nothing of the table can be read, such as a feature that this build does not
+    /// have.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         from_manifest: Option<SequenceNumber>,
     ) -> Result<Salvage> {
         let counters = Arc::new(Counters::new());
-        // A footer has no checksum: one that says another version or checksum is damage, too.
+        // A footer of format_version 5 has no checksum, so another version or checksum type in it
+        // counts as damage, too.
         let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0, false);
         let read = own.and_then(|opened| Salvage::read_parts(opened, None, from_manifest));
         match read {
@@ -99,7 +101,7 @@ impl Salvage {
         }
     }
 
-    /// `all_blocks`: those that were found by a search, with the footer.
+    /// `all_blocks`: all blocks of the file, if the footer was found by a search.
     fn read_parts(
         mut file: BlockFile,
         all_blocks: Option<Vec<BlockHandle>>,
@@ -193,8 +195,8 @@ impl Salvage {
         self.ranges.as_ref()
     }
 
-    /// Hands internal key and value of every readable entry to `visit`, in order. Returns the holes
-    /// between them.
+    /// Calls `visit` with the internal key and the value of every readable entry, in order. Returns
+    /// the holes between the entries.
     pub fn entries(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<Vec<Hole>> {
         let mut holes: Vec<Hole> = Vec::new();
         let mut last_key: Vec<u8> = Vec::new();
@@ -260,7 +262,7 @@ impl Salvage {
     }
 
     /// All entries of a block. Their keys must be behind `last_key`, which is empty before the
-    /// first.
+    /// first entry.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
         let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
@@ -285,9 +287,9 @@ impl Salvage {
     }
 }
 
-/// The data blocks that the index lists; `None` when it cannot be read. `must_follow`: the handle
-/// is a guess, so the index is believed only if its blocks follow each other from the first byte
-/// on, with padding between them at most.
+/// The data blocks that the index lists; `None` if it cannot be read. `must_follow`: the handle is
+/// a guess, so the index is believed only if its blocks follow each other from the first byte on,
+/// with nothing but padding between them.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,

@@ -1,8 +1,9 @@
 //! Finds the blocks of a table whose index or footer is lost, by their checksums.
 //!
-//! Blocks follow each other from the first byte of the file on. A block can start where the one
+//! Blocks follow each other from the first byte of the file on. A block can start where the block
 //! before ended, or after the padding there. It ends at the first length whose checksum is right.
-//! After a block that cannot be read every byte may be a start, so the search there is kept short.
+//! After a block that cannot be read, any byte may start the next one, so the search there is kept
+//! short.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,9 +22,9 @@ use crate::table::range_del::RANGE_DEL_BLOCK;
 
 /// The longest block that a search finds where a block must start.
 const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// A search behind a hole reads this many times the largest block found so far.
+/// A search behind a hole tests blocks of up to this many times the largest one found so far.
 const LIKELY_BLOCKS: usize = 2;
-/// The least that such a search reads.
+/// The smallest such limit, in bytes.
 const MIN_SEARCHED_BYTES: usize = 8 << 10;
 /// A search gives up if no block starts in this many bytes.
 const MAX_HOLE_BYTES: u64 = 128 << 10;
@@ -37,7 +38,8 @@ pub(super) fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A footer for a table of this crate whose own cannot be read, and all blocks of the file.
+/// Makes a footer for a table of this crate whose own footer cannot be read. Also returns all
+/// blocks of the file.
 pub(super) fn find_footer(
     file: &Arc<dyn RandomAccessFile>,
     counters: &Arc<Counters>,
@@ -68,7 +70,7 @@ pub(super) fn find_footer(
     Err(damage.in_file(file.path(), file.len().saturating_sub(FOOTER_BYTES as u64)))
 }
 
-/// Searches the bytes from the file's first one to `end` for blocks that follow each other.
+/// Finds the blocks that follow each other from the file's first byte on, up to `end`.
 pub(super) fn find_blocks(
     file: &dyn RandomAccessFile,
     footer: &Footer,
@@ -125,7 +127,7 @@ fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
     let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
     // The shortest block has one restart point and the number of restart points.
     (8..=most).find_map(|length| {
-        // Only few bytes are a compression type, so most lengths cost no checksum.
+        // Only few byte values are compression types, so most lengths cost no checksum.
         if !matches!(bytes[length], 0 | 1 | 4 | 7) {
             return None;
         }

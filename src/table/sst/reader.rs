@@ -29,9 +29,9 @@ use crate::table::lookup::trace::TableTrace;
 use crate::table::table::{Table, TableContext};
 use crate::table::verify::TableCheck;
 
-/// Looks into one table file: any that RocksDB wrote with format_version 2 to 7, or Maypole.
+/// Reads one table file, written by Maypole or by RocksDB with format_version 2 to 7.
 ///
-/// Range deletions are listed and not applied: the entries are what is stored.
+/// Range deletions are listed but not applied: the entries are those that are stored.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -63,7 +63,8 @@ impl SstReader {
     /// # Errors
     ///
     /// [`Error::Io`] when the file cannot be read, [`Error::Corruption`] when what is read is
-    /// damaged, [`Error::Unsupported`] when the table needs what this build does not have.
+    /// damaged, [`Error::Unsupported`] when the table needs a feature that this build does not
+    /// have.
     pub fn open(path: impl AsRef<Path>) -> Result<SstReader> {
         SstReader::open_in(&RealFs, path)
     }
@@ -135,7 +136,7 @@ impl SstReader {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is damaged. Then `see` may have got keys of the damaged
+    /// When the file cannot be read or is damaged. By then `see` may have got keys of the damaged
     /// block.
     ///
     /// # Panics
@@ -150,8 +151,8 @@ impl SstReader {
         self.table.each_key_of_blocks(choose, see)
     }
 
-    /// The stored filter: several readers if it is partitioned, none if there is no filter or one
-    /// of a form that is not read. See [`SstReader::filter_is_unasked`].
+    /// The stored filter: several readers if it is partitioned, none if there is no filter or if
+    /// this build does not read its form. See [`SstReader::filter_is_unasked`].
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl SstReader {
         Ok(filters.into_iter().flatten().map(TableFilter::into_reader).collect())
     }
 
-    /// A description of the filter. Its bytes are read, and the predicted rate is computed from
+    /// A description of the filter. Reads the filter's bytes and computes the predicted rate from
     /// them, whatever the file states. `None` without a filter.
     ///
     /// # Errors
@@ -188,8 +189,8 @@ impl SstReader {
     }
 
     /// The reason why lookups do not query the table's filter although its family is known: it
-    /// holds only prefixes, and the rule that cut them is unknown. `None`: they query it, or there
-    /// is no filter.
+    /// holds only prefixes, and the rule that cut them is unknown. `None` if lookups query the
+    /// filter, or if there is none.
     pub fn filter_is_unasked(&self) -> Option<String> {
         StoredFilter::find(self.table.metaindex())?;
         if self.table.any_filter().is_some() {
@@ -204,8 +205,8 @@ impl SstReader {
         })
     }
 
-    /// Whether the filter lets a key through. It is queried for the key and for its prefix, where
-    /// it holds both. `true` also without a filter.
+    /// Whether the filter lets a key through. It is queried for the key, for the key's prefix or
+    /// for both, whichever it holds. Without a filter the result is `true`.
     ///
     /// # Errors
     ///
@@ -220,8 +221,8 @@ impl SstReader {
     }
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
-    /// order of the keys. Equal neighbours count once. Never calls it if there is no filter, or if
-    /// the filter is that of an old file, which uses another hash.
+    /// order of the keys. Equal neighbours count once. Does not call `see` if there is no filter,
+    /// or if the filter is that of an old file, which uses another hash.
     ///
     /// # Errors
     ///
@@ -253,8 +254,8 @@ impl SstReader {
         Ok(())
     }
 
-    /// Looks a key up as a database would, and returns the trace. It searches for the newest entry
-    /// of the key in this table. A range deletion that covers the key is reported and not applied.
+    /// Looks up the newest entry of a key in this table, as a database would, and returns the
+    /// trace. A range deletion that covers the key is reported but not applied.
     ///
     /// # Errors
     ///
@@ -273,13 +274,14 @@ impl SstReader {
     }
 
     /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.
-    /// `false` only where the filter holds prefixes and all such keys share one.
+    /// `false` is possible only if the filter holds prefixes and all such keys share one prefix.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         !self.process.is_current() || self.table.range_may_match(lower, upper)
     }
 
-    /// Reads the whole file. Checks every checksum, the number of the keys, that they ascend, and
-    /// that each lies between the separators of its block. Queries the filter for every key.
+    /// Reads the whole file. Checks every checksum, the number of the entries, that the keys
+    /// ascend, and that each key lies between the separators of its block. Queries the filter for
+    /// every key.
     ///
     /// # Errors
     ///
@@ -289,7 +291,8 @@ impl SstReader {
         self.table.verify()
     }
 
-    /// The ranges that the table deletes, by their first key, newest first.
+    /// The ranges that the table deletes, in the order of their first keys; of equal ones the
+    /// newest first.
     pub fn range_deletions(&self) -> Vec<RangeDeletion> {
         let ranges = self.table.ranges().into_iter().flat_map(|ranges| ranges.iter());
         let mut ranges: Vec<_> = ranges
@@ -327,7 +330,7 @@ pub struct RangeDeletion {
     pub sequence: SequenceNumber,
 }
 
-/// The entries of a table, in order. Lends them: each lives until the next call.
+/// The entries of a table, in order. Each entry is borrowed until the next call.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

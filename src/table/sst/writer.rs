@@ -1,4 +1,4 @@
-//! [`SstWriter`]: writes a table for RocksDB's `IngestExternalFile`, or this crate's.
+//! [`SstWriter`]: writes a table for ingestion by RocksDB's `IngestExternalFile`, or by this crate.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::table::options::{Dialect, TableOptions, TableSummary};
 ///
 /// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
 /// name in the same directory that ends in `.tmp`. A writer that fails or is dropped removes the
-/// temporary file; an older file of the name stays unchanged. In a forked child every call fails
-/// with [`Error::Forked`], and a drop does nothing.
+/// temporary file; an older file with the final name stays unchanged. In a forked child every call
+/// fails with [`Error::Forked`], and a drop does nothing.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -43,12 +43,12 @@ pub struct SstWriter {
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A file under its temporary name. It is removed if this is dropped before the file has its own.
+/// A file under its temporary name. Dropping this removes the file, unless it has its final name.
 struct Unfinished {
     fs: Arc<dyn Fs>,
     named: bool,
     process: Process,
-    /// Only this name is removed. The file's own name may belong to another writer's whole file.
+    /// Only this name is removed. The final name may belong to another writer's whole file.
     temporary: PathBuf,
 }
 
@@ -117,7 +117,7 @@ impl SstWriter {
     }
 
     /// Adds a tombstone for all keys from `start` to before `end`: ingested, it hides older entries
-    /// of those keys, but none of this file. Ranges may come in any order; an empty one is left
+    /// of those keys, but none of this file. Ranges may come in any order; an empty range is left
     /// out.
     ///
     /// # Errors
@@ -162,8 +162,8 @@ impl SstWriter {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] without any entry or range deletion, as in RocksDB; [`Error::Io`]
-    /// when the file cannot be written, named or synced. Nothing is left of a file that has no name
-    /// yet.
+    /// when the file cannot be written, named or synced. A file that has no final name yet is
+    /// removed.
     pub fn finish(mut self) -> Result<TableSummary> {
         self.unfinished.process.check()?;
         if self.entries() == 0 {

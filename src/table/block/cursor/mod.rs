@@ -1,11 +1,11 @@
 //! [`BlockCursor`]: walks the internal keys of a data block, both ways.
 //!
-//! Entries can only be read forwards, because each key needs the one before it. So a step back goes
-//! to the restart point before the entry, and forwards from there.
+//! Entries can only be read forwards, because each key needs the key before it. So a step back goes
+//! to the restart point before the entry, and reads forwards from there.
 //!
 //! A scan consists of calls of [`BlockCursor::step`], which checks every length, copies a suffix,
-//! and cannot report an error. At an end or at damage it does not move, and [`BlockCursor::next`]
-//! tells the two apart.
+//! and cannot report an error. At the end of the block and at damage, `step` does not move, and
+//! [`BlockCursor::next`] tells the end from damage.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -22,13 +22,14 @@ use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::key_heads::Candidate;
 use super::pinned::{PinnedBlock, PinsBlock};
 
-/// The bytes that [`BlockCursor::step`] reads at once: the longest short head and a short suffix.
+/// The bytes that [`BlockCursor::step`] reads at once: at most 4 bytes of lengths, and a short
+/// suffix.
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 
 /// Walks the internal keys of a data block, both ways. It is on an entry or on none.
 ///
-/// Its methods are those of [`crate::cursor::Cursor`], but failures are [`Damage`]: a block knows
-/// no file.
+/// Its methods are those of [`crate::cursor::Cursor`], but failures are [`Damage`], because a block
+/// does not know its file.
 pub(crate) struct BlockCursor<B> {
     block: PinnedBlock<B>,
     /// For an ingested file: the sequence number that every key gets.
@@ -60,7 +61,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Moves to another block, on no entry, and keeps the buffers for keys.
+    /// Moves to another block, on no entry. Keeps the memory of the key buffers.
     pub fn enter(&mut self, block: B) {
         self.block = PinnedBlock::new(block);
         self.valid = false;
@@ -131,7 +132,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.seek_from(self.block.start_seek(user_key), user_key, trailer)
     }
 
-    /// Like [`Self::seek_parts`]; `start` is the result of
+    /// Like [`Self::seek_parts`], but `start` is the result of
     /// [`Block::search_start`](super::Block::search_start) for the user key.
     pub fn seek_from(
         &mut self,
@@ -153,10 +154,11 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Moves to before the candidate. `false` if its key cannot be derived from the key heads.
+    /// Goes to just before the candidate. Returns `false` if its key cannot be derived from the key
+    /// heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
-            // The block was read again in between, from a file that has changed.
+            // After the search, the block was read again from a file that has changed.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
@@ -168,7 +170,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
     }
 
-    /// Moves to before the last restart point whose key is before the target.
+    /// Goes to just before the last restart point whose key is before the target.
     fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
         let (mut low, mut high) = (0, self.block.restart_count());
         while high - low > 1 {
@@ -203,8 +205,9 @@ impl<B: PinsBlock> BlockCursor<B> {
     }
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
-    /// that holds the whole trailer. Detecting a repeated user key costs nearly nothing, because
-    /// writers share as many bytes as they can, so that the first byte of the suffix differs.
+    /// that holds more than the trailer. Detecting a repeated user key is nearly free: writers
+    /// share as many bytes as they can, so the first byte of the suffix differs, except at a
+    /// restart point.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -279,10 +282,11 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// A step from the last entry of the block to the first one of the next block. Returns `block`
-    /// if it did not move.
+    /// Steps from the last entry of this block to the first entry of `block`, the next one. Returns
+    /// `block` if the cursor did not move.
     pub fn step_into(&mut self, block: B) -> Result<Step, B> {
-        // A first key shares nothing, so the last key can stay for the comparison.
+        // A block's first key shares nothing, so `stored_key` can keep the last key for the
+        // comparison.
         let block = PinnedBlock::new(block);
         if self.next != self.entries_bytes() || block.entries().first() != Some(&0) {
             return Err(block.into_handle());
@@ -294,8 +298,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         })
     }
 
-    /// Ends the walk where there is no step: at the end of the block, or at damage, which is
-    /// returned.
+    /// Ends the walk at the end of the block, or returns the damage that [`Self::step`] stopped at.
     #[cold]
     fn stop(&mut self) -> Result<(), Damage> {
         self.valid = false;
@@ -317,7 +320,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         trailer
     }
 
-    /// Moves to the entry before, through the restart point before it.
+    /// Moves to the previous entry, by reading forwards from the restart point before it.
     pub fn prev(&mut self) -> Result<(), Damage> {
         self.last_before(self.offset)
     }
@@ -344,7 +347,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Moves to before restart point `i`, so that [`Self::next`] reads its entry.
+    /// Goes to just before restart point `i`, so that [`Self::next`] reads its entry.
     fn go_to_restart(&mut self, i: usize) -> Result<(), Damage> {
         self.valid = false;
         self.next = self.block.restart(i)?;
@@ -352,7 +355,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Compares a stored key, seen with the global sequence number, to the target.
+    /// Compares a stored key, as readers see it with the global sequence number, with the target.
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
         key::user_key(stored).cmp(user_key).then_with(|| {
             let stored_trailer = match self.global_sequence {

@@ -1,9 +1,9 @@
 //! [`KeyHeads`]: the first bytes of a block's keys in adjacent memory, and where each entry is.
 //!
 //! A plain search of a block reads a dozen scattered cache lines, one after the other. Key heads
-//! reduce that to two cache misses in a row: one for the heads, fetched together with the block's
-//! own header, and one for the only entry worth reading. For an absent key, one is mostly enough.
-//! Heads are made when a block enters the cache; the file does not contain them.
+//! reduce that to two cache misses in a row: one for the heads, fetched together with the cached
+//! block's header, and one for the first entry that may match. For most absent keys the heads alone
+//! decide. Heads are made when a block enters the cache; the file does not contain them.
 //!
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
@@ -14,16 +14,16 @@
 //! ```
 //!
 //! The rows are in the room behind the block's payload ([`super::bytes`]), so they are in large
-//! pages if blocks are. The table leaves as much room as its blocks need on average. Larger rows
-//! are in a box.
+//! pages if blocks are. The table leaves as much room as its blocks need on average. Rows that need
+//! more are in a box.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
-//! whose entries do not decode, or whose heads do not ascend, gets none; the plain search finds the
-//! damage.
+//! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
+//! the damage.
 //!
-//! Entries with a smaller head are before the target, entries with a larger head behind it. Equal
-//! heads do not decide, so from the first of them on the entries themselves are compared
-//! ([`super::search`]).
+//! Entries with a smaller head than the target's are before the target, those with a larger head
+//! behind it. Equal heads do not decide, so from the first of them on the search compares the
+//! entries themselves ([`super::search`]).
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 /// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
-/// The first walk notes this many entries: those of a block of the usual size.
+/// The first walk notes at most this many entries: all those of a block of the usual size.
 const MAX_NOTES: usize = 64;
 
 /// Offsets of blocks up to this size fit into 16 bits.
@@ -64,17 +64,17 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// If the heads are equal, the number of bytes that the target and the entry's user key are
-    /// known to share, or more if the user key is shorter. `None`: the entry's user key is larger.
+    /// The first `same_bytes` bytes of the entry's user key, or all of them if it is shorter, equal
+    /// the target's. `None` if the heads differ, so that the entry's user key is larger.
     pub same_bytes: Option<usize>,
 }
 
 impl KeyHeads {
-    /// The heads of a block of internal keys, whose entries are the first `entries_bytes`. `None`
-    /// for a block that is empty, damaged or out of order, or if there is no memory.
+    /// Makes the heads of a block of internal keys, whose entries are the first `entries_bytes`
+    /// bytes. `None` for a block that is empty, damaged or out of order, or if there is no memory.
     ///
-    /// Every cache miss does this, so the block is walked twice: the first walk finds the size of
-    /// the rows, so that nothing has to be copied or allocated twice.
+    /// This runs at every cache miss. The block is walked twice, so that nothing has to be copied
+    /// or allocated twice: the first walk finds the size of the rows.
     pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
         let (block, room) = block.payload_and_room();
         let mut notes = [Note::default(); MAX_NOTES];
@@ -113,16 +113,16 @@ impl KeyHeads {
         ascending.then_some(KeyHeads { entries, prefix_bytes, boxed })
     }
 
-    /// Bytes of room to leave for the rows of a block of `block_bytes` with `entries` entries: less
-    /// than `block_bytes` and two cache lines, even if `entries`, which the table's properties
-    /// give, is far too large.
+    /// Bytes of room to leave for the rows of a block of `block_bytes` with `entries` entries. The
+    /// room is less than `block_bytes` and two cache lines, even if `entries`, a number from the
+    /// table's properties, is far too large.
     pub fn room_for(entries: u32, block_bytes: usize) -> usize {
         let entries = (entries as usize).min(block_bytes / MIN_ENTRY_BYTES);
         let (heads_bytes, offsets_bytes) = row_bytes(entries, block_bytes);
         heads_bytes + offsets_bytes + PREFIX_ROOM_BYTES
     }
 
-    /// All rows. `block` is the one that the heads are of, here and below.
+    /// All rows. Here and below, `block` is the block that the heads were made from.
     pub fn rows<'a>(&'a self, block: &'a BlockBytes) -> &'a [u8] {
         let (heads_bytes, offsets_bytes) = row_bytes(self.entries as usize, block.len());
         &self.memory(block)[..heads_bytes + offsets_bytes + self.prefix_bytes as usize]
@@ -139,7 +139,7 @@ impl KeyHeads {
         self.boxed.len()
     }
 
-    /// The first entry whose user key can be `target` or larger; `None` when all are smaller.
+    /// The first entry whose user key can be `target` or larger; `None` if all are smaller.
     #[inline]
     pub fn candidate(&self, block: &BlockBytes, target: &[u8]) -> Option<Candidate> {
         let (heads, offsets, prefix) = self.parts(block);
@@ -162,8 +162,8 @@ impl KeyHeads {
         Some(Candidate { offset, head, same_bytes })
     }
 
-    /// Puts the known start of the candidate's user key into `key`. Zeros follow a shorter user
-    /// key.
+    /// Puts the known start of the candidate's user key, its prefix and head, into `key`. Zeros
+    /// follow a user key that is shorter.
     pub fn key_start(&self, block: &BlockBytes, candidate: Candidate, key: &mut KeyBuffer) {
         key.clear();
         key.extend_from_slice(self.parts(block).2);
@@ -192,7 +192,7 @@ fn offset_bytes(block_bytes: usize) -> usize {
     if block_bytes <= NARROW_BLOCK_BYTES { 2 } else { 4 }
 }
 
-/// Flipping this bit makes the order of unsigned numbers that of signed ones.
+/// Flipping this bit makes unsigned numbers sort as signed ones.
 const SIGN: u32 = 1 << 31;
 
 /// What the first walk over a block finds.
@@ -242,8 +242,8 @@ impl Iterator for Notes<'_> {
 }
 
 impl FirstWalk {
-    /// Notes the first entries. `None`: there are no entries, or they do not decode as internal
-    /// keys.
+    /// Walks all entries and notes the first ones. `None` if there are none, or if they do not
+    /// decode as internal keys.
     fn over(entries: &[u8], notes: &mut [Note; MAX_NOTES]) -> Option<FirstWalk> {
         let mut walk = Notes { entries, offset: 0 };
         let (mut count, mut key_bytes) = (0, 0);
@@ -259,7 +259,7 @@ impl FirstWalk {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
                 // This is mostly a whole key at a restart point. The bytes that it shares are the
-                // start of the prefix.
+                // start of the prefix, so only the others are compared.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);
@@ -275,9 +275,9 @@ impl FirstWalk {
     }
 }
 
-/// Fills the rows of heads and offsets, an item for each entry. After the [`FirstWalk`] every entry
-/// decodes and every key has the prefix. `next` returns what is known of each entry. `false`: the
-/// heads do not ascend.
+/// Fills the rows with the head and the offset of each entry. `next` returns the notes in order.
+/// The [`FirstWalk`] has checked that every entry decodes and every key has the prefix. Returns
+/// `false` if the heads do not ascend.
 ///
 /// ```text
 /// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are
@@ -297,8 +297,8 @@ fn fill<const N: usize>(
         let Some(note) = next() else { return false };
         let shared = note.shared as usize;
         let window_start = note.suffix as usize + prefix_bytes.saturating_sub(shared);
-        // The tail of the block follows the last entry, so these bytes are in the block even if all
-        // of the window is shared and the suffix has fewer bytes.
+        // The tail of the block follows the last entry, so these 4 bytes are in the block even if
+        // all of the window is shared and the suffix has fewer bytes.
         let Some(own) = block.get(window_start..).and_then(|rest| rest.first_chunk()) else {
             return false;
         };
@@ -316,13 +316,13 @@ fn fill<const N: usize>(
     ascending
 }
 
-/// The bits of the first `bytes` of four bytes, read as a number in big-endian order.
+/// A mask of the first `bytes` bytes of a big-endian number of four bytes.
 #[inline(always)]
 fn front_mask(bytes: usize) -> u32 {
     (u64::from(u32::MAX) << (32 - 8 * bytes)) as u32
 }
 
-/// The first 4 bytes, padded with zeros, as a number with the same order.
+/// The first 4 bytes, padded with zeros, as a signed number that sorts as the bytes do.
 #[inline(always)]
 fn head(bytes: &[u8]) -> i32 {
     let front = bytes.first_chunk().copied().unwrap_or_else(|| {
@@ -333,9 +333,9 @@ fn head(bytes: &[u8]) -> i32 {
     (u32::from_be_bytes(front) ^ SIGN) as i32
 }
 
-/// How many of the ascending `heads` are below `wanted`. Counting all of a short row beats
-/// searching it: the loads are independent and the comparisons are vectors, without a branch that
-/// depends on data.
+/// Returns how many of the ascending `heads` are below `wanted`. Counting all of a short row is
+/// faster than searching it: the loads are independent, the comparisons use vector instructions,
+/// and no branch depends on data.
 #[inline(always)]
 fn count_below(heads: &[[u8; 4]], wanted: i32) -> usize {
     let below = |head: &[u8; 4]| i32::from_le_bytes(*head) < wanted;

@@ -2,8 +2,8 @@
 //! that even the first bytes of a block can repeat something.
 //!
 //! RocksDB stores the dictionary as a block of its own, which is not compressed, and compresses the
-//! data blocks with it; index blocks are compressed without. One dictionary serves all of a table's
-//! data blocks, so it stays in memory as long as the table is open.
+//! data blocks with it. Index blocks are compressed without it. One dictionary serves all of a
+//! table's data blocks, so it stays in memory as long as the table is open.
 //!
 //! ```text
 //! ZSTD         bytes that the trainer made (they begin with 0xec30a437), or samples of data blocks
@@ -26,7 +26,7 @@ impl Dictionary {
     /// `is_for_zstd`: whether blocks of the table may be compressed by ZSTD.
     ///
     /// # Errors
-    /// If the bytes begin as those of ZSTD's trainer do, and are damaged.
+    /// If the bytes begin like those of ZSTD's trainer, but are damaged.
     pub fn new(bytes: BlockBytes, is_for_zstd: bool) -> Result<Dictionary, Damage> {
         #[cfg(feature = "zstd")]
         let zstd = match is_for_zstd {

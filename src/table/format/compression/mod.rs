@@ -1,5 +1,5 @@
-//! Block compression. Written: none, Snappy, LZ4 or ZSTD. Read: also BZip2, Zlib, and ZSTD, LZ4 and
-//! Zlib with a dictionary.
+//! Block compression. Blocks are written uncompressed or by Snappy, LZ4 or ZSTD. BZip2, Zlib, and
+//! ZSTD, LZ4 and Zlib with a dictionary can be read, too.
 //!
 //! ```text
 //! LZ4     varint32 uncompressed bytes | LZ4 block (not frame)
@@ -12,8 +12,8 @@
 //! A table may have one dictionary, for its data blocks ([`dictionary`]).
 //!
 //! Invariant: no memory is allocated merely because a file states a size. Each codec can expand its
-//! input only by a limited factor (at best a few bytes represent one longest match). A larger
-//! stated size is rejected before anything is allocated ([`read`]).
+//! input only by a limited factor, because even the longest match takes some bits of input. A
+//! larger stated size is rejected before anything is allocated ([`read`]).
 
 pub(crate) mod dictionary;
 pub(crate) mod read;

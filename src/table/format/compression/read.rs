@@ -1,4 +1,4 @@
-//! [`Compressed`]: a block as a codec left it, and how it is read.
+//! [`Compressed`]: a compressed block, and how it is decompressed.
 //!
 //! The most bytes to which one byte of input can expand, by codec:
 //!
@@ -100,8 +100,8 @@ impl Codec {
     }
 }
 
-/// The reason why blocks of a table cannot be read, if there is one. `property` is the property
-/// that names its compression: a name, or from format_version 7 on a list of types.
+/// The reason why this build cannot read blocks of a table, if there is one. `property` is the
+/// table's compression property: a name, or from format_version 7 on a list of types.
 pub(crate) fn missing_for(property: &str) -> Option<String> {
     let types: Vec<u8> = match property.split(';').nth(1) {
         Some(list) => {
@@ -131,8 +131,8 @@ pub(crate) struct Compressed<'a> {
 }
 
 impl<'a> Compressed<'a> {
-    /// Reads the head of `payload`, stored with the given trailer type byte. `Ok(None)`: the
-    /// payload is not compressed.
+    /// Reads the head of `payload`, whose trailer has this type byte. `Ok(None)`: the payload is
+    /// not compressed.
     pub fn open(payload: &'a [u8], type_byte: u8) -> Result<Option<Compressed<'a>>, Failure> {
         if type_byte == 0 {
             return Ok(None);
@@ -161,8 +161,8 @@ impl<'a> Compressed<'a> {
         Ok(Some(Compressed { codec, body, uncompressed_bytes }))
     }
 
-    /// Fills `out`, which has exactly `uncompressed_bytes`. `dictionary` is the table's, for a
-    /// block of data.
+    /// Fills `out`, which has exactly `uncompressed_bytes` bytes. For a data block, `dictionary` is
+    /// that of the table.
     pub fn decompress_into(
         &self,
         out: &mut [u8],
@@ -277,7 +277,7 @@ fn decompress_zstd(
 ) -> Result<usize, String> {
     use std::cell::RefCell;
     use zstd::zstd_safe::{DCtx, get_error_name};
-    // A decompression context is about 100 KB; one a thread, not one a block.
+    // A decompression context takes about 100 KB, so each thread keeps one for all blocks.
     thread_local! {
         static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     }
@@ -301,7 +301,7 @@ fn decompress_zstd(_: &[u8], _: &mut [u8], _: Option<&Dictionary>) -> Result<usi
 }
 
 /// Decompresses a standalone ZSTD frame, such as a record of RocksDB's log, which does not state
-/// the length of its content. Puts at most the longest content of a frame of its length into `out`.
+/// the length of its content. Rejects content that is longer than a frame of this length can have.
 #[cfg(feature = "zstd")]
 pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     use std::io::Read;

@@ -1,4 +1,4 @@
-//! [`Compressor`]: the codecs that are written. This file uses no other of its folder, since
+//! [`Compressor`]: the codecs that are written. This file uses no other file of its folder, because
 //! `benches/table.rs` compiles it too.
 
 #[cfg(any(feature = "lz4", feature = "zstd"))]
@@ -94,9 +94,9 @@ impl Compressor {
     }
 
     /// Puts the compressed form of `block` into `out`, and returns its codec. If compression saves
-    /// less than an eighth, `out` is empty and the result is `None`, because a small gain is not
-    /// worth the work of every read. The rule is RocksDB's default (`max_compressed_bytes_per_kb` =
-    /// 896).
+    /// less than an eighth, `out` is empty and the result is `Compression::None`, because a small
+    /// gain is not worth the work of every read. The rule is RocksDB's default
+    /// (`max_compressed_bytes_per_kb` = 896).
     pub fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
         let done = match self.compression {
