@@ -43,7 +43,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     // One filter that is wrong for at most one good certificate on average.
     let single = BloomFilter::for_rate(Layout::Shared, REVOKED, 1.0 / GOOD as f64);
     writeln!(out, "bytes: {:>6} the cascade, never wrong", cascade.bytes())?;
-    writeln!(out, "       {:>6} one Bloom filter, wrong about once", single.bytes())?;
+    writeln!(out, "       {:>6} one Bloom filter, about 1 wrong answer in {GOOD}", single.bytes())?;
     writeln!(out, "       {:>6} a list of serial numbers", REVOKED * SERIAL_BYTES)?;
 
     // Certificates that were unknown when the cascade was built get arbitrary answers, and must be

@@ -1,4 +1,4 @@
-// The rate of three families against their bits: curves that are predicted, marks that are counted.
+// The rate of four families against their bits: curves that are predicted, marks that are counted.
 "use strict";
 
 const rate = (() => {
