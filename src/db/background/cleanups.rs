@@ -1,8 +1,8 @@
 //! [`Cleanups`]: ranges of keys in which cursors passed very many hidden entries of tables. A
 //! compaction of such a range frees space, and later scans read less.
 //!
-//! The ranges are hints. The list is short and in memory only. A range is dropped when the list is
-//! full, because the next long walk requests it again.
+//! The ranges are hints. The list is short and in memory only. When it is full, a new range is
+//! dropped, because the next long walk requests it again.
 
 use std::collections::VecDeque;
 
@@ -62,7 +62,7 @@ impl Cleanups {
     }
 
     /// The next compaction that a cursor has requested. It takes only tables that are older than
-    /// the request, and compactions write newer ones, so the work of a request is finite.
+    /// the request, and compactions write newer tables, so the work of a request is finite.
     pub fn plan(
         &mut self,
         levels: &[Vec<&FileMeta>; LEVELS],
@@ -75,7 +75,7 @@ impl Cleanups {
         }
         let is_wanted = |file: &FileMeta| self.wants(file);
         let plan = dead::pick_wanted(levels, shape, conditions, unavailable, is_wanted);
-        // A running compaction may hold a table of the range.
+        // The ranges stay while a compaction runs, because it may hold a table of theirs.
         if plan.is_none() && unavailable.busy.is_empty() {
             self.0.clear();
         }

@@ -49,7 +49,7 @@ impl Background {
         Arc::strong_count(&self.holds) > 1
     }
 
-    /// Notes a range of which tables hold many hidden entries. Returns whether it was added.
+    /// Notes a range in which tables hold many hidden entries. Returns whether it was added.
     pub fn request_cleanup(&self, cleanup: Cleanup) -> bool {
         lock(&self.cleanups).request(cleanup)
     }
@@ -80,7 +80,7 @@ impl Background {
         self.awaits_rest.swap(awaits_rest, Ordering::Relaxed)
     }
 
-    /// A look of the timer. Returns whether nothing was written since the look before.
+    /// Called when the timer looks. Returns whether nothing was written since the previous look.
     pub fn look(&self, visible: SequenceNumber) -> bool {
         self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
     }

@@ -85,7 +85,7 @@ impl Inner {
         let _ = self.this.set(Arc::downgrade(self));
     }
 
-    /// Itself, for a job. `None`: it is being dropped, or starts no jobs.
+    /// Itself, for a job. `None` if the database is being dropped, or starts no jobs.
     pub fn this(&self) -> Option<Arc<Inner>> {
         self.this.get().and_then(Weak::upgrade)
     }
@@ -101,7 +101,7 @@ impl Inner {
         Ok(&self.reading)
     }
 
-    /// What a cursor sees. `snapshot`: the sequence number of a snapshot, `None` for the last
+    /// What a cursor sees. `snapshot` is the sequence number of a snapshot, or `None` for the last
     /// visible write.
     pub fn read_point(&self, snapshot: Option<SequenceNumber>) -> ReadPoint {
         let guard = pin();
@@ -114,7 +114,7 @@ impl Inner {
         self.tree.show(state, &self.reading, &self.settings.shape);
     }
 
-    /// Makes the database read-only: after a failed write or sync nothing is known about what
+    /// Makes the database read-only. After a failed write or sync nothing is known about what
     /// reached the disk, so nothing more may be built on it. Returns the error.
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
@@ -127,7 +127,7 @@ impl Inner {
         error
     }
 
-    /// Whether a job that failed with this error may try again: it has changed nothing.
+    /// Whether a job that failed with this error may try again, because it has changed nothing.
     pub fn may_retry(&self, error: &Error) -> bool {
         error.is_out_of_space() && self.status.failure().is_none()
     }
@@ -137,8 +137,9 @@ impl Inner {
         if self.may_retry(&error) { error } else { self.latch(error) }
     }
 
-    /// For a forked child: nothing that a handle shares may ever be dropped there, because a drop
-    /// would truncate the log, delete tables and release the lock while the parent continues.
+    /// Keeps the database in a forked child: nothing that a handle shares may ever be dropped
+    /// there, because a drop would truncate the log, delete tables and release the lock while the
+    /// parent continues.
     pub fn leak(self: &Arc<Inner>) {
         std::mem::forget(Arc::clone(self));
     }
