@@ -21,7 +21,7 @@ use crate::db::inner::tree::Tree;
 /// The tree counts as idle after one to two of these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest wait for a deletion that is due later, because clocks may be set.
+/// The longest wait for a deletion that is due later. It is bounded because clocks may be set.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Inner {
