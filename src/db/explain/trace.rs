@@ -166,7 +166,7 @@ pub struct FileTrace {
     pub entries: u64,
     /// Its first user key.
     pub smallest: Vec<u8>,
-    /// Its last user key. If a range deletion reaches further, its end.
+    /// Its last user key, or the end of a range deletion that reaches further.
     pub largest: Vec<u8>,
     /// What happened in it.
     pub table: TableTrace,

@@ -1,5 +1,5 @@
-//! The end of a repair: the new tree replaces the old one, and nothing is lost if this is
-//! interrupted.
+//! The end of a repair: the new tree replaces the old one, and nothing is lost if the repair is
+//! interrupted meanwhile.
 //!
 //! ```text
 //!   new tables get their names                          they repeat what old ones hold; durable
