@@ -67,7 +67,7 @@ impl Builder {
     /// so that RocksDB may have it open. The handle shows every write up to one point, and none
     /// after it, as RocksDB's own recovery would.
     ///
-    /// Only the options of the block cache and of the file system count.
+    /// Only the options of the block cache, of pinned metadata and of the file system count.
     ///
     /// # Errors
     ///

@@ -62,13 +62,13 @@ pub struct ImportReport {
 }
 
 impl RocksDb {
-    /// Makes a Maypole database of the column family `name`, in the directory `dir`. It shares the
-    /// tables by hard links, or copies them where linking fails, as between file systems. The
-    /// RocksDB database stays as it is, and may be open and written to.
+    /// Imports the column family `name` as a Maypole database in the directory `dir`. It shares the
+    /// tables by hard links, or copies them where linking fails, for example between file systems.
+    /// The RocksDB database stays as it is, and may be open and written to.
     ///
-    /// Reads the end of each table and the logs, but no data. So it does not find entries of an
-    /// unknown kind that neither the MANIFEST nor the tables' properties mention; a read of their
-    /// key finds them.
+    /// Reads the end of each table and the logs, but no data. So the import does not find entries
+    /// of an unknown kind that neither the MANIFEST nor the tables' properties mention. A read of
+    /// their key returns an error.
     ///
     /// ```no_run
     /// use maypole::{Db, RocksDb};
