@@ -148,7 +148,8 @@ impl Db {
     /// removal is as durable as a [`Db::delete`].
     ///
     /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
-    /// do not wait: a value that is put under this key during the call may be removed unseen.
+    /// do not wait: a value that is put under the smallest key during the call may be removed
+    /// unseen.
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
     /// are compacted. Cursors remember where they saw nothing but tombstones and jump over them, so

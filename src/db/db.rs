@@ -242,8 +242,8 @@ impl Db {
 
 /// Reading.
 impl Db {
-    /// The value of `key`, or `None`. The value may share the cached block it was found in: see
-    /// [`Slice`].
+    /// The value of `key`, or `None` if it has none. The value may share the cached block it was
+    /// found in: see [`Slice`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -399,7 +399,8 @@ impl Db {
     }
 
     /// An iterator over the entries as of now whose keys start with `prefix`, in key order, from
-    /// either end. With filters of prefixes ([`Builder::filter_keys`]) it skips tables.
+    /// either end. With filters of prefixes ([`Builder::filter_keys`]) it skips tables without such
+    /// keys.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -491,8 +492,8 @@ impl Db {
         self.write(batch)
     }
 
-    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. It costs one
-    /// entry, however many keys there are. Compaction frees their space.
+    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. The write
+    /// costs one entry, however many keys there are. Compaction frees the space of the keys.
     ///
     /// An empty range, where `end` is `start`, removes nothing.
     ///
@@ -602,9 +603,9 @@ impl Db {
         self.inner.flush()
     }
 
-    /// Merges everything that was written to `range` before the call into the last level that holds
-    /// data, and waits until this is done. Drops old versions and tombstones that no snapshot
-    /// needs.
+    /// Compacts `range`, and waits until this is done: everything that was written to it before the
+    /// call is then in the last level that holds data. Drops old versions and tombstones that no
+    /// snapshot needs.
     ///
     /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
     /// what is in memory. If a running compaction uses the remaining files, the call waits for its
@@ -621,8 +622,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. The damage of a table that was set aside is reported after all other tables
-    /// were compacted.
+    /// Those of [`Db`]. The damage of a table that was set aside
+    /// ([`Stats::damaged`](crate::Stats::damaged)) is reported after all other tables were
+    /// compacted.
     pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         self.inner.compact_range(Bounds::of(range))
     }
@@ -787,15 +789,15 @@ impl Db {
         self.inner.checkpoint(dir.as_ref())
     }
 
-    /// Exports the database as one of RocksDB in the directory `dir`, which is new or empty. The
-    /// export shares the tables by hard links, or copies them where linking fails, for example to
-    /// another file system. RocksDB 6.27 and later can open the export and write to it. This
+    /// Exports the database as a RocksDB database in the directory `dir`, which is new or empty.
+    /// The export shares the tables by hard links, or copies them where linking fails, for example
+    /// to another file system. RocksDB 6.27 and later can open the export and write to it. This
     /// database stays as it is.
     ///
     /// RocksDB uses the filters of tables only if it is opened with options that name a filter
-    /// policy. The exported OPTIONS file names one, and so does the report. If RocksDB does not
-    /// know the family of a filter, it reads the table without it. With `filter`, every table is
-    /// written again, with the filter that this policy gives it.
+    /// policy. The exported OPTIONS file names one, and so does the report. A table with a filter
+    /// of a family that RocksDB does not know is read without its filter. With `filter`, every
+    /// table is written again, with the filter that this policy gives it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -41,7 +41,8 @@ const MIN_LONG_RUN: usize = 64;
 /// Range deletions that hide less than this in older tables get no tables of their own.
 const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
-/// Each kind of cut adds at most this many tables to a flush.
+/// The most runs of deletions, and the most range deletions, that get tables of their own in a
+/// flush. Also the most cuts within each of them.
 const MAX_CUTS: usize = 8;
 
 /// What a flush needs to know, apart from the memtable.

@@ -136,10 +136,11 @@ struct Lookups<'k, K> {
     open: Vec<OpenLookup<'k>>,
     /// The number of runs whose filters were queried. The last of these runs is being searched.
     runs_begun: usize,
-    /// The files of that run to search, each for one lookup, because the filter returned "maybe" or
-    /// was passed by.
+    /// The files to search in that run, each with its lookup. Their filters returned "maybe" or
+    /// were passed by.
     maybes: Vec<Question>,
-    /// The files of that run whose filters are still to be queried, because they are not in memory.
+    /// The files of that run, each with its lookup, whose filters are still to be queried, because
+    /// they are not in memory.
     unasked: Vec<Question>,
     /// How many of `maybes` were searched.
     searched: usize,

@@ -124,8 +124,8 @@ impl Builder {
     /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash for each prefix.
     ///   Take it unless memory is short.
     /// - [`FilterKeys::Prefix`] holds prefixes only: the fewer there are, the smaller the filter. A
-    ///   point lookup then skips a table only if no key of the table has the prefix of the key
-    ///   sought.
+    ///   point lookup then skips a table only if no key of the table has the prefix of the sought
+    ///   key.
     ///
     /// A query shorter than the prefixes (for example `prefix("us")` with prefixes of four bytes) uses
     /// no filter. With [`FilterKeys::Prefix`], neither does a lookup of a key that has no prefix.

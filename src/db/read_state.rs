@@ -57,7 +57,7 @@ impl ReadState {
         std::iter::once(&self.memtable).chain(&self.frozen)
     }
 
-    /// Whether any memtable may have entries. Frozen ones nearly always have some.
+    /// Whether any memtable may have entries. Frozen memtables nearly always have some.
     #[inline]
     pub fn has_entries_in_memory(&self) -> bool {
         !self.memtable.is_empty() || !self.frozen.is_empty()
@@ -65,7 +65,8 @@ impl ReadState {
 }
 
 impl Retired for ReadState {
-    /// Finds a memtable. Blocks have other owners: the cache's rings, and the slots of the tables.
+    /// The memtable that holds the byte. Blocks have other owners: the cache's rings, and the slots
+    /// of the tables.
     fn part_at(&self, address: usize) -> Option<Part> {
         let memtable = self.memtables().find(|memtable| memtable.holds(address))?;
         let owner = Arc::<Memtable>::clone(memtable);

@@ -56,7 +56,7 @@ impl SnapshotList {
     }
 
     /// Sets the largest number that keeps something from being freed. A snapshot that is made later
-    /// has a larger number, and keeps nothing in the tables of now.
+    /// has a larger number, and keeps nothing in the existing tables.
     pub fn set_needed(&self, sequence: SequenceNumber) {
         self.needed.store(sequence, Ordering::Relaxed);
     }

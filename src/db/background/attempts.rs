@@ -1,4 +1,4 @@
-//! [`Work`]: what the jobs of a database are doing, and which attempts of theirs found no space.
+//! [`Work`]: what the jobs of a database are doing, and which of their attempts found no space.
 //! Plain data in the state of the tree.
 
 use std::time::Duration;

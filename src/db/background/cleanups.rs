@@ -13,10 +13,10 @@ use crate::version::{FileMeta, LEVELS};
 /// The most ranges that wait.
 const MAX_CLEANUPS: usize = 8;
 
-/// A request to compact what the range held when it was noticed.
+/// A request to compact the tables that a range had when a cursor had walked over it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::db) struct Cleanup {
-    /// The first user key, and the first one behind the range; `None`: to the last key.
+    /// The first user key, and the first key behind the range (`None`: there is none).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
     /// Tables of this number and above were written after the walk, so it did not read them.
@@ -39,7 +39,8 @@ impl Cleanup {
 pub(in crate::db) struct Cleanups(VecDeque<Cleanup>);
 
 impl Cleanups {
-    /// Adds a range, unless a waiting range covers it. Returns whether it was added.
+    /// Adds a range, unless a waiting range covers it or the list is full. Returns whether it was
+    /// added.
     pub fn request(&mut self, cleanup: Cleanup) -> bool {
         if self.0.iter().any(|waiting| waiting.covers(&cleanup)) {
             return false;
@@ -75,7 +76,7 @@ impl Cleanups {
         }
         let is_wanted = |file: &FileMeta| self.wants(file);
         let plan = dead::pick_wanted(levels, shape, conditions, unavailable, is_wanted);
-        // The ranges stay while a compaction runs, because it may hold a table of theirs.
+        // The ranges stay while a compaction runs, because it may hold one of their tables.
         if plan.is_none() && unavailable.busy.is_empty() {
             self.0.clear();
         }

@@ -298,7 +298,7 @@ mod tests {
                 oldest += together;
             }
             if n % 50 == 0 {
-                // A call of `wait_for_compaction` would bring the tree to rest and merge more.
+                // `wait_for_compaction` is not called, because it would merge more.
                 let state = loop {
                     let state = db.inner.tree.lock();
                     if !state.work.has_jobs() {

@@ -43,9 +43,9 @@ impl Inner {
         Ok(())
     }
 
-    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is called when
-    /// no other change of the tree can come between. `shown` is called once readers can see the new
-    /// tree, before any compaction can start from this tree.
+    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is called while
+    /// no other change of the tree can begin. `shown` is called once readers can see the new tree,
+    /// before any compaction can start from it.
     pub(crate) fn change_tree(
         &self,
         opened: Vec<Arc<TableFile>>,

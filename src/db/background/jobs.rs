@@ -106,7 +106,8 @@ impl Inner {
         self.work_if(Status::check_writable)
     }
 
-    /// Like [`Inner::work_in_this_thread`], but also if a failure has made the database read-only.
+    /// Like [`Inner::work_in_this_thread`], but works even if a failure has made the database
+    /// read-only.
     pub(crate) fn work_until_closed(&self) -> Result<Working> {
         self.work_if(Status::check_open)
     }
@@ -120,8 +121,8 @@ impl Inner {
         Ok(Working::counted(inner))
     }
 
-    /// Waits until no job is left. Returns false if this thread is one of the jobs, because then
-    /// the last job to end finishes the closing.
+    /// Waits until no job is left. Returns false if this thread is one of the jobs. Then the last
+    /// job to end finishes the closing.
     pub(crate) fn wait_for_jobs(&self) -> bool {
         let mut state = self.tree.lock();
         self.tree.notify();
@@ -151,8 +152,8 @@ impl Inner {
         }
     }
 
-    /// The error for a writer that would have to wait for `cause`, if the work on it waits for
-    /// space itself, perhaps for ever.
+    /// The error for a writer that would have to wait for `cause` while that work itself waits for
+    /// space, perhaps for ever.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,

@@ -80,7 +80,7 @@ impl Inner {
 
     /// Compacts all files that meet `range`, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
-        // The number is read before the flush, which writes everything up to it to tables.
+        // The number is read before the flush, which writes everything up to this number to tables.
         let last_old = self.reading.visible();
         self.flush()?;
         let _working = self.work_in_this_thread()?;

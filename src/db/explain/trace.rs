@@ -36,7 +36,7 @@ use crate::table::lookup::trace::TableTrace;
 pub struct LookupTrace {
     /// What was looked up.
     pub key: Vec<u8>,
-    /// The hash by which filters are queried, except those of old files.
+    /// The hash with which filters are queried. Filters in old files are queried with another.
     pub hash: KeyHash,
     /// The last write that the lookup sees.
     pub sequence: SequenceNumber,

@@ -24,9 +24,9 @@
 //! range deletions, so that the file is a candidate. A filter knows nothing of range deletions, so
 //! they are checked first.
 //!
-//! **Misses.** A lookup holds a guard. While it does, no memory that the process retires is freed,
-//! and a read of the device may take any time. So a lookup that needs what is not in memory drops
-//! its guard, keeps the version by a reference count instead, and continues from there
+//! **Misses.** While a lookup holds its guard, no memory that the process retires is freed, and a
+//! read of the device may take any time. So a lookup that needs what is not in memory drops its
+//! guard, keeps the version by a reference count instead, and continues from there
 //! (`find_and_read`). It does not keep the memtables, because it has already searched them.
 //!
 //! **User code** may take any time too. [`get_with`] lends it the value ([`Guard::lend`]), which
@@ -79,8 +79,8 @@ pub(super) fn contains_key(
 }
 
 /// The lookup that all calls share. Every step is reported to `observer`: `()` ignores it,
-/// [`explain`](super::explain) records it. The lookup uses its guard last in `visit`. This is code
-/// of this crate, which ends the guard before it calls user code ([`Lend`]).
+/// [`explain`](super::explain) records it. The lookup last uses its guard in `visit`. No visitor
+/// calls user code under the guard ([`Lend`]).
 #[inline]
 pub(super) fn lookup<V: Visit>(
     reading: &Reading,
@@ -174,9 +174,10 @@ pub(super) enum ValueRef<'a> {
     Read(&'a Found<'static>),
 }
 
-/// What a lookup does with the value that it finds. A closure might not be inlined if it is long,
-/// and a call to it would pass the [`ValueRef`] by address. The lookup would then have to build the
-/// `ValueRef` in memory rather than in registers. The method of a trait can be `#[inline(always)]`.
+/// What a lookup does with the value that it finds. A call that is not inlined would pass the
+/// [`ValueRef`] by address, so that the lookup would have to build it in memory instead of
+/// registers. A long closure might not be inlined, but a method can be `#[inline(always)]`, so this
+/// is a trait.
 pub(super) trait Visit {
     type Out;
 

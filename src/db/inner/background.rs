@@ -15,7 +15,7 @@ use crate::version::{FileMeta, LEVELS};
 pub(crate) struct Background {
     /// Each job holds a clone of this, and closing waits until all clones are dropped.
     holds: Arc<()>,
-    /// Where cursors found much that is hidden. Locked within the tree's state.
+    /// Where cursors found much that is hidden. Locked while the tree's state is locked.
     cleanups: Mutex<Cleanups>,
     /// The timer will check whether the tree has come to rest.
     awaits_rest: AtomicBool,

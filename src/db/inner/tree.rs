@@ -98,7 +98,7 @@ impl Tree {
 
     /// Makes a change of the tree durable. Then calls `changed` with the state, which has the new
     /// version. `opened` holds the tables that the edit adds; their names are durable. `edit` is
-    /// called when no other change of the tree can come between.
+    /// called while no other change of the tree can begin.
     pub fn change(
         &self,
         store: &TableStore,

@@ -81,7 +81,8 @@ pub struct DbCursor {
     steps_backward: u64,
     /// Entries that were passed without being shown and that no ticker counts yet.
     pub(super) skipped: u64,
-    /// The first key of a walk over hidden entries: its lowest, or its highest if it goes backward.
+    /// The first key of a walk over hidden entries: the lowest key, or the highest if the walk goes
+    /// backward.
     pub(super) walked_from: Vec<u8>,
 }
 
@@ -359,8 +360,9 @@ impl DbCursor {
         self.find_forward(hidden, false)
     }
 
-    /// The step forward after a step backward, on no entry, or in a forked child. After a step
-    /// backward the merge is before all versions of the key shown, so it first returns to that key.
+    /// The step forward of a cursor that went backward, is on no entry, or is in a forked child. A
+    /// cursor that went backward has its merge before all versions of the key shown, so it first
+    /// returns to that key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
         self.check_process()?;

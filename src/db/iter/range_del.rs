@@ -2,8 +2,8 @@
 //!
 //! A cursor meets the entries of all sources in one order, so it must know the range deletions of
 //! all of them. An entry is hidden when any source has a range deletion that is newer, covers its
-//! key, and is visible to the cursor. This includes sources that the cursor does not read because
-//! their filter denies that they hold an entry for it.
+//! key, and is visible to the cursor. This includes sources that the cursor skips because their
+//! filter denies the prefix.
 //!
 //! ```text
 //!   memtables, files of level 0     each is checked

@@ -24,8 +24,8 @@ pub(crate) enum Source {
     Level(LevelCursor<LevelFiles>),
 }
 
-/// Adjacent files of a level. They are kept through the version, which takes one reference count
-/// rather than one for each file.
+/// Adjacent files of a level. The version keeps them alive, which takes one reference count rather
+/// than one for each file.
 pub(crate) struct LevelFiles {
     version: Arc<Version>,
     level: usize,
@@ -50,7 +50,7 @@ impl Source {
         }
     }
 
-    /// Whether blocks that are read from now on enter the block cache. They do at first.
+    /// Whether blocks that are read from now on enter the block cache. By default they do.
     pub fn set_fill_cache(&mut self, fill_cache: bool) {
         match self {
             Source::Memtable(_) => {}

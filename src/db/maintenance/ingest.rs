@@ -69,8 +69,8 @@ const COPY_BYTES: usize = 1 << 20;
 /// An ingested table is opened before its level is known, and counts as deep for pinning.
 const DEEPEST: usize = LEVELS - 1;
 
-/// How often an ingestion tries to find that no memtable overlaps the files. If one overlaps them at
-/// the last attempt, writers wait for its flush.
+/// How often an ingestion looks for a memtable that overlaps the files. If it finds one at the last
+/// look, writers wait for the flush of this memtable.
 const MAX_ATTEMPTS: u32 = 4;
 
 impl Inner {

@@ -56,7 +56,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Those of [`Builder::open`], but never [`Error::Locked`]. [`Error::NoDatabase`] if there is
+    /// Those of [`Builder::open`] except [`Error::Locked`]; also [`Error::NoDatabase`] if there is
     /// no database, and [`Error::InvalidArgument`] if the process may not open all its tables.
     pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
@@ -67,7 +67,7 @@ impl Builder {
     /// so that RocksDB may have it open. The handle shows every write up to one point, and none
     /// after it, as RocksDB's own recovery would.
     ///
-    /// Only the options of the block cache, of pinned metadata and of the file system count.
+    /// Only the options of the block cache, of pinned metadata and of the file system take effect.
     ///
     /// # Errors
     ///

@@ -225,7 +225,7 @@ mod tests {
     use crate::{Db, fs};
 
     /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write,
-    /// because a lookup searches one file of a level. Now it is rejected, by name.
+    /// because a lookup searches one file of a level. Now it is rejected, and the error names it.
     #[test]
     fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -260,7 +260,8 @@ mod tests {
     }
 
     /// A reader opened the tables one by one, and while a fast writer ran, one of them was always
-    /// deleted before its turn. The reader dropped those that it had, and never succeeded.
+    /// deleted before its turn. The reader dropped the tables that it had opened, and never
+    /// succeeded.
     #[test]
     fn a_table_that_was_opened_once_may_go() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -293,7 +294,7 @@ mod tests {
         [first, second, third].into_iter().for_each(away);
         let version = open_tables(&store, &recovered, &mut opened).unwrap();
         assert_eq!(version.metas()[0].len(), 3);
-        // One table that the MANIFEST does not list any more, and one that it describes
+        // The MANIFEST does not list the first table any more, and describes the second
         // differently.
         recovered.files.remove(&first);
         recovered.files.get_mut(&second).unwrap().1.entries += 1;

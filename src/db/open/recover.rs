@@ -12,7 +12,7 @@
 //! file:
 //!
 //! - a gap between two records of one WAL,
-//! - a synced record behind the gap,
+//! - a synced record behind a gap,
 //! - a missing WAL that the MANIFEST calls synced,
 //! - a WAL that is shorter than its synced bytes,
 //! - a write missing before an ingestion, because an ingestion is recorded only after all writes

@@ -10,8 +10,8 @@
 //!
 //! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new
 //! MANIFEST, the old MANIFEST and the old WALs count. The old MANIFEST lists neither the new tables
-//! nor the recovered WAL. From then on the old WALs are obsolete, including their torn tails and
-//! gaps.
+//! nor the recovered WAL. Once `CURRENT` names the new MANIFEST, the old WALs are obsolete,
+//! including their torn tails and gaps.
 //!
 //! **Without space** for this, an existing database still opens for reading, with the entries of
 //! the WALs in memory. [`Inner::ensure_taken_over`] tries again at each write.
@@ -244,7 +244,7 @@ fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manif
     for name in store.fs.list(&store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {
             None => true,
-            // A stray, because no file of this database ever had such a number.
+            // This is a stray, because no file of this database ever had such a number.
             Some(kind) if kind.number() > Some(most) => true,
             Some(names::FileKind::Table(number)) => listed.contains(&number),
             Some(names::FileKind::Wal(number)) => number >= oldest_wal,

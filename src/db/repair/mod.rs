@@ -271,9 +271,9 @@ mod tests {
     use crate::fs::{Fs, MemFs};
     use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit, read_current};
 
-    /// Regression: a repair that took 0 for the last write left such a MANIFEST. Later writes got
-    /// smaller sequence numbers than the entries of the tables, so a compaction took them for the
-    /// older ones. Another repair reported "sound".
+    /// Regression: a repair took 0 for the last write, and left a MANIFEST that said so. Later
+    /// writes got smaller sequence numbers than the entries of the tables, so a compaction took
+    /// them for the older ones. Another repair reported "sound".
     #[test]
     fn a_last_write_below_that_of_a_table_is_raised() {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

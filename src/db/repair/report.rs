@@ -31,7 +31,7 @@ pub struct RepairReport {
     /// merge operands. These entries were kept, with all older versions of their keys; a read of
     /// such a key is an error.
     pub not_understood: Vec<String>,
-    /// What could not be read. Empty: every key has its last value.
+    /// What could not be read. If this is empty, every key has its last value.
     pub losses: Vec<Loss>,
     /// The new paths of the files that are no longer part of the database.
     pub moved: Vec<PathBuf>,

@@ -60,7 +60,7 @@ pub struct ColumnFamily {
     /// The filter that OPTIONS requests, in RocksDB's words: `bloomfilter:10:false`. `None` where
     /// OPTIONS names none or is missing. The tables may have other filters.
     pub filter_policy: Option<String>,
-    /// Why this build does not read it, in words; `None`: it does.
+    /// Why this build does not read the family, in words; `None` if it does.
     pub not_supported: Option<String>,
 }
 

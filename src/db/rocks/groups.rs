@@ -9,8 +9,8 @@
 //! In such a tree, a read-only database searches all tables of a level for a key
 //! ([`Version::mixed`]). An import merges each group into one table.
 //!
-//! Level 0 of a database with universal or FIFO compaction may hold more tables than Maypole has
-//! without slowing writers down. Then the tables that can move down without being rewritten do so
+//! Level 0 of a database with universal or FIFO compaction may hold so many tables that Maypole
+//! would slow writers down. Then the tables that can move down without being rewritten do so
 //! ([`move_down`]), and of the others as few bytes as possible are merged ([`join_neighbours`]).
 
 use std::sync::Arc;
@@ -251,7 +251,8 @@ mod tests {
     fn what_is_not_ordered_is_joined_and_what_lies_between_too() {
         let tables = [
             mixed_table(0, 1, "a", "f", 1..=9),
-            // Between the first and the third in age, and no key shared with the third.
+            // This table is between the first and the third in age, and shares no key with the
+            // third.
             mixed_table(0, 2, "a", "b", 10..=12),
             mixed_table(0, 3, "e", "k", 5..=20),
             // Other keys; newer; older.

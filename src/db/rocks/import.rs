@@ -83,8 +83,8 @@ impl RocksDb {
     ///
     /// - Those of [`RocksDb::column_family`].
     /// - [`Error::Unsupported`] where the column family holds merge operands, references to blob
-    ///   files, a compression that this build lacks, or in its logs another entry of a kind that is
-    ///   not understood. Nothing is written then.
+    ///   files, a compression that this build lacks, or, in its logs, another entry of an unknown
+    ///   kind. Nothing is written then.
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
     /// - [`Error::Io`]. The files that were made are removed; the directory stays, empty.
     pub fn import(&self, name: &str, dir: impl AsRef<Path>) -> Result<ImportReport> {

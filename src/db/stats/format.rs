@@ -16,8 +16,8 @@
 //! crc32c 1a2b3c4d                        of all bytes before this line
 //! ```
 //!
-//! `docs/format.md` describes it field by field. A reader checks the checksum first, which proves
-//! that some version of Maypole has written the text. A line whose first word is unknown is
+//! `docs/format.md` describes the text field by field. A reader checks the checksum first, which
+//! proves that some version of Maypole has written the text. A line whose first word is unknown is
 //! skipped, and so is an unknown ticker, because a later version may add them. Everything else that
 //! is wrong is an error.
 
@@ -343,8 +343,7 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The text of an earlier version, and what an earlier version reads of this one: the lines
-        // that it knows have their old content.
+        // The lines that an earlier version wrote and reads. They have their old content.
         let is_new = |line: &&str| {
             ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
         };

@@ -194,8 +194,8 @@ impl From<&WriteBatch> for WriteBatch {
     }
 }
 
-/// Copies a batch that was built by chained calls: `db.write(WriteBatch::new().put("a",
-/// "1").delete("b"))`.
+/// Copies a batch that calls were chained on:
+/// `db.write(WriteBatch::new().put("a", "1").delete("b"))`.
 impl From<&mut WriteBatch> for WriteBatch {
     fn from(batch: &mut WriteBatch) -> WriteBatch {
         batch.clone()
@@ -293,7 +293,7 @@ pub(crate) fn record_header(first_sequence: SequenceNumber, count: u64) -> Vec<u
     out
 }
 
-/// A WAL record taken apart: first sequence number, number of operations, the operations.
+/// Parses a WAL record into its first sequence number, its number of operations and the operations.
 pub(crate) fn parse_record(
     payload: &[u8],
 ) -> Result<(SequenceNumber, u64, Operations<'_>), Damage> {

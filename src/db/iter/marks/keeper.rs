@@ -1,4 +1,4 @@
-//! [`Keeper`]: the leader's side of the marks. It alone changes them, under the lock of the
+//! [`Keeper`]: the leader's side of the marks. It alone changes the marks, under the lock of the
 //! writers.
 //!
 //! ```text

@@ -174,8 +174,7 @@ impl Marks {
         self.find(sequence, |interval| interval.contains(key))
     }
 
-    /// The mark that contains the last keys before `bound`, or the last of all keys if that is
-    /// `None`.
+    /// The mark that contains the last keys before `bound`, or with `None` the last of all keys.
     fn around_last(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Interval> {
         self.find(sequence, |interval| match bound {
             None => interval.end.is_none(),
@@ -197,7 +196,7 @@ impl Marks {
         Some(end)
     }
 
-    /// A smaller bound that finds the same entry if a seek wants the last one before `bound`.
+    /// A smaller bound for a seek to the last entry before `bound`, which finds the same entry.
     /// `None`: no mark contains the keys before `bound`.
     pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
         let mut from = self.around_last(bound, sequence)?.from;

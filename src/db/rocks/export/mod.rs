@@ -232,7 +232,7 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 /// uses the smallest sequence number for this check only, so another number in its place does no
 /// harm:
 ///
-/// - `largest`, where the file before has a larger one. It then looks like an ingested table.
+/// - `largest`, where the file before has a larger one. The table then looks like an ingested one.
 /// - one less than the smallest number of the file before, where both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
