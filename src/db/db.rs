@@ -188,9 +188,8 @@ impl Db {
         Db::builder(path).destroy()
     }
 
-    /// The counters that the owner of the database in the directory `path` has published, whether
-    /// this process or another one owns it. `None` if it has published none. See
-    /// [`Builder::publish_stats`].
+    /// The counters that the owner of the database in the directory `path`, this process or
+    /// another, has published; `None` if it has published none. See [`Builder::publish_stats`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -350,7 +349,7 @@ impl Db {
         multi_get::multi_get(self.inner.to_read()?, keys, None)
     }
 
-    /// A snapshot of the database as it is now. It keeps this state for as long as it lives.
+    /// A snapshot: the database as it is now, for as long as the snapshot lives.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -518,8 +517,7 @@ impl Db {
         self.write(batch)
     }
 
-    /// Writes all of `batch` or nothing. When this returns, the write survives a killed process,
-    /// like one of [`Db::put`].
+    /// Writes all of `batch` or nothing. The write survives a killed process when this returns.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -646,8 +644,8 @@ impl Db {
         self.inner.wait_for_compaction()
     }
 
-    /// What the database holds, and what its filters, cache and files have done so far. [`Stats`]
-    /// prints as a report with `Display`.
+    /// What the database holds, and what its filters, cache and files have done so far. `Display`
+    /// prints it as a report.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -61,9 +61,9 @@ const SEARCHED_TOGETHER: usize = 8;
 /// The value of [`OpenLookup::to`] once the lookup is not open any more.
 const GONE: usize = usize::MAX;
 
-/// Looks up the keys, [`TOGETHER`] at a time. If there are more keys than that, they are sorted
-/// first, so that the keys of one block are looked up while it is in memory. (Sorting costs as much
-/// as the lookup of an absent key.)
+/// Looks up the keys, [`TOGETHER`] at a time. If there are more, they are sorted first, so that the
+/// keys of one block are looked up while it is in memory. (Sorting costs as much as the lookup of
+/// an absent key.)
 pub(super) fn multi_get<K: AsRef<[u8]>>(
     reading: &Reading,
     keys: &[K],
@@ -297,8 +297,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         !self.parked.is_empty() || !self.unasked.is_empty()
     }
 
-    /// Continues [`Self::search_runs`] and reads the filters that it needs, until some lookups are
-    /// parked or all tables have been searched. The caller must hold no guard.
+    /// Continues [`Self::search_runs`] and reads the filters that it needs, until lookups are
+    /// parked or all tables are searched. The caller must hold no guard.
     fn search_and_read_filters(
         &mut self,
         read_state: &ReadState,
@@ -318,7 +318,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 
     /// Reads and queries those filters of the run that are not in memory. A lookup passes by a
-    /// filter that is not worth its read, and searches the table.
+    /// filter that is not worth its read.
     fn read_filters(
         &mut self,
         read_state: &ReadState,
@@ -462,8 +462,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Requests the blocks that the parked lookups need, and moves these lookups to `waiting`.
-    /// Before that, reads the indexes that are not in memory.
+    /// Reads the indexes that are not in memory. Then requests the blocks of the parked lookups,
+    /// and moves these lookups to `waiting`.
     fn wait_for_blocks<'s>(
         &mut self,
         read_state: &'s ReadState,
@@ -606,8 +606,8 @@ fn ask_filters(
     }
 }
 
-/// Sorts the questions by file. Where there are few files this is a counting sort, because a sort
-/// that compares unordered keys mispredicts half of its branches.
+/// Sorts by file. With few files this is a counting sort, because comparing keys in no order
+/// mispredicts half of the branches.
 fn sort_by_file(questions: &mut [Question], files: usize) {
     if files > TOGETHER {
         return questions.sort_unstable();

@@ -246,9 +246,9 @@ impl Builder {
     /// 8.
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
-    /// database uses none. A flush does not wait for these threads, but takes one more at once.
-    /// Compactions of different files run at the same time. A large one of level 0 is split by key
-    /// range over the idle threads.
+    /// database uses none. Each flush takes one more thread, at once. Compactions of different
+    /// files run at the same time. A large one of level 0 is split by key range over the idle
+    /// threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(self, threads: usize) -> Builder {

@@ -21,8 +21,8 @@ use crate::slice::Slice;
 ///
 /// Compaction keeps every version that a live snapshot sees, so a snapshot held for long costs
 /// space. It does not keep the database open: after [`Db::close`](crate::Db::close) every read
-/// returns [`Error::Closed`](crate::Error::Closed). An iterator has it as its only item, a cursor
-/// returns it from each seek. Iterators and cursors made before continue to work.
+/// returns [`Error::Closed`](crate::Error::Closed), an iterator as its only item, a cursor from
+/// each seek. Iterators and cursors made before continue to work.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

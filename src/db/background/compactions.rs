@@ -87,8 +87,8 @@ impl Inner {
         Some(state.start(plan, &self.settings.shape, most_threads, Caller::Job))
     }
 
-    /// The next compaction: one that the shape of the tree requires, or else one that a cursor has
-    /// requested, or else one that the filter policy requires.
+    /// The next compaction that the shape of the tree requires, or else a cursor has requested, or
+    /// else the filter policy requires.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let metas = state.version.metas();
         let conditions = state.conditions(&self.reading, &self.settings);

@@ -93,8 +93,8 @@ fn work_by_turns() {
         // The caller's file system may panic, and the thread serves other databases too.
         let next = catch_unwind(AssertUnwindSafe(|| work(working.inner())));
         state = lock(&timer.state);
-        // If the database began to close during the work, `cancel` did not find this turn in the
-        // list, so the turn must not be added again.
+        // If closing began during the work, `cancel` did not find this turn, so it must not be
+        // added again.
         if let Ok(Some(wait)) = next
             && working.inner().status.check_open().is_ok()
         {

@@ -174,10 +174,9 @@ pub(super) enum ValueRef<'a> {
     Read(&'a Found<'static>),
 }
 
-/// What a lookup does with the value that it finds. A call that is not inlined would pass the
-/// [`ValueRef`] by address, so that the lookup would have to build it in memory instead of
-/// registers. A long closure might not be inlined, but a method can be `#[inline(always)]`, so this
-/// is a trait.
+/// What a lookup does with the value that it finds. It is a trait because a method can be
+/// `#[inline(always)]`, whereas a long closure might not be inlined. Then the [`ValueRef`] would be
+/// passed by address, and every lookup would build it in memory instead of registers.
 pub(super) trait Visit {
     type Out;
 
@@ -195,7 +194,7 @@ impl Visit for Ignore {
 }
 
 /// Returns the value as a [`Slice`] that shares its block. A value in a memtable is copied, because
-/// a memtable that it shared would stay in memory as long as the value.
+/// otherwise the whole memtable would live as long as the value.
 pub(super) struct ToSlice;
 
 impl Visit for ToSlice {
@@ -225,11 +224,11 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
             ValueRef::Block(found, guard) => (found.value(), guard),
             ValueRef::Read(found) => return read(found.value()),
         };
-        // SAFETY: a lookup takes one guard and is called under none, so this guard is the thread's
-        // only one. The lookup uses nothing after `visit`. A memtable is freed with the last read
-        // state or flush that owns it. The read state of this lookup is retired, and finds its
-        // memtable. A block is freed after an eviction, which retires it, or at once with its
-        // slots. Both of these find the block.
+        // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only one.
+        // The lookup uses nothing after `visit`. A memtable is freed with the last read state or
+        // flush that owns it: the read state of this lookup is retired, and finds its memtable. A
+        // block is freed after an eviction, which retires it, or at once with its slots. Both find
+        // the block.
         unsafe { guard.lend(value, read) }
     }
 }

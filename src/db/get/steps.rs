@@ -45,8 +45,8 @@ pub(in crate::db) trait TreeObserver: Copy {
     fn started(self, _key: &LookupKey<'_>, _read_state: &ReadState) {}
 
     /// A memtable was searched. `newest` is the newest visible entry of the key: sequence number,
-    /// kind and value. `deleted_at` is the sequence number of the newest range deletion that covers
-    /// the key, or 0.
+    /// kind and value. `deleted_at` is the number of the newest range deletion that covers the key,
+    /// or 0.
     #[inline(always)]
     fn memtable_searched(
         self,

@@ -109,9 +109,9 @@ impl Writing {
         Ok(())
     }
 
-    /// Makes all WALs durable, oldest first. Returns those that the MANIFEST is to list: the sealed
-    /// ones, and the current one if this is its first sync. Each is its number and its durable
-    /// bytes.
+    /// Makes all WALs durable, oldest first. Returns those that the MANIFEST is to list, each as
+    /// its number and its durable bytes: the sealed ones, and the current one if this is its first
+    /// sync.
     pub fn sync_logs(&self, writer: &mut Writer, store: &TableStore) -> Result<Vec<(u64, u64)>> {
         let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);

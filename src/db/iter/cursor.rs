@@ -360,9 +360,9 @@ impl DbCursor {
         self.find_forward(hidden, false)
     }
 
-    /// The step forward of a cursor that went backward, is on no entry, or is in a forked child. A
-    /// cursor that went backward has its merge before all versions of the key shown, so it first
-    /// returns to that key.
+    /// The step forward of a cursor that went backward, is on no entry, or is in a forked child. If
+    /// it went backward, the merge is before all versions of the key shown, and first returns to
+    /// this key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
         self.check_process()?;

@@ -275,7 +275,7 @@ impl DbCursor {
                         found = true;
                         self.value = self.merged.value_slice();
                     }
-                    // A newer version may hide this entry of an unknown kind. If none does, this is
+                    // A newer version may hide this entry of an unknown kind. If none does, it is
                     // an error.
                     None => {
                         found = self.find_newest()?;

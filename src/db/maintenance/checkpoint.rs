@@ -132,8 +132,8 @@ pub(in crate::db) fn spec_at(
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // A table of level 0 is a run of its own, so its entries count as new. The tables of a deeper
-    // level are one run, which is complete.
+    // A table of level 0 is a run of its own. The tables of a deeper level are one run, which is
+    // complete.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };

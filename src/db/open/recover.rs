@@ -241,8 +241,8 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// Checks that the WALs hold all writes before each ingestion: these were synced before the
-    /// MANIFEST recorded the ingestion. The last write may itself be an ingestion.
+    /// Checks that no write before an ingestion is missing: these writes were synced before the
+    /// MANIFEST recorded the ingestion. The last write may be an ingestion.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);
@@ -259,8 +259,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Distinguishes a lost tail from damage. A lawful gap is at the start of a log. A log is
-    /// synced only after all logs before it, so no log behind a lawful gap has a synced byte.
+    /// Distinguishes a lost tail from damage. A lawful gap is at the start of a log, and no log
+    /// behind it has a synced byte, because a log is synced only after all logs before it.
     fn check_gap(
         &mut self,
         gap: Gap,

@@ -216,9 +216,9 @@ fn start_logs(
     Ok(TakenOver { wal, wal_number, manifest, progress })
 }
 
-/// Returns the durable WAL that holds the records of `origin`, as its number and its size in bytes,
-/// and writes it first if it does not exist. `None` if there are no records. The WAL's name becomes
-/// durable with the MANIFEST that lists it.
+/// The durable WAL that holds the records of `origin`, as its number and its bytes. Writes this WAL
+/// if there is none yet. `None` if there are no records. The WAL's name becomes durable with the
+/// MANIFEST that lists it.
 fn recovered_wal(
     store: &TableStore,
     origin: &Origin,

@@ -281,7 +281,7 @@ impl Repair<'_> {
         if let (Some(listed), Some(found)) = (meta.identity, salvage.identity()) {
             return listed != found;
         }
-        // The file is not as `meta` describes it. So if it is whole in itself, it is another table.
+        // The file is not as `meta` describes it, so if it is whole, it is another table.
         let alone = self.whole.open_table(path, meta.global_sequence, LAST_LEVEL, 0);
         alone.is_ok_and(|table| check_whole(&table).is_ok())
     }
@@ -382,9 +382,9 @@ fn keys_of(meta: &FileMeta) -> Keys {
     (Bound::Included(smallest), Bound::Included(largest))
 }
 
-/// Checks the tables of a directory without any MANIFEST, and opens every one. They must belong to
-/// one map that this build understands. So tables of other formats or orders are rejected, and
-/// tables of several column families, because their equal keys would collide.
+/// Opens the tables of a directory without any MANIFEST. They must be of one map that this build
+/// understands. So tables of other formats or orders are rejected, and tables of several column
+/// families, because their equal keys would collide.
 pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs.list(dir)?;
     let kinds: Vec<FileKind> = names.iter().filter_map(|name| names::parse(name)).collect();

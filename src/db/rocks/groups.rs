@@ -70,10 +70,10 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
 
 /// Whether two tables of a level may hold the same key although neither of them is the newer one.
 ///
-/// In level 0 these are two tables that overlap in keys and in sequence numbers. The numbers in the
-/// tables themselves count, not those in the MANIFEST. The order of two tables is known if the
-/// MANIFEST's epoch numbers agree with the largest sequence numbers, by which level 0 is searched
-/// here. In deeper levels these are neighbours that share a user key.
+/// In level 0 these are two tables that overlap in keys and in sequence numbers, as the tables
+/// state them and not the MANIFEST. But they have an order if the MANIFEST's epoch numbers agree
+/// with the largest sequence numbers, by which level 0 is searched here. In deeper levels these are
+/// neighbours that share a user key.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;
     let undecided = |newer: &FileMeta, older: &FileMeta| {

@@ -16,8 +16,7 @@
 //!   error.
 //!
 //! What is absent: single tables. A file with all tables would grow with the database and be
-//! rewritten every second. Counts are published by level instead, and there are at most seven
-//! levels.
+//! rewritten every second. Counts are published by level, and there are at most seven levels.
 
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -191,7 +191,7 @@ impl Stats {
 
     /// The predicted false-positive rate of all filters together; `None` without filters. It is the
     /// mean of the tables' predictions, weighted by the number of absent keys that each filter was
-    /// queried for. If there were no such keys, it is weighted by entries.
+    /// queried for, or by entries if there were no such keys.
     pub fn predicted_fpr(&self) -> Option<f64> {
         predicted_fpr(&self.files)
     }

@@ -58,9 +58,8 @@ const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
-/// The work of a leader. Only a panic drops it, because [`Self::finish`] forgets it. After a panic
-/// the WAL and the memtable may hold a part of the group, so nothing may be written any more, and
-/// all writers that wait for the leader get an error.
+/// The work of a leader. Only a panic drops it. Then WAL and memtable may hold a part of the group,
+/// so nothing may be written any more, and all writers that wait for the leader get an error.
 struct Unfinished<'a, 'l> {
     inner: &'a Inner,
     writer: &'a mut LeadingWriter<'l>,
@@ -195,7 +194,7 @@ impl Inner {
         self.reading.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
 
-    /// Freezes the memtable and seals its WAL. The next write goes to a new memtable and a new WAL.
+    /// Freezes the memtable and seals its WAL. The next write goes to a new memtable and WAL.
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
         self.writing
             .next_wal(writer, &self.store)
@@ -211,8 +210,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a group for which there is room: to the WAL, which is synced if requested, then to
-    /// the memtable. Then makes the group visible.
+    /// Writes a group for which there is room. The steps: WAL, sync if requested, memtable,
+    /// visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         if self.reading.marks().has_proposals() {

@@ -196,7 +196,7 @@ impl Marks {
         Some(end)
     }
 
-    /// A smaller bound for a seek to the last entry before `bound`, which finds the same entry.
+    /// A smaller bound that leads a seek to the last entry before `bound` to the same entry.
     /// `None`: no mark contains the keys before `bound`.
     pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
         let mut from = self.around_last(bound, sequence)?.from;
