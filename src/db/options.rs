@@ -127,8 +127,9 @@ impl Builder {
     ///   point lookup then skips a table only if no key of the table has the prefix of the sought
     ///   key.
     ///
-    /// A query shorter than the prefixes (for example `prefix("us")` with prefixes of four bytes) uses
-    /// no filter. With [`FilterKeys::Prefix`], neither does a lookup of a key that has no prefix.
+    /// A query shorter than the prefixes (for example `prefix("us")` with prefixes of four bytes)
+    /// uses no filter. With [`FilterKeys::Prefix`], neither does a lookup of a key that has no
+    /// prefix.
     ///
     /// Changing the option later is safe, because each table records how its prefixes were cut.
     ///
@@ -165,7 +166,8 @@ impl Builder {
     }
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
-    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too, after all data blocks.
+    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. It evicts data blocks
+    /// first, but unused filters and indexes while data has less than 1/8 of the cache.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }

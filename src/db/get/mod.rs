@@ -224,11 +224,11 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
             ValueRef::Block(found, guard) => (found.value(), guard),
             ValueRef::Read(found) => return read(found.value()),
         };
-        // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only one.
-        // The lookup uses nothing after `visit`. A memtable is freed with the last read state or
-        // flush that owns it: the read state of this lookup is retired, and finds its memtable. A
-        // block is freed after an eviction, which retires it, or at once with its slots. Both find
-        // the block.
+        // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only
+        // one. The lookup uses nothing after `visit`. A memtable is freed with the last read state
+        // or flush that owns it: the read state of this lookup is retired, and finds its memtable.
+        // A block is freed after an eviction, which retires it, or at once with its slots. Both
+        // find the block.
         unsafe { guard.lend(value, read) }
     }
 }
