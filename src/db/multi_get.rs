@@ -194,7 +194,7 @@ struct Waiting<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
     file: usize,
-    /// Which one of the blocks that are read.
+    /// Index among the blocks that are read.
     block: usize,
 }
 

@@ -47,7 +47,7 @@ thread_local! {
 /// Counts as one of the database's jobs while it lives.
 pub(crate) struct Working {
     inner: Arc<Inner>,
-    /// Dropped after `inner`: closing waits for that.
+    /// Dropped after `inner`, because closing waits for this drop.
     _holds: Arc<()>,
 }
 

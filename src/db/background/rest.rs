@@ -61,7 +61,7 @@ impl Inner {
         wait
     }
 
-    /// A snapshot for which tables kept something was released.
+    /// Called when a snapshot for which tables kept something was released.
     pub(in crate::db) fn needed_snapshot_released(&self) {
         let mut state = self.tree.lock();
         self.reading.note_needed_snapshot(&state.version);

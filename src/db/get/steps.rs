@@ -64,7 +64,7 @@ pub(in crate::db) trait TreeObserver: Copy {
     #[inline(always)]
     fn run_passed(self, _run: &Run<Arc<TableFile>>) {}
 
-    /// The range of `file` holds the key. `deleted_at` as above.
+    /// The range of `file` holds the key. For `deleted_at` see above.
     #[inline(always)]
     fn file_reached(self, _file: &TableFile, _deleted_at: SequenceNumber) {}
 

@@ -81,7 +81,7 @@ impl Tree {
         self.changed.notify_all();
     }
 
-    /// Whether the tree alone stalls writers.
+    /// Whether the tables stall writers.
     pub fn stalls_writers(&self) -> bool {
         self.stalls_writers.load(Ordering::Acquire)
     }
@@ -145,7 +145,7 @@ impl Tree {
         }
     }
 
-    /// The next MANIFEST lists the WALs.
+    /// Lets the next MANIFEST list the WALs.
     pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
         // The holder of the MANIFEST may replace the progress.
         let _manifest = lock(&self.manifest);
@@ -177,7 +177,7 @@ impl Tree {
         Ok(manifest)
     }
 
-    /// The first MANIFEST of a directory that was taken over.
+    /// Sets the first MANIFEST of a directory that was taken over.
     pub fn take_over(&self, manifest: Manifest, progress: Progress) {
         *lock(&self.manifest) = Some(manifest);
         *lock(&self.progress) = progress;

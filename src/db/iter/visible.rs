@@ -143,7 +143,7 @@ impl DbCursor {
         let from = if sought { &self.key } else { self.merged.key() };
         self.walked_from.extend_from_slice(user_key(from));
         if follows_shown {
-            // The key itself is shown.
+            // This key is shown: the walk starts behind it.
             self.walked_from.push(0);
         }
     }

@@ -100,7 +100,7 @@ impl Inner {
             let copies = numbers.iter().map(own).zip(&files);
             copies.fold(error, |error, (own, known)| error.in_place_of(&own, known))
         });
-        // The copies that no MANIFEST lists.
+        // Only copies that no MANIFEST lists are left here.
         for meta in copied {
             // A file that cannot be removed now is deleted at the next opening.
             let _ = self.store.fs.remove(&names::table_path(&self.store.dir, meta.number));
@@ -170,7 +170,7 @@ impl Inner {
         unreachable!("the last attempt returns")
     }
 
-    /// The newest memtable that overlaps one of the files, frozen.
+    /// The newest memtable that overlaps one of the files. It is frozen.
     fn freeze_overlapping(
         &self,
         writer: &mut Writer,

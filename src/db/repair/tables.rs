@@ -28,7 +28,7 @@ type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 const ALL_KEYS: Keys = (Bound::Unbounded, Bound::Unbounded);
 
-/// A file, its damage, and what is known of it.
+/// A damaged table, and what is known of it.
 struct Suspect<'a> {
     number: u64,
     level: usize,

@@ -39,7 +39,7 @@ struct Kept {
     idle_cuts: u32,
 }
 
-/// The leader's own: takes proposals in, and cuts marks.
+/// The leader's state of the marks.
 #[derive(Default)]
 pub(crate) struct Keeper {
     kept: Vec<Kept>,
@@ -68,7 +68,7 @@ impl Keeper {
     pub(super) fn consider(&mut self, proposal: Proposal, last: SequenceNumber) {
         let Proposal { interval, sequence } = proposal;
         if sequence == last {
-            // Nothing was written since.
+            // Nothing was written since the walk.
             let found =
                 self.kept.iter().position(|it| it.mark.newest().interval.touches(&interval));
             return self.extend(found, interval, sequence, last);
@@ -78,7 +78,7 @@ impl Keeper {
             let sure = self.kept[i].watch.meet(&interval);
             self.extend(Some(i), sure, sequence, last);
         } else if !self.kept.iter().any(touches) {
-            // A watch, and no mark yet.
+            // Starts a watch without a mark.
             let nothing = Interval { end: Some(Arc::clone(&interval.from)), from: interval.from };
             self.add(nothing, last, last);
         }
