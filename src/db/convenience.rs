@@ -50,8 +50,8 @@ impl Db {
 
     /// About how many keys have a value. Reads nothing.
     ///
-    /// The result is the number of entries in tables and memtables, less two for each tombstone of
-    /// a table. So a key that was written several times counts several times until it is compacted,
+    /// This is the number of entries in tables and memtables, less two for each tombstone of a
+    /// table. So a key that was written several times counts several times until it is compacted,
     /// and a range deletion counts as the removal of one key. A tombstone in a memtable counts as a
     /// key.
     ///

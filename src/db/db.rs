@@ -683,9 +683,9 @@ impl Db {
     /// They read one block for a present key. For an absent key they read no block, except at false
     /// positives.
     ///
-    /// Warming up takes two reads a table, and evicts data blocks from the cache if filters and
-    /// indexes need their room. A program may call it in a separate thread while it already serves
-    /// lookups. [`Db::close`] ends it, with [`Error::Closed`](crate::Error::Closed).
+    /// The call takes two reads a table, and evicts data blocks from the cache if it needs their
+    /// room. A program may run it in a separate thread while it already serves lookups.
+    /// [`Db::close`] ends it, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -23,9 +23,8 @@
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need the same block read
 //! it once. A guard is held while keys are searched, but not while the device reads, because a slow
-//! device must not keep garbage alive. If several keys need parts of filters or indexes that are
-//! not in memory, these parts are read at one time. Whole filters and indexes are read one after
-//! the other.
+//! device must not keep garbage alive. Parts of filters and indexes that are not in memory are read
+//! at one time for all keys. Whole filters and indexes are read one after the other.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
 //! state records how far the search has come, because the search pauses whenever there is something

@@ -137,9 +137,8 @@ impl Inner {
         if self.may_retry(&error) { error } else { self.latch(error) }
     }
 
-    /// Keeps the database in a forked child: nothing that a handle shares may ever be dropped
-    /// there, because a drop would truncate the log, delete tables and release the lock while the
-    /// parent continues.
+    /// For a forked child: nothing that a handle shares may ever be dropped there, because a drop
+    /// would truncate the log, delete tables and release the lock while the parent continues.
     pub fn leak(self: &Arc<Inner>) {
         std::mem::forget(Arc::clone(self));
     }

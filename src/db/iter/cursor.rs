@@ -37,9 +37,9 @@ use crate::stats::Ticker;
 /// It is on an entry, or on none: before the first seek, past either end, and after an error.
 ///
 /// **Memory.** The longer a cursor continues in one direction, the more it reads at once: up to 1
-/// MiB of each sorted run of tables, and up to 8 MiB of all runs together if there are at most 512.
-/// It keeps that memory until it is dropped. A cursor or iterator with bounds reads no blocks
-/// outside them, so if the end is known, [`Db::range`](crate::Db::range) and
+/// MiB of each sorted run of tables, and 8 MiB of all together if there are at most 512 runs. It
+/// keeps that memory until it is dropped. A cursor or iterator with bounds reads no blocks outside
+/// them, so if the end is known, [`Db::range`](crate::Db::range) and
 /// [`Db::prefix`](crate::Db::prefix) read less.
 ///
 /// A cursor continues to work when the database is closed. A cursor made afterwards returns

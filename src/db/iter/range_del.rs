@@ -85,9 +85,8 @@ impl RangeDelAggregator {
         hides
     }
 
-    /// Called after an entry was hidden. Returns the stretch once, when it is time to skip the rest
-    /// of it. The result is its first user key, its end, and the sequence number below which
-    /// entries are hidden.
+    /// Called after an entry was hidden. Returns the stretch once, when it is time to skip the
+    /// rest: its first user key, its end, and the sequence number below which entries are hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
         if self.hidden != SKIP_AFTER {
             return None;

@@ -228,7 +228,7 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
 }
 
 /// Whether the names are those of an unfinished copy, or there are none. A copy that was opened
-/// since then has a WAL, so it does not count as unfinished.
+/// since then has a WAL, so it is not unfinished.
 fn is_rest(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {

@@ -34,8 +34,8 @@ const BELIEVED_AFTER: u32 = 6;
 const MAX_LOOKS: u32 = 1000;
 /// Descriptors that are left to the program in addition to those of the tables.
 const OTHER_OPEN_FILES: u64 = 32;
-/// After the n-th consecutive attempt that met the same obstacle, the reader waits for
-/// `FIRST_WAIT` × 2^n, and at most for `MAX_WAIT`.
+/// After the n-th consecutive attempt that met the same obstacle, the reader waits for `FIRST_WAIT`
+/// × 2^n, at most for `MAX_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_micros(500);
 const MAX_WAIT: Duration = Duration::from_millis(20);
 
