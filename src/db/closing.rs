@@ -24,7 +24,7 @@ impl Inner {
         }
     }
 
-    /// The last step of closing, once no job is left.
+    /// Ends the closing of the database, once no job is left.
     pub(super) fn finish_closing(&self) -> Result<()> {
         // Deletes obsolete tables now rather than at the next opening.
         drain(READERS_PATIENCE);

@@ -1,6 +1,6 @@
 //! Calls for the whole database that other maps and stores have: how many entries, the first, the
-//! last, how large. Each is a few lines over an iterator, a cursor or the list of tables. No lookup
-//! and no write passes through them.
+//! last, how large. Each call is a few lines over an iterator, a cursor or the list of tables. No
+//! lookup and no write passes through these calls.
 
 use std::path::Path;
 
@@ -50,9 +50,10 @@ impl Db {
 
     /// About how many keys have a value. Reads nothing.
     ///
-    /// It is the number of entries in tables and memtables, less two for each tombstone of a table.
-    /// So a key that was written several times counts several times until it is compacted, and a
-    /// range deletion counts as the removal of one key. A tombstone in a memtable counts as a key.
+    /// This is the number of entries in tables and memtables, less two for each tombstone of a
+    /// table. So a key that was written several times counts several times until it is compacted,
+    /// and a range deletion counts as the removal of one key. A tombstone in a memtable counts as a
+    /// key.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -66,9 +67,9 @@ impl Db {
         self.inner.approximate_len()
     }
 
-    /// About how many bytes of the tables belong to keys in `range`. Memtables are
-    /// not counted: see [`Db::flush`]. It reads the indexes of the tables that reach over an end of
-    /// the range, and no data.
+    /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted: see
+    /// [`Db::flush`]. The call reads the indexes of the tables that reach over an end of the range,
+    /// and no data.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -143,11 +144,12 @@ impl Db {
         self.iter().next_back().transpose()
     }
 
-    /// Removes the entry with the smallest key and returns it, or `None`. The removal is as durable
-    /// as a [`Db::delete`].
+    /// Removes the entry with the smallest key and returns it, or `None` if there is no entry. The
+    /// removal is as durable as a [`Db::delete`].
     ///
     /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
-    /// do not wait: a value that is put under this key during the call may be removed unseen.
+    /// do not wait: a value that is put under the smallest key during the call may be removed
+    /// unseen.
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
     /// are compacted. Cursors remember where they saw nothing but tombstones and jump over them, so
@@ -178,8 +180,8 @@ impl Db {
         Ok(first)
     }
 
-    /// The values of the keys that `keys` yields, in its order, each as its own result. One key
-    /// that cannot be read does not hide the others. All are read from the same state of the
+    /// The values of the keys that `keys` yields, in the same order, each as its own result. One
+    /// key that cannot be read does not hide the others. All are read from the same state of the
     /// database.
     ///
     /// The call is as fast as [`Db::multi_get`], once the keys are collected. If a read fails, it
@@ -213,10 +215,10 @@ impl Db {
         }
     }
 
-    /// A property by RocksDB's name, as text; `None` where it is not known. [`Db::stats`] has all
-    /// of them and more, as values.
+    /// The value of the property that RocksDB gives this name, as text; `None` for an unknown name.
+    /// [`Db::stats`] has all of these values and more, as numbers.
     ///
-    /// Known are, each after `rocksdb.`: `stats`, `levelstats`, `num-files-at-level0` to
+    /// The known names are, each after `rocksdb.`: `stats`, `levelstats`, `num-files-at-level0` to
     /// `num-files-at-level6`, `estimate-num-keys`, `total-sst-files-size`, `live-sst-files-size`,
     /// `cur-size-all-mem-tables`, `size-all-mem-tables`, `num-immutable-mem-table`,
     /// `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,

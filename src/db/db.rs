@@ -56,7 +56,8 @@ use crate::table::SstReader;
 ///
 /// # Errors
 ///
-/// Any method may fail with one of these; its own page lists only its other errors.
+/// Any method may fail with one of these errors. The documentation of a method lists only its other
+/// errors.
 ///
 /// - [`Error::Io`](crate::Error::Io): the operating system refused something. After a failed write
 ///   or sync the database is read-only, unless only
@@ -65,16 +66,16 @@ use crate::table::SstReader;
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
 /// - [`Error::Forked`](crate::Error::Forked): the parent of this process opened the database,
-///   before a `fork`. Methods that return no `Result` return something empty then.
-/// - Methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure, and
-///   [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
+///   before a `fork`. Then methods that return no `Result` return an empty value.
+/// - From methods that write: [`Error::ReadOnly`](crate::Error::ReadOnly) after an earlier failure,
+///   and [`Error::OpenedReadOnly`](crate::Error::OpenedReadOnly).
 #[derive(Clone)]
 pub struct Db {
     pub(super) inner: Arc<Inner>,
     pub(super) handle: Arc<Handle>,
 }
 
-/// What the clones of a [`Db`] share. Closes the database when the last one is dropped.
+/// State that the clones of a [`Db`] share. Closes the database when the last clone is dropped.
 pub(super) struct Handle {
     inner: Arc<Inner>,
     /// Held by the [`Db::pop_first`] that runs.
@@ -166,7 +167,7 @@ impl Db {
         Db::builder(path).repair()
     }
 
-    /// Removes the database in the directory `path`, and only what is its own. See
+    /// Removes the database in the directory `path`, and no other files in it. See
     /// [`Builder::destroy`].
     ///
     /// ```
@@ -187,8 +188,8 @@ impl Db {
         Db::builder(path).destroy()
     }
 
-    /// The counters that the owner of the database in the directory `path` has published, also
-    /// another process; `None` where it has not. See [`Builder::publish_stats`].
+    /// The counters that the owner of the database in the directory `path`, this process or
+    /// another, has published; `None` if it has published none. See [`Builder::publish_stats`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -212,12 +213,12 @@ impl Db {
         Db { inner, handle: Arc::new(handle) }
     }
 
-    /// Waits for the flush and the compactions that run, syncs the WAL and releases the directory.
-    /// Every acknowledged write is durable then.
+    /// Waits for running flushes and compactions, syncs the WAL and releases the directory.
+    /// Afterwards every acknowledged write is durable.
     ///
-    /// From now on other clones and every [`Snapshot`] return
-    /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before continue to work:
-    /// they keep their tables and memtables.
+    /// From then on other clones and every [`Snapshot`] return
+    /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before continue to work,
+    /// because they keep their tables and memtables.
     ///
     /// Dropping the last clone does the same, but cannot report an error.
     ///
@@ -231,8 +232,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// The failure that made the database read-only, if there was one; or that of the last sync.
-    /// The directory is released all the same.
+    /// The failure that made the database read-only, if there was one; otherwise the failure of the
+    /// last sync. The directory is released even then.
     pub fn close(self) -> Result<()> {
         self.inner.close()
     }
@@ -240,8 +241,8 @@ impl Db {
 
 /// Reading.
 impl Db {
-    /// The value of `key`, or `None`. The value may share the cached block it was found in: see
-    /// [`Slice`].
+    /// The value of `key`, or `None` if it has none. The value may share the cached block it was
+    /// found in: see [`Slice`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -259,10 +260,11 @@ impl Db {
         get::get(self.inner.to_read()?, key.as_ref(), None)
     }
 
-    /// Calls `read` with the value of `key`. Faster than [`Db::get`]: nothing is copied, and no
-    /// reference is counted. While `read` runs it holds the block or memtable of the value, and
-    /// nothing else ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). If
-    /// `read` itself calls this method, the inner call gets a copy.
+    /// Calls `read` with the value of `key`. Faster than [`Db::get`], because nothing is copied and
+    /// no reference is counted. While `read` runs, the call keeps the block or memtable of the
+    /// value in memory, and nothing else
+    /// ([`Stats::held_by_readers_bytes`](crate::Stats::held_by_readers_bytes)). If `read` itself
+    /// calls this method, the inner call gets a copy.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -301,9 +303,9 @@ impl Db {
         get::contains_key(self.inner.to_read()?, key.as_ref(), None)
     }
 
-    /// Looks `key` up as [`Db::get`] does, and reports each step: the result and the time of each
-    /// memtable, range check, filter, index and block. It is the same lookup, so it counts as a
-    /// lookup, and loads into the cache what `get` loads.
+    /// Looks up `key` like [`Db::get`] and reports each step: the result and the time of each
+    /// memtable, range check, filter, index and block. The counters count it as a lookup, and it
+    /// loads into the cache what `get` loads.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -327,7 +329,8 @@ impl Db {
     }
 
     /// The values of many keys, in the order of `keys`, all of the same state of the database.
-    /// Faster than one [`Db::get`] each: the accesses of different keys to memory overlap.
+    /// Faster than a [`Db::get`] for each key, because memory accesses and reads of different keys
+    /// overlap.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -346,7 +349,7 @@ impl Db {
         multi_get::multi_get(self.inner.to_read()?, keys, None)
     }
 
-    /// The database as it is now, for as long as the snapshot lives.
+    /// A snapshot: the database as it is now, for as long as the snapshot lives.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -360,7 +363,7 @@ impl Db {
         Snapshot::new(&self.inner)
     }
 
-    /// All entries as of now, in key order, from either end.
+    /// An iterator over all entries as of now, in key order, from either end.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -378,7 +381,8 @@ impl Db {
         self.range(..)
     }
 
-    /// The entries as of now whose keys lie in `range`, in key order, from either end.
+    /// An iterator over the entries as of now whose keys lie in `range`, in key order, from either
+    /// end.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -393,8 +397,9 @@ impl Db {
         DbIterator::over_range(self.inner.read_point(None), range)
     }
 
-    /// The entries as of now whose keys start with `prefix`, in key order, from either end.
-    /// [`Builder::filter_keys`] lets the iterator skip tables.
+    /// An iterator over the entries as of now whose keys start with `prefix`, in key order, from
+    /// either end. With filters of prefixes ([`Builder::filter_keys`]) it skips tables without such
+    /// keys.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -408,7 +413,7 @@ impl Db {
         DbIterator::over_prefix(self.inner.read_point(None), prefix.as_ref())
     }
 
-    /// A cursor over all entries as of now. It lends keys and values, so it copies nothing.
+    /// A cursor over all entries as of now. It lends keys and values instead of copying them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -423,7 +428,7 @@ impl Db {
         DbCursor::at(self.inner.read_point(None), Bounds::default())
     }
 
-    /// A cursor over the entries as of now whose keys lie in `range`. It visits no other.
+    /// A cursor over the entries as of now whose keys lie in `range`. It visits no other entries.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -486,8 +491,8 @@ impl Db {
         self.write(batch)
     }
 
-    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. It costs one
-    /// entry, however many keys there are. Compaction frees their space.
+    /// Removes all keys from `start` (inclusive) to `end` (exclusive), as one write. The write
+    /// costs one entry, however many keys there are. Compaction frees the space of the keys.
     ///
     /// An empty range, where `end` is `start`, removes nothing.
     ///
@@ -505,14 +510,14 @@ impl Db {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `end` is before `start`;
-    /// else as [`Db::write_opt`].
+    /// otherwise those of [`Db::write_opt`].
     pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range(start, end);
         self.write(batch)
     }
 
-    /// Writes all of `batch` or nothing. Survives a killed process, as [`Db::put`] does.
+    /// Writes all of `batch` or nothing. The write survives a killed process when this returns.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -531,8 +536,8 @@ impl Db {
         self.write_opt(batch, Durability::Buffered)
     }
 
-    /// Writes all of `batch` or nothing, with this durability. Waits while writers are
-    /// [stalled](crate::WriteStall).
+    /// Writes all of `batch` or nothing, and returns when the write has this durability. Waits
+    /// while writers are [stalled](crate::WriteStall).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -577,8 +582,8 @@ impl Db {
 
 /// Maintenance. A database needs none of these calls; they are for tests, tools and backups.
 impl Db {
-    /// Writes the memtable to a table and waits for it. All that was written before is durable
-    /// then.
+    /// Writes the memtable to a table and waits until this is done. Then all earlier writes are
+    /// durable.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -591,18 +596,19 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. Where there is no space the flush is tried again later.
+    /// Those of [`Db`]. Where there is no space, the database tries the flush again later.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
 
-    /// Compacts what was written to `range` before the call down to the last level that holds data,
-    /// and waits for it. Drops old versions and tombstones that no snapshot needs.
+    /// Compacts `range`, and waits until this is done: everything that was written to it before the
+    /// call is then in the last level that holds data. Drops old versions and tombstones that no
+    /// snapshot needs.
     ///
     /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
-    /// what is in memory. If the remaining files are in a running compaction, the call waits until
-    /// that has ended. Calls from several threads run one after the other. The call ends although
-    /// other threads keep writing, and [`Db::close`] ends it early.
+    /// what is in memory. If a running compaction uses the remaining files, the call waits for its
+    /// end. Calls from several threads run one after the other. The call ends even if other threads
+    /// keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -614,8 +620,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. The damage of a table that was set aside is reported after everything else
-    /// was compacted.
+    /// Those of [`Db`]. The damage of a table that was set aside
+    /// ([`Stats::damaged`](crate::Stats::damaged)) is reported after all other tables were
+    /// compacted.
     pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         self.inner.compact_range(Bounds::of(range))
     }
@@ -672,12 +679,13 @@ impl Db {
     }
 
     /// Loads the filter and the index of every table, as far as the block cache has room for them:
-    /// shallow levels first. So the first lookups after opening find them in memory, and read one
-    /// block for a present key, and none for an absent one except at false positives.
+    /// shallow levels first. So the first lookups after opening find filters and indexes in memory.
+    /// They read one block for a present key. For an absent key they read no block, except at false
+    /// positives.
     ///
-    /// It takes two reads a table, and evicts data blocks from the cache if it needs their room. A
-    /// program may run it in a separate thread while it already serves lookups. [`Db::close`] ends
-    /// it, with [`Error::Closed`](crate::Error::Closed).
+    /// The call takes two reads a table, and evicts data blocks from the cache if it needs their
+    /// room. A program may run it in a separate thread while it already serves lookups.
+    /// [`Db::close`] ends it, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -691,7 +699,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. The first index that cannot be read ends it; what was loaded stays.
+    /// Those of [`Db`]. The first index that cannot be read ends the call; what was loaded stays.
     pub fn warm_up(&self) -> Result<WarmUpReport> {
         warm_up(&self.inner)
     }
@@ -716,9 +724,9 @@ impl Db {
         verify(&self.inner)
     }
 
-    /// Copies table files into the database, as one write that is newer than all before. They come
-    /// from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their own
-    /// sequence numbers must be 0, and no two of them may overlap.
+    /// Copies table files into the database, as one write that is newer than all before. The files
+    /// come from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their
+    /// own sequence numbers must be 0, and no two files may overlap.
     ///
     /// Reading and copying the files delays no other call. Files that overlap nothing in memory
     /// wait for no flush and no compaction. If a write to the range of a file is not flushed yet,
@@ -753,11 +761,11 @@ impl Db {
         self.inner.ingest(&files)
     }
 
-    /// Makes a copy of the database in the directory `dir`, which is new or empty. The copy is an
-    /// independent database. If the call fails, it leaves an empty directory at most, and can be
+    /// Copies the database to the directory `dir`, which is new or empty. The copy is an
+    /// independent database. If the call fails, it leaves at most an empty directory, and can be
     /// repeated. It replaces a copy that a killed process left unfinished. Tables are hard-linked
-    /// if the file system can, so the copy takes no space until compaction replaces the tables
-    /// here.
+    /// if the file system can do this. Then the copy takes no space until compaction replaces
+    /// tables of the original.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -779,15 +787,15 @@ impl Db {
         self.inner.checkpoint(dir.as_ref())
     }
 
-    /// Makes a RocksDB database of what is in this one, in the directory `dir`, which is new or
-    /// empty. It shares the tables by hard links, or copies them where linking fails, as between
-    /// file systems. RocksDB 6.27 and later can open it and write to it. This database stays as it
-    /// is.
+    /// Exports the database as a RocksDB database in the directory `dir`, which is new or empty.
+    /// The export shares the tables by hard links, or copies them where linking fails, for example
+    /// to another file system. RocksDB 6.27 and later can open the export and write to it. This
+    /// database stays as it is.
     ///
-    /// RocksDB uses the filters of tables only where the options that it is opened with name a
-    /// filter policy. The OPTIONS file names one, as does the report. RocksDB reads a table without
-    /// its filter if it does not know the family; with `filter` every table is written again, with
-    /// the filter that the policy gives it.
+    /// RocksDB uses the filters of tables only if it is opened with options that name a filter
+    /// policy. The exported OPTIONS file names one, and so does the report. A table with a filter
+    /// of a family that RocksDB does not know is read without its filter. With `filter`, every
+    /// table is written again, with the filter that this policy gives it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -818,8 +826,9 @@ impl Db {
     }
 
     /// Like [`Db::checkpoint`], but each table of the copy is written again, with the filter that
-    /// `policy` gives it. The data and the tree stay the same. `dir` may exist if it is empty. This
-    /// is for comparisons of policies. It is not tested against power losses, so it is not public.
+    /// `policy` gives it. The data and the tree stay the same. `dir` may exist if it is empty. The
+    /// method serves comparisons of policies. It is not tested against power losses, so it is not
+    /// public.
     ///
     /// # Errors
     ///

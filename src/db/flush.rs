@@ -9,12 +9,12 @@
 //!
 //! **What no reader can see is not written**: versions that a newer one hides from all snapshots,
 //! and deletions of keys that no older table holds. The memtable is the oldest one, so only tables
-//! are older. Their ranges and their filters show which of them may hold the key
+//! are older. The ranges and the filters of the tables show which of them may hold a key
 //! ([`crate::compaction::below`]).
 //!
 //! **A long run of deletions gets a table of its own**, and so do range deletions that hide much.
-//! Where old keys are deleted and new ones are written, one table of both would overlap everything
-//! between them, and be merged with all of it. In separate tables, the new keys move down as they
+//! If old keys are deleted and new ones are written, one table of both would overlap everything
+//! between them, and be merged with all of it. With separate tables, the new keys move down as they
 //! are, and the deletions meet the tables that they empty. For the same reason tables of deletions
 //! end where older tables start: the deletions that empty one table to its end move down without
 //! the deletions for the next table.
@@ -41,7 +41,8 @@ const MIN_LONG_RUN: usize = 64;
 /// Range deletions that hide less than this in older tables get no tables of their own.
 const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
-/// Each kind of cut adds at most this many tables to a flush.
+/// The most runs of deletions, and the most range deletions, that get tables of their own in a
+/// flush. Also the most cuts within each of them.
 const MAX_CUTS: usize = 8;
 
 /// What a flush needs to know, apart from the memtable.
@@ -55,8 +56,8 @@ pub(crate) struct Flush<'a> {
 }
 
 impl Flush<'_> {
-    /// Writes what some reader can see of `memtable` to tables of disjoint ranges. The tables are
-    /// synced, their names are not. After an error no table is left.
+    /// Writes those entries of `memtable` that some reader can see to tables of disjoint ranges.
+    /// The tables are synced, but their names are not. After an error no table is left.
     pub fn run(&self, memtable: &Arc<Memtable>) -> Result<Vec<Arc<TableFile>>> {
         let nothing = Version::default();
         let below = || self.older.map_or_else(|| Below::unknown(&nothing), Below::memtable);
@@ -104,9 +105,9 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending: both ends of each run of deletions, and of
-    /// each range deletion, that gets tables of its own, and within these the starts of older
-    /// tables.
+    /// The user keys at which tables are cut, ascending. These are both ends of each run of
+    /// deletions or range deletion that gets tables of its own, and between these ends the starts
+    /// of older tables.
     fn cuts(
         &self,
         memtable: &Memtable,
@@ -128,7 +129,8 @@ impl Flush<'_> {
                 let files = files.iter().map(|file| &file.meta);
                 let files = files.filter(|file| file.deletions <= file.entries / 2);
                 // Tables that range deletions cover whole are dropped together, without being read.
-                // So only the parts over the table at either end are cut off.
+                // So cuts are made only behind the table at the start and before the table at the
+                // end.
                 let (start, end) = (&start, &end);
                 let mut after_cut_table = false;
                 files.filter_map(move |file| {
@@ -250,7 +252,8 @@ impl<'a> Tables<'a> {
         self.end(None)
     }
 
-    /// Ends the current table with the range deletions before `upper`. They alone make a table too.
+    /// Ends the current table with the range deletions before `upper`. Without a current table,
+    /// these range deletions make a table.
     fn end(&mut self, upper: Option<&'a [u8]>) -> Result<()> {
         let (flush, range) = (self.flush, (self.lower, upper));
         let now = seconds_since_1970();

@@ -1,4 +1,4 @@
-//! A lookup of many keys: the steps of `get/`, each for all keys before the next step.
+//! A lookup of many keys. Each of the steps of `get/` is done for all keys before the next step.
 //!
 //! ```text
 //!   for up to 64 keys:
@@ -17,17 +17,18 @@
 //! ```
 //!
 //! A cache miss takes as long as hundreds of instructions. The misses of one key come one after the
-//! other, those of several keys overlap. A read of the device takes as long as hundreds of misses,
-//! and a device serves 64 reads in little more time than one. The device should not wait until all
-//! keys are searched, so the search continues while the first reads are in progress.
+//! other, but those of several keys overlap. A read of the device takes as long as hundreds of
+//! misses, and a device serves 64 reads in little more time than one. The device should not wait
+//! until all keys are searched, so the search continues while the first reads are in progress.
 //!
-//! Each key reads what it would read alone, in the same order. Keys that need one block read it
-//! once. A guard is held while keys are searched, but not while the device reads, because a slow
-//! device must not keep garbage alive. The parts of filters and indexes that several keys lack are
-//! read at one time. Whole filters and indexes are read one after the other.
+//! Each key reads what it would read alone, in the same order. Keys that need the same block read
+//! it once. A guard is held while keys are searched, but not while the device reads, because a slow
+//! device must not keep garbage alive. Parts of filters and indexes that are not in memory are read
+//! at one time for all keys. Whole filters and indexes are read one after the other.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
-//! state records how far the search has come: it pauses whenever there is something to read.
+//! state records how far the search has come, because the search pauses whenever there is something
+//! to read.
 
 use std::sync::Arc;
 
@@ -47,20 +48,21 @@ use crate::table::{
 };
 use crate::version::{Run, TableFile};
 
-/// Keys that are looked up together: enough to hide every cache miss and to keep a device busy, few
-/// enough that what they fetch stays in the processor's second-level cache.
+/// Keys that are looked up together: enough to hide every cache miss and to keep a device busy, but
+/// few enough that the memory they fetch stays in the processor's second-level cache.
 const TOGETHER: usize = 64;
 
 /// Keys that are searched together in a run, after its filters: enough to hide their cache misses,
-/// few enough that what they fetch stays in the processor's first-level cache, and that the device
-/// soon gets their reads.
+/// but few enough that the memory they fetch stays in the processor's first-level cache, and that
+/// the device soon gets their reads.
 const SEARCHED_TOGETHER: usize = 8;
 
 /// The value of [`OpenLookup::to`] once the lookup is not open any more.
 const GONE: usize = usize::MAX;
 
-/// Looks the keys up [`TOGETHER`] at a time. More keys than that are sorted first, so that those of
-/// one block come while it is in memory. (Sorting costs as much as the lookup of an absent key.)
+/// Looks up the keys, [`TOGETHER`] at a time. If there are more, they are sorted first, so that the
+/// keys of one block are looked up while it is in memory. (Sorting costs as much as the lookup of
+/// an absent key.)
 pub(super) fn multi_get<K: AsRef<[u8]>>(
     reading: &Reading,
     keys: &[K],
@@ -88,8 +90,9 @@ pub(super) fn multi_get<K: AsRef<[u8]>>(
     Ok(lookups.values)
 }
 
-/// Continues from the first key that needs something that is not in memory, or that comes after the
-/// first [`TOGETHER`]. Guards are taken and released, so a count keeps the read state.
+/// Continues lookups that stopped at something that is not in memory, or after the first
+/// [`TOGETHER`] keys. Guards are taken and released meanwhile, so a reference count keeps the read
+/// state.
 fn go_on_with_reads<K: AsRef<[u8]>>(
     reading: &Reading,
     read_state: &ReadState,
@@ -122,23 +125,25 @@ fn go_on_with_reads<K: AsRef<[u8]>>(
 struct Lookups<'k, K> {
     keys: &'k [K],
     sequence: SequenceNumber,
-    /// The order in which the keys are looked up; empty: as given.
+    /// The order in which the keys are looked up. Empty if that is the order of `keys`.
     order: Vec<usize>,
-    /// How many keys have begun.
+    /// How many of `keys` were taken so far.
     begun: usize,
     values: Vec<Option<Slice>>,
-    /// The open lookups. With those that wait for a block or come later, they are at most
-    /// [`TOGETHER`].
+    /// The open lookups. Together with those that wait for a block or continue in a later run, they
+    /// are at most [`TOGETHER`].
     open: Vec<OpenLookup<'k>>,
-    /// The runs whose filters were queried. The last one is being searched.
+    /// The number of runs whose filters were queried. The last of these runs is being searched.
     runs_begun: usize,
-    /// The files of that run that are to be searched, because their filters returned "maybe".
+    /// The files to search in that run, each with its lookup. Their filters returned "maybe" or
+    /// were passed by.
     maybes: Vec<Question>,
-    /// The filters of that run that are still to be queried, because they are not in memory.
+    /// The files of that run, each with its lookup, whose filters are still to be queried, because
+    /// they are not in memory.
     unasked: Vec<Question>,
     /// How many of `maybes` were searched.
     searched: usize,
-    /// Whether a lookup has passed a filter by that was not worth its read, in any run.
+    /// Whether a lookup has passed by a filter that was not worth its read, in any run.
     passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
@@ -154,8 +159,8 @@ struct OpenLookup<'k> {
     key: LookupKey<'k>,
     /// The key's [`Version::head`](crate::version::Version::head).
     head: Option<u64>,
-    /// Sequence number of the range deletion that covers the key in the run being searched; 0:
-    /// none.
+    /// Sequence number of the range deletion that covers the key in the run being searched; 0 if
+    /// there is none.
     deleted_at: SequenceNumber,
 }
 
@@ -166,7 +171,7 @@ impl OpenLookup<'_> {
         run.position_of(self.head?, self.key.user_key)
     }
 
-    /// What the newest entry of the key means: its value, or that it is deleted.
+    /// The value of the key, given its newest entry; `None` if the key is deleted.
     fn value_of(&self, table: &Table, found: &Found<'_>) -> Result<Option<Slice>> {
         let shows_value = shows_value(table, &self.key, found, self.deleted_at)?;
         Ok(shows_value.then(|| found.value_slice()))
@@ -188,7 +193,7 @@ struct Waiting<'k> {
     lookup: OpenLookup<'k>,
     run: usize,
     file: usize,
-    /// Which one of the blocks that are read.
+    /// Index among the blocks that are read.
     block: usize,
 }
 
@@ -206,7 +211,8 @@ struct TableSearch<'g> {
     /// Index of the file in its run.
     file: usize,
     table: &'g Table,
-    /// Where the key can be, if the table's index is in memory: first roughly, then the block.
+    /// Where the key can be, if the table's index is in memory: first the group of blocks, then the
+    /// block.
     group: Option<GroupPosition<'g>>,
     position: Option<BlockPosition<'g>>,
 }
@@ -236,8 +242,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Opens the lookups of the next keys. `false`: there are none. Runs user code, which may
-    /// block: hold no guard.
+    /// Opens the lookups of the next keys. Returns false if there are none. Runs user code, which
+    /// may block, so the caller must hold no guard.
     fn take_keys(&mut self) -> bool {
         assert_no_guard();
         self.open.clear();
@@ -252,8 +258,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         !self.open.is_empty()
     }
 
-    /// Begins with what [`Self::take_keys`] has opened. Searches memtables, and tables as
-    /// [`Self::search_runs`] does.
+    /// Begins the lookups that [`Self::take_keys`] has opened: searches the memtables, then the
+    /// tables by [`Self::search_runs`], which stops where a read is needed.
     fn search(
         &mut self,
         read_state: &ReadState,
@@ -290,8 +296,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         !self.parked.is_empty() || !self.unasked.is_empty()
     }
 
-    /// Like [`Self::search_runs`], but also reads the filters that it needs, and returns once some
-    /// lookups are parked. Hold no guard.
+    /// Continues [`Self::search_runs`] and reads the filters that it needs, until lookups are
+    /// parked or all tables are searched. The caller must hold no guard.
     fn search_and_read_filters(
         &mut self,
         read_state: &ReadState,
@@ -310,7 +316,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Reads and queries the filters of the run that are not in memory.
+    /// Reads and queries those filters of the run that are not in memory. A lookup passes by a
+    /// filter that is not worth its read.
     fn read_filters(
         &mut self,
         read_state: &ReadState,
@@ -342,8 +349,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Searches the tables, for each lookup from its next run on. Stops where the search needs a
-    /// read ([`Self::wants_a_read`]), and the next call continues from there. If it needs none, all
+    /// Searches the tables, for each lookup from its next run on. Stops where a read is needed, and
+    /// the next call continues from there. If [`Self::wants_a_read`] is false afterwards, all
     /// tables have been searched.
     fn search_runs(
         &mut self,
@@ -365,7 +372,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         }
     }
 
-    /// Queries the filters of the next run. `false`: there is no other run.
+    /// Queries the filters of the next run. Returns false if there is no other run.
     fn begin_run(
         &mut self,
         read_state: &ReadState,
@@ -385,7 +392,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             self.open.extend(now.map(|(_, lookup)| lookup));
         }
         if self.passed_by {
-            // That was the filter of a table in another run.
+            // The filter that was passed by belongs to a table in another run.
             self.open.iter_mut().for_each(|lookup| lookup.key.passed_filter_by = false);
         }
         if read_state.version.has_range_deletions {
@@ -399,8 +406,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         true
     }
 
-    /// Searches the next [`SEARCHED_TOGETHER`] keys in the run. `searches` is empty, before and
-    /// afterwards.
+    /// Searches the next [`SEARCHED_TOGETHER`] keys in the run. `searches` is scratch memory: it is
+    /// empty before and afterwards.
     fn search_tables<'g>(
         &mut self,
         read_state: &'g ReadState,
@@ -454,7 +461,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Lets the parked lookups wait for their blocks. Reads the indexes that are not in memory.
+    /// Reads the indexes that are not in memory. Then requests the blocks of the parked lookups,
+    /// and moves these lookups to `waiting`.
     fn wait_for_blocks<'s>(
         &mut self,
         read_state: &'s ReadState,
@@ -485,7 +493,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 None => {}
             }
         }
-        // Neighbouring blocks in a row: they are read by one read.
+        // Sorted, so that one read gets neighbouring blocks.
         found.sort_unstable_by_key(|(_, _, file, block)| (*file, block.number()));
         waiting.extend(found.into_iter().map(|(lookup, run, file, block)| {
             let block = blocks.want(table_of(run, file), block);
@@ -494,7 +502,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Searches the blocks that were read. Lookups that are not answered come later.
+    /// Searches the blocks that were read. A lookup whose block does not hold the key continues in
+    /// the next run.
     fn search_blocks(
         &mut self,
         read_state: &ReadState,
@@ -506,7 +515,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         // A lookup that is still open after all runs has no entry in any table.
         self.open.clear();
         self.runs_begun = 0;
-        // The first lookup of a block has missed the cache; the others count as hits.
+        // The first lookup of a block has missed the cache. The other lookups of the block count as
+        // hits.
         tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
         for Waiting { lookup, run, file, block: place } in waiting {
             let (table, position) = blocks.position(place, &lookup.key);
@@ -533,8 +543,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 }
 
-/// Queries the filters of a run, each for all its keys at once. Questions with the answer "maybe"
-/// are added to `maybes`, and those of filters that are not in memory to `unasked`.
+/// Queries the filters of a run, each for all its keys at once. A question goes to `maybes` if the
+/// filter returns "maybe", and to `unasked` if the filter is not in memory.
 fn ask_filters(
     run: &Run<Arc<TableFile>>,
     open: &[OpenLookup<'_>],
@@ -580,7 +590,8 @@ fn ask_filters(
     let questions = &mut questions[..count];
     sort_by_file(questions, run.len());
     let groups = || questions.chunk_by(|a, b| a.file == b.file);
-    // Each file has few of the keys, so their cache misses overlap with those of the other files.
+    // Few keys fall into each file, so the filters of all files are prefetched first: their cache
+    // misses overlap.
     for group in groups() {
         let keys = group.iter().map(|question| &open[question.lookup as usize].key);
         run.file(group[0].file as usize).table.prefetch_filter(keys, guard);
@@ -594,8 +605,8 @@ fn ask_filters(
     }
 }
 
-/// A counting sort where there are few files, because comparing keys in no order mispredicts half
-/// of the branches.
+/// Sorts by file. With few files this is a counting sort, because comparing keys in no order
+/// mispredicts half of the branches.
 fn sort_by_file(questions: &mut [Question], files: usize) {
     if files > TOGETHER {
         return questions.sort_unstable();

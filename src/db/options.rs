@@ -1,5 +1,5 @@
-//! How a database is opened: few options, each with its unit, its default and advice. These make
-//! the file long.
+//! How a database is opened: few options, each with its unit, its default and advice. The advice
+//! makes the file long.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,9 +94,8 @@ impl Builder {
     #[doc(alias = "filter_policy")]
     #[doc(alias = "bits_per_key")]
     ///
-    /// It is a [`FilterPolicy`], a [`FilterSpec`](crate::filter::FilterSpec), or the text of one.
-    /// Text that cannot be read as one is reported by [`Builder::open`], as
-    /// [`Error::InvalidArgument`].
+    /// The policy is a [`FilterPolicy`], a [`FilterSpec`](crate::filter::FilterSpec), or the text
+    /// of either. If the text has a mistake, [`Builder::open`] returns [`Error::InvalidArgument`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -118,19 +117,21 @@ impl Builder {
 
     /// What the filter of a new table holds: whole keys (the default), prefixes, or both.
     ///
-    /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix skip the tables whose filter
-    /// denies the prefix. That pays where such ranges are often empty, or where their keys are in
-    /// few of the tables that span them.
+    /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix skip the
+    /// tables whose filter denies the prefix. That pays where such ranges are often empty, or where
+    /// few of the tables that span a range hold keys of it.
     ///
     /// - [`FilterKeys::Both`] does not change point lookups, and adds one hash for each prefix.
     ///   Take it unless memory is short.
     /// - [`FilterKeys::Prefix`] holds prefixes only: the fewer there are, the smaller the filter. A
-    ///   point lookup then skips a table only where no key of it has the same prefix.
+    ///   point lookup then skips a table only if no key of the table has the prefix of the sought
+    ///   key.
     ///
-    /// A query shorter than the prefixes (`prefix("us")` where they have four bytes) uses no
-    /// filter, and neither do keys that have no prefix.
+    /// A query shorter than the prefixes (for example `prefix("us")` with prefixes of four bytes)
+    /// uses no filter. With [`FilterKeys::Prefix`], neither does a lookup of a key that has no
+    /// prefix.
     ///
-    /// Changing it later is safe: each table says how its prefixes were cut.
+    /// Changing the option later is safe, because each table records how its prefixes were cut.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -149,12 +150,12 @@ impl Builder {
         Builder { filter_keys: keys, ..self }
     }
 
-    /// The most bytes of the block cache. Default 64 MiB.
+    /// The capacity of the block cache in bytes. Default 64 MiB.
     ///
     /// Data blocks, indexes **and filters** are charged to it. Give it room for all filters (bits
     /// per key × keys / 8), for all indexes (about 1 % of the data), and for hot data. An open
-    /// table is charged about 3 KiB: where the open tables alone exceed the capacity, nothing else
-    /// is kept.
+    /// table is charged about 3 KiB. If the open tables alone exceed the capacity, the cache keeps
+    /// nothing else.
     pub fn block_cache_bytes(self, bytes: usize) -> Builder {
         Builder { cache: CacheChoice::Own(bytes), ..self }
     }
@@ -165,7 +166,8 @@ impl Builder {
     }
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
-    /// [`PinMetadata::None`]: where the cache is full they are evicted, after all data blocks.
+    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. It evicts data blocks
+    /// first, but unused filters and indexes while data has less than 1/8 of the cache.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }
@@ -193,9 +195,9 @@ impl Builder {
         Builder { metadata: form, ..self }
     }
 
-    /// Whether a lookup reads every filter that is not in memory. Default false: it passes such a
-    /// filter by where a read would not pay (`docs/filters.md`). Only measurements of that rule
-    /// have a reason to change it.
+    /// Whether a lookup reads every filter that is not in memory. Default false: a lookup skips
+    /// such a filter where a read would not pay (`docs/filters.md`). Only measurements of that rule
+    /// have a reason to change this.
     #[doc(hidden)]
     pub fn reads_every_filter(mut self, reads: bool) -> Builder {
         self.reads_every_filter = reads;
@@ -215,9 +217,9 @@ impl Builder {
         Builder { block_bytes: bytes, ..self }
     }
 
-    /// The size at which a memtable is flushed. Default 16 MiB. Up to three exist at a time, and a
-    /// fourth while a lookup still reads it after its flush. Larger memtables mean fewer, larger
-    /// flushes and a longer recovery.
+    /// The size at which a memtable is flushed. Default 16 MiB. Up to three memtables exist at a
+    /// time, and a fourth while a lookup still reads it after its flush. Larger memtables mean
+    /// fewer, larger flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
         self.memtable_bytes = bytes;
@@ -233,8 +235,9 @@ impl Builder {
     }
 
     /// The least target size of the first level below level 0. Default 64 MiB, four memtables. Each
-    /// deeper level may hold ten times the one above. The tree gets another level when it is so
-    /// large that the first level below level 0 then still has a target of at least this size.
+    /// deeper level may hold ten times the one above. The tree gets another level once its data is
+    /// so large that, even with that level, the first level below level 0 has at least this target
+    /// size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
@@ -245,8 +248,9 @@ impl Builder {
     /// 8.
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
-    /// database uses none. A flush takes one more thread, at once. Compactions of different files
-    /// run at the same time. A large one is split by key range over the idle threads.
+    /// database uses none. Each flush takes one more thread, at once. Compactions of different
+    /// files run at the same time. A large one of level 0 is split by key range over the idle
+    /// threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(self, threads: usize) -> Builder {
@@ -256,14 +260,14 @@ impl Builder {
     /// A deletion reaches the last level within about this time, so that what it deletes has left
     /// the disk. Default: 30 days. Deletions in memtables do not count.
     ///
-    /// Compaction removes deleted data sooner where it is worth the work: where a third of a table
-    /// and of the older tables in its range is dead, or a tenth while there are no writes. This age
-    /// matters for the rest: a few deletions in much data. When it is reached, the tables that hold
-    /// old deletions are merged downward, at worst all tables. In a tree in which a thirtieth of
-    /// the data is written each day, the default costs less than 5 % of the bytes that compaction
-    /// writes, because ordinary compactions already move deletions down. With a hundredth a day it
-    /// costs about 5 %, with a three-hundredth a quarter. In a tree that is hardly written it costs
-    /// most of the bytes that compaction writes, but these are few.
+    /// Compaction removes deleted data sooner where this is worth the work: where a third of a
+    /// table and of the older tables in its range is dead, or a tenth while there are no writes.
+    /// The age matters for the rest: few deletions in much data. When it is reached, the tables
+    /// that hold old deletions are merged downward, at worst all tables. If a thirtieth of the data
+    /// is written each day, the default costs less than 5 % of the bytes that compaction writes,
+    /// because ordinary compactions already move deletions down. If a hundredth is written each
+    /// day, it costs about 5 %; if a three-hundredth, a quarter. In a tree that is hardly written
+    /// it costs most of the bytes that compaction writes, but these are few.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(self, age: Duration) -> Builder {
@@ -271,7 +275,7 @@ impl Builder {
     }
 
     /// How many of its tables the database keeps open, 1 to 1048576. The others are opened when
-    /// they are read, which takes a few microseconds, and checked to be the same files.
+    /// they are read. This takes a few microseconds, and checks that they are still the same files.
     ///
     /// Default: the databases of the process that do not set this share half of the descriptors
     /// that the process may have (its soft limit, read at each opening). The other half is for the
@@ -280,21 +284,21 @@ impl Builder {
     ///
     /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
     /// Iterators and cursors that outlive the database keep their tables open as well, up to a
-    /// quarter of what the process may have. Tables beyond that are opened when they are read, and
-    /// an error names a table that is gone by then.
+    /// quarter of the descriptors that the process may have. Tables beyond that are opened when
+    /// they are read. If such a table has been deleted by then, the error names it.
     pub fn max_open_files(self, files: usize) -> Builder {
         Builder { max_open_files: Some(files), ..self }
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
-    /// directory: at most once an `interval`, if something was counted or the tree or the oldest
-    /// snapshot changed, and at closing. `maypole stats` and
+    /// directory. It is written at most once an `interval`, if something was counted or the tree or
+    /// the oldest snapshot changed, and at closing. `maypole stats` and
     /// [`Db::published_stats`](crate::Db::published_stats) read it. Default: never. A second is a
     /// good interval; 10 milliseconds to a day are accepted.
     ///
-    /// One thread of the process writes for all its databases. A write that fails, as on a full
-    /// disk, disturbs nothing and is tried again. The file is not synced. A database that is opened
-    /// read-only never writes it.
+    /// One thread of the process writes the files of all its databases. A write that fails, for
+    /// example on a full disk, disturbs nothing and is tried again. The file is not synced. A
+    /// database that is opened read-only never writes it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -320,18 +324,20 @@ impl Builder {
         Builder { manifest_roll_bytes: bytes, ..self }
     }
 
-    /// The file system. Default: that of the operating system. Tests use one in memory.
+    /// The file system that holds the database. Default: that of the operating system. Tests use
+    /// one in memory.
     pub fn fs(self, fs: Arc<dyn Fs>) -> Builder {
         Builder { fs, ..self }
     }
 
-    /// Whether [`Builder::repair`] also keeps the writes of a log that follow damage. They may
-    /// depend on the writes that are lost. Default false.
+    /// Whether [`Builder::repair`] also keeps the writes that follow damage in a log. Such writes
+    /// may depend on writes that are lost. Default false.
     pub fn salvage_logs(self, salvage: bool) -> Builder {
         Builder { salvage_logs: salvage, ..self }
     }
 
-    /// Fixes the directory to the one that has the path now, whatever is renamed later.
+    /// Binds the file system to the directory that has the path now, so that renaming directories
+    /// later does not matter.
     pub(super) fn anchored(mut self) -> Result<Builder> {
         if let Some(anchored) = self.fs.anchored(&self.path)? {
             self.fs = anchored;
@@ -340,8 +346,8 @@ impl Builder {
     }
 }
 
-/// Makes a path of the caller absolute: the process may change its directory while the path is in
-/// use.
+/// Makes a path of the caller absolute, because the process may change its working directory while
+/// the path is in use.
 pub(crate) fn lasting(fs: &dyn Fs, path: &Path) -> Result<PathBuf> {
     if path.as_os_str().is_empty() {
         return Err(Error::InvalidArgument(

@@ -6,10 +6,11 @@
 //!               ReadState 6  ◄── iterators and cursors, each with one count
 //! ```
 //!
-//! Invariant: load the read state first, the sequence number after it. Then every version that the
-//! number needs is still there. Then check whether the read state is still the current one: an
-//! ingestion replaces it without a new memtable, so the old one continues to show later writes, but
-//! lacks the ingested table, which precedes them. `Reading::load_read_point` does all this.
+//! Invariant: load the read state first, the sequence number after it. Then the read state still
+//! has every version that a read at this number needs. Then check whether the read state is still
+//! the current one: an ingestion replaces it without a new memtable. The old read state would
+//! continue to show later writes, but it lacks the ingested table, which precedes them.
+//! `Reading::load_read_point` does all this.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ use crate::stats::Counters;
 use crate::sync::{Part, Process, Retired};
 use crate::version::Version;
 
-/// All memtables and tables. Immutable, except that writers add entries to the newest memtable,
-/// which readers recognise by their sequence numbers.
+/// All memtables and tables. Immutable, except that writers add entries to the newest memtable.
+/// Readers recognise these entries by their sequence numbers.
 pub(crate) struct ReadState {
     pub memtable: Arc<Memtable>,
     /// Full memtables that wait for their flush, newest first.
@@ -56,7 +57,7 @@ impl ReadState {
         std::iter::once(&self.memtable).chain(&self.frozen)
     }
 
-    /// Whether any memtable may have entries. Frozen ones nearly always have some.
+    /// Whether any memtable may have entries. Frozen memtables nearly always have some.
     #[inline]
     pub fn has_entries_in_memory(&self) -> bool {
         !self.memtable.is_empty() || !self.frozen.is_empty()
@@ -64,7 +65,8 @@ impl ReadState {
 }
 
 impl Retired for ReadState {
-    /// A memtable. Blocks have other owners: the cache's rings, and the slots of the tables.
+    /// The memtable that holds the byte. Blocks have other owners: the cache's rings, and the slots
+    /// of the tables.
     fn part_at(&self, address: usize) -> Option<Part> {
         let memtable = self.memtables().find(|memtable| memtable.holds(address))?;
         let owner = Arc::<Memtable>::clone(memtable);
@@ -114,7 +116,8 @@ impl ReadPoint {
 impl Drop for ReadPoint {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // Leaked, because its tables take locks and delete their files when they are dropped.
+            // The state is leaked, because its tables take locks and delete their files when they
+            // are dropped.
             std::mem::forget(Arc::clone(&self.state));
         }
     }

@@ -45,7 +45,7 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// A second handle of the same state of the database. Each may be dropped first.
+/// Makes another handle of the same state of the database. The handles may be dropped in any order.
 impl Clone for Snapshot {
     fn clone(&self) -> Snapshot {
         let sequence = self.inner.reading.snapshots().register(|| self.sequence);

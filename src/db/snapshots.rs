@@ -17,7 +17,7 @@ pub(crate) struct SnapshotList {
     live: Mutex<BTreeMap<SequenceNumber, Live>>,
     /// The largest number that keeps something in a table from being freed; 0: none does.
     needed: AtomicU64,
-    /// A snapshot that a forked child makes is not listed: it returns errors only.
+    /// A snapshot that a forked child makes is not listed, because it returns only errors.
     process: Process,
 }
 
@@ -29,8 +29,9 @@ struct Live {
 }
 
 impl SnapshotList {
-    /// Registers the number that `current` returns. `current` is called under the lock, so a
-    /// compaction that read the list before drops only versions that were already hidden then.
+    /// Registers the number that `current` returns. `current` is called under the lock. So a
+    /// compaction that has read the list before drops only versions that were already hidden at
+    /// that time.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if !self.process.is_current() {
             return current();
@@ -55,7 +56,7 @@ impl SnapshotList {
     }
 
     /// Sets the largest number that keeps something from being freed. A snapshot that is made later
-    /// has a larger one, and keeps nothing of the tables that exist.
+    /// has a larger number, and keeps nothing in the existing tables.
     pub fn set_needed(&self, sequence: SequenceNumber) {
         self.needed.store(sequence, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! [`Work`]: what the jobs of a database are doing, and which attempts of theirs found no space.
+//! [`Work`]: what the jobs of a database are doing, and which of their attempts found no space.
 //! Plain data in the state of the tree.
 
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Work {
         self.jobs > 0
     }
 
-    /// There may be space now.
+    /// Starts the next attempts at once, because there may be space now.
     pub fn retry_now(&mut self) {
         self.flushes.retry_now = true;
         self.compactions.retry_now = true;
@@ -71,7 +71,7 @@ impl Attempts {
         }
     }
 
-    /// The attempt could not even start.
+    /// Records an attempt that could not even start.
     pub fn refused(&mut self, error: Error) {
         let attempt = self.start();
         self.failed(attempt, error);

@@ -1,8 +1,8 @@
 //! [`Cleanups`]: ranges of keys in which cursors passed very many hidden entries of tables. A
 //! compaction of such a range frees space, and later scans read less.
 //!
-//! The ranges are hints. The list is short and in memory only. A range is dropped when the list is
-//! full, because the next long walk requests it again.
+//! The ranges are hints. The list is short and in memory only. When it is full, a new range is
+//! dropped, because the next long walk requests it again.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ use crate::version::{FileMeta, LEVELS};
 /// The most ranges that wait.
 const MAX_CLEANUPS: usize = 8;
 
-/// A request to compact what the range held when it was noticed.
+/// A request to compact the tables that a range had when a cursor had walked over it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::db) struct Cleanup {
-    /// The first user key, and the first one behind the range; `None`: to the last key.
+    /// The first user key, and the first key behind the range (`None`: there is none).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
     /// Tables of this number and above were written after the walk, so it did not read them.
@@ -39,7 +39,8 @@ impl Cleanup {
 pub(in crate::db) struct Cleanups(VecDeque<Cleanup>);
 
 impl Cleanups {
-    /// Adds a range, unless a waiting range covers it. Returns whether it was added.
+    /// Adds a range, unless a waiting range covers it or the list is full. Returns whether it was
+    /// added.
     pub fn request(&mut self, cleanup: Cleanup) -> bool {
         if self.0.iter().any(|waiting| waiting.covers(&cleanup)) {
             return false;
@@ -62,7 +63,7 @@ impl Cleanups {
     }
 
     /// The next compaction that a cursor has requested. It takes only tables that are older than
-    /// the request, and compactions write newer ones, so the work of a request is finite.
+    /// the request, and compactions write newer tables, so the work of a request is finite.
     pub fn plan(
         &mut self,
         levels: &[Vec<&FileMeta>; LEVELS],
@@ -75,7 +76,7 @@ impl Cleanups {
         }
         let is_wanted = |file: &FileMeta| self.wants(file);
         let plan = dead::pick_wanted(levels, shape, conditions, unavailable, is_wanted);
-        // A running compaction may hold a table of the range.
+        // The ranges stay while a compaction runs, because it may hold one of their tables.
         if plan.is_none() && unavailable.busy.is_empty() {
             self.0.clear();
         }

@@ -1,7 +1,8 @@
 //! Compactions: which one is due, and its steps from the plan to the new tree.
 //!
 //! Compactions that share no file run in parallel. At most one of them is from level 0, because it
-//! takes that whole level. A large compaction is split over the idle threads, as a manual one is.
+//! takes that whole level. A large compaction from level 0 is split over the idle threads, and so
+//! is a step of a manual one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -81,13 +82,13 @@ impl Inner {
             return None;
         }
         let plan = self.next_plan(state)?;
-        // Writers may be waiting for a compaction of level 0.
+        // Writers may be waiting for a compaction of level 0, so it may use all idle threads.
         let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
         Some(state.start(plan, &self.settings.shape, most_threads, Caller::Job))
     }
 
-    /// The next compaction: the one that the shape of the tree requires, or else the one that the
-    /// filter policy requires.
+    /// The next compaction that the shape of the tree requires, or else a cursor has requested, or
+    /// else the filter policy requires.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let metas = state.version.metas();
         let conditions = state.conditions(&self.reading, &self.settings);
@@ -201,7 +202,7 @@ pub(crate) struct Compaction {
     version: Arc<Version>,
     /// Threads that it may use.
     threads: usize,
-    /// How many of them are of the database's share. They become idle when it ends.
+    /// How many of them are of the database's share. They become idle when the compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,
 }
@@ -297,7 +298,7 @@ mod tests {
                 oldest += together;
             }
             if n % 50 == 0 {
-                // Not `wait_for_compaction`, which would bring the tree to rest and merge more.
+                // `wait_for_compaction` is not called, because it would merge more.
                 let state = loop {
                     let state = db.inner.tree.lock();
                     if !state.work.has_jobs() {
@@ -313,8 +314,8 @@ mod tests {
         (most, (WINDOW + together) * (15 + 300))
     }
 
-    /// The tree once kept three times the bytes of the newest keys. This bound, plus the inputs of
-    /// compactions, which are deleted when these end, limits what is stored at any moment.
+    /// The tree once kept three times the bytes of the newest keys. The bound below limits what is
+    /// stored while no compaction runs. A running compaction adds its inputs, until it ends.
     #[test]
     fn a_retention_takes_at_no_moment_more_than_its_window_and_three_memtables() {
         for together in [1, 500] {

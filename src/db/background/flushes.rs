@@ -11,7 +11,7 @@ use crate::stats::Ticker;
 use crate::version::{TableStore, VersionEdit, names};
 
 impl Inner {
-    /// Flushes everything that was written before, and waits for it.
+    /// Flushes everything that was written before the call, and waits until this is done.
     pub(crate) fn flush(&self) -> Result<()> {
         self.status.check_writable()?;
         let memtable = {
@@ -24,7 +24,7 @@ impl Inner {
                 self.tree.lock().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
         };
-        // It waits even if no memtable was rotated, because older ones may still be frozen.
+        // This call waits even if no memtable was rotated, because older ones may still be frozen.
         drop(self.wait_until(Awaited::Flushes, |state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),
@@ -79,8 +79,8 @@ impl Inner {
         let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
         let flush = Flush {
             store: &self.store,
-            // Until the flush is installed the tree gets only tables that hold the same entries,
-            // and ingested ones, which are newer.
+            // Until the flush is installed, the tree gets only tables that compactions make of its
+            // own, and ingested tables, which are newer than the memtable.
             older: Some(&version),
             snapshots: self.reading.snapshots().sequences(),
             filter: self.settings.policy.spec_for(&context),

@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::sync::drain;
 use crate::version::{TableFile, VersionEdit};
 
-/// How long a replaced read state waits for running lookups. After that it stays in memory until
-/// the next one is replaced.
+/// How long a replaced read state waits for running lookups. If they take longer, it stays in
+/// memory until the next one is replaced.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {
@@ -43,9 +43,9 @@ impl Inner {
         Ok(())
     }
 
-    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is called when
-    /// no other change of the tree can come between. `shown` is called once readers can see the new
-    /// tree, before any compaction can start from it.
+    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is called while
+    /// no other change of the tree can begin. `shown` is called once readers can see the new tree,
+    /// before any compaction can start from it.
     pub(crate) fn change_tree(
         &self,
         opened: Vec<Arc<TableFile>>,

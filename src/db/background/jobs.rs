@@ -9,13 +9,13 @@
 //!
 //! **No space.** The job changes nothing, and no error is latched, so the database does not become
 //! read-only. Readers continue. Writers continue until they would have to wait for the job, and
-//! then get its error. While the job waits, no other of its kind starts. A caller of
+//! then get its error. While the job waits, no other job of its kind starts. A caller of
 //! [`Inner::wait_until`] makes it try again at once, and gets the error if that attempt fails too.
 //!
-//! **Closing** waits until no job is left. A job may drop the last `Db`, because a file system may
-//! hold one. Then the last job to end closes the database.
+//! **Closing** waits until no job is left. A job may drop the last `Db`, because the caller's `Fs`
+//! may own it. That thread cannot wait for its own job, so the last job to end closes the database.
 //!
-//! What is absent: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
+//! Absent here: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -47,7 +47,7 @@ thread_local! {
 /// Counts as one of the database's jobs while it lives.
 pub(crate) struct Working {
     inner: Arc<Inner>,
-    /// Dropped after `inner`: closing waits for that.
+    /// Dropped after `inner`, because closing waits for this drop.
     _holds: Arc<()>,
 }
 
@@ -106,7 +106,8 @@ impl Inner {
         self.work_if(Status::check_writable)
     }
 
-    /// Like [`Inner::work_in_this_thread`], but also if a failure has made the database read-only.
+    /// Like [`Inner::work_in_this_thread`], but works even if a failure has made the database
+    /// read-only.
     pub(crate) fn work_until_closed(&self) -> Result<Working> {
         self.work_if(Status::check_open)
     }
@@ -120,8 +121,8 @@ impl Inner {
         Ok(Working::counted(inner))
     }
 
-    /// Waits until no job is left. `false`: this thread is one of the jobs, so the last job to end
-    /// finishes the closing.
+    /// Waits until no job is left. Returns false if this thread is one of the jobs. Then the last
+    /// job to end finishes the closing.
     pub(crate) fn wait_for_jobs(&self) -> bool {
         let mut state = self.tree.lock();
         self.tree.notify();
@@ -151,7 +152,7 @@ impl Inner {
         }
     }
 
-    /// The error for a writer that would have to wait for `cause`, if that work itself waits for
+    /// The error for a writer that would have to wait for `cause` while that work itself waits for
     /// space, perhaps for ever.
     pub(crate) fn error_instead_of_waiting(
         &self,
@@ -163,7 +164,7 @@ impl Inner {
             WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
         };
         let error = attempts.last_error()?.clone();
-        // An attempt that got no thread has no job to try again.
+        // If an attempt got no thread, there is no job that will try again.
         self.schedule(state);
         Some(error)
     }

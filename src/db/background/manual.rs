@@ -1,7 +1,7 @@
 //! Work that a caller waits for: `wait_for_compaction` and `compact_range`.
 //!
-//! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic ones
-//! run in parallel: both respect what is [`Unavailable`].
+//! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic
+//! compactions run in parallel: both respect what is [`Unavailable`].
 //!
 //! ```text
 //!   level 0   old files, and whatever is older than one of them      ─┐
@@ -15,15 +15,15 @@
 //!
 //! **It terminates**, however fast other threads write. Old entries only move down, by automatic
 //! compactions too, and all of them are in tables when the first level begins. So while a level is
-//! being emptied, it gets no old entry from above: those levels are done. Each step takes at least
-//! one table with an old entry out of the level, or rewrites one in the deepest level that was
-//! there when that level began.
+//! being emptied, it gets no old entry from above, because the levels above are done. Each step
+//! takes at least one table with an old entry out of the level. In the deepest level it rewrites at
+//! least one table that was there when that level began.
 //!
 //! **Both make progress.** Before each step the automatic compactions that are due may start. Where
-//! they block all remaining steps, the manual compaction *claims* one: running compactions end, and
-//! none that the claim overlaps starts before that step. A step is of limited size, so automatic
-//! compactions do not wait long for it. Nothing that runs waits for anything else, so there is no
-//! deadlock.
+//! they block all remaining steps, the manual compaction *claims* one step: running compactions
+//! end, and no compaction that overlaps the claim starts before this step. A step is of limited
+//! size, so automatic compactions do not wait long for it. No running compaction waits for anything
+//! else, so there is no deadlock.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ impl Inner {
     pub(crate) fn wait_for_compaction(&self) -> Result<()> {
         self.status.check_open()?;
         self.ensure_taken_over(&mut self.writing.lead())?;
-        // While a caller waits, a smaller share of dead data is merged, too.
+        // While a caller waits, a smaller share of dead data is enough for a merge.
         self.tree.lock().settlers += 1;
         let settled = self.wait_until(Awaited::FlushesAndCompactions, |state| {
             state.frozen.is_empty()
@@ -80,7 +80,7 @@ impl Inner {
 
     /// Compacts all files that meet `range`, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
-        // The number is read before the flush, which writes everything up to it to tables.
+        // The number is read before the flush, which writes everything up to this number to tables.
         let last_old = self.reading.visible();
         self.flush()?;
         let _working = self.work_in_this_thread()?;
@@ -116,7 +116,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Starts the next step in `level`, once nothing blocks it. `None`: the level is done.
+    /// Starts the next step in `level`, once nothing blocks it. Returns `None` if the level is
+    /// done.
     fn next_step(&self, level: usize, manual: &Manual) -> Result<Option<Compaction>> {
         let mut state = self.tree.lock();
         // The automatic compactions that are due may start first.
@@ -193,8 +194,8 @@ impl Inner {
     }
 }
 
-/// Cuts neighbors into steps, each of one file, or of at most `step_bytes` together with the files
-/// of `below` that it overlaps.
+/// Cuts neighbors into steps. A step has one file, or has at most `step_bytes` together with the
+/// files of `below` that it overlaps.
 fn steps<'a, 'f>(
     mut files: &'a [&'f FileMeta],
     below: &[&FileMeta],

@@ -60,8 +60,8 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The pool has no thread and the system refuses one: the job is dropped. If the pool has
-    /// threads, the job waits for one of them instead.
+    /// Fails if the pool has no thread and the system refuses one. Then the job is dropped. If the
+    /// pool has threads, the job waits for one of them instead.
     pub fn run(&'static self, job: Job) -> io::Result<()> {
         let shared = self.shared.get();
         let mut state = lock(&shared.state);

@@ -21,7 +21,7 @@ use crate::db::inner::tree::Tree;
 /// The tree counts as idle after one to two of these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest wait for a deletion that is due later, because clocks may be set.
+/// The longest wait for a deletion that is due later. It is bounded because clocks may be set.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Inner {
@@ -61,7 +61,7 @@ impl Inner {
         wait
     }
 
-    /// A snapshot for which tables kept something was released.
+    /// Called when a snapshot for which tables kept something was released.
     pub(in crate::db) fn needed_snapshot_released(&self) {
         let mut state = self.tree.lock();
         self.reading.note_needed_snapshot(&state.version);

@@ -54,7 +54,7 @@ impl Inner {
         }
     }
 
-    /// Schedules the attempts after a compaction found no space, one at a time.
+    /// Schedules the attempts that follow a compaction without space, one at a time.
     fn schedule_retry(&self, state: &mut TreeState) {
         if state.waits_for_space || state.work.retrying_compaction {
             return;

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! There is one thread while any database waits, and otherwise none. While the thread works for a
-//! database it counts as one of that database's jobs, so closing waits for it, and nothing is
-//! written after the lock is released.
+//! database it counts as one of that database's jobs. So closing waits for it, and nothing is
+//! written after the lock of the directory is released.
 //!
-//! Absent: threads for slow devices. A stalled device delays the turns of other databases, and
-//! nothing else.
+//! Absent: threads for slow devices. A stalled device delays the turns of other databases, but no
+//! other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -39,7 +39,7 @@ struct TimerState {
     has_thread: bool,
 }
 
-/// The work of a turn. It returns when the next turn is due; `None`: there is none.
+/// The work of a turn. The result is the wait until the next turn; `None` if there is no next turn.
 pub(crate) type TurnWork = fn(&Inner) -> Option<Duration>;
 
 /// A database that waits for its turn.
@@ -49,9 +49,9 @@ struct Turn {
     work: TurnWork,
 }
 
-/// Runs `work` after `delay`, and again when it says so. The caller must hold no lock of the
-/// database, because the timer's thread locks the list of turns first and the database's state
-/// after it.
+/// Runs `work` after `delay`, and again after each wait that it returns. The caller must hold no
+/// lock of the database, because the timer's thread locks the list of turns first and the
+/// database's state after it.
 pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
@@ -85,22 +85,23 @@ fn work_by_turns() {
             continue;
         }
         let Turn { inner, work, .. } = state.turns.swap_remove(i);
-        // Under the lock, so that a database that is closing either has no turn any more or waits
-        // for this work.
+        // This needs the lock, so that a database that is closing either has no turn any more or
+        // waits for this work.
         let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
         let Some(working) = working else { continue };
         drop(state);
         // The caller's file system may panic, and the thread serves other databases too.
         let next = catch_unwind(AssertUnwindSafe(|| work(working.inner())));
         state = lock(&timer.state);
-        // While the work counts as a job of the database, its closing cannot have cancelled this.
+        // If closing began during the work, `cancel` did not find this turn, so it must not be
+        // added again.
         if let Ok(Some(wait)) = next
             && working.inner().status.check_open().is_ok()
         {
             state.turns.push(Turn { at: now + wait, inner, work });
         }
-        // The lock is released first, because the last job of a closed database finishes its
-        // closing.
+        // The lock is released first, because dropping the last job of a closed database finishes
+        // its closing.
         drop(state);
         drop(working);
         state = lock(&timer.state);

@@ -36,7 +36,7 @@ use crate::table::lookup::trace::TableTrace;
 pub struct LookupTrace {
     /// What was looked up.
     pub key: Vec<u8>,
-    /// The hash by which filters are queried, except those of old files.
+    /// The hash with which filters are queried. Filters in old files are queried with another.
     pub hash: KeyHash,
     /// The last write that the lookup sees.
     pub sequence: SequenceNumber,
@@ -166,7 +166,7 @@ pub struct FileTrace {
     pub entries: u64,
     /// Its first user key.
     pub smallest: Vec<u8>,
-    /// Its last user key. If a range deletion reaches further, its end.
+    /// Its last user key, or the end of a range deletion that reaches further.
     pub largest: Vec<u8>,
     /// What happened in it.
     pub table: TableTrace,

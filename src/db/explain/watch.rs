@@ -23,7 +23,7 @@ use crate::sync::Guard;
 use crate::table::{Found, LookupKey, Recorder};
 use crate::version::{FileMeta, Run, TableFile, Version};
 
-/// As `get`, and returns the trace of the lookup.
+/// Looks up `key` like `get`, but returns the trace of the lookup.
 pub(in crate::db) fn explain(
     reading: &Reading,
     key: &[u8],
@@ -153,8 +153,8 @@ impl<'w> TreeObserver for &'w Watch<'_> {
 }
 
 impl LookupTrace {
-    /// Why a lookup that ended where this trace ends found no value. The last source decides: the
-    /// lookup went no further.
+    /// Why the traced lookup found no value. The last source decides, because the lookup went no
+    /// further.
     fn why_without_value(&self) -> LookupOutcome {
         let in_table = self.levels.last().map(|last| {
             // A mixed version is searched level by level, and the newest entry of a level counts.

@@ -1,4 +1,4 @@
-//! A point lookup, top to bottom in the order of its steps.
+//! A point lookup. The file is in the order of its steps.
 //!
 //! ```text
 //!   read state ─► memtables, newest first ─► found (value or tombstone): done
@@ -11,27 +11,29 @@
 //!
 //! **Why the first answer is right.** Memtables are newer than tables, level 0 is newer than level
 //! 1 and so on, and level 0 is ordered by age. So the first entry that the lookup may see is the
-//! newest. A tombstone ends the search as a value does.
+//! newest. A tombstone ends the search, like a value.
 //!
 //! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
-//! the trees of other engines they may, and level 0 may have no order (`Version::mixed`). Such a
-//! version has no runs, so the lookup searches no run and continues with [`steps::find_in_mixed`].
+//! the trees of other engines the files of a level may share keys, and level 0 may have no order
+//! (`Version::mixed`). Such a version has no runs, so the lookup searches no run and continues with
+//! [`steps::find_in_mixed`].
 //!
-//! **Range deletions.** A range deletion hides entries of its keys: in its own source those with a
-//! smaller sequence number, in deeper sources all. So the search stops at the first source with a
-//! visible range deletion that covers the key. The range of a file includes its range deletions, so
-//! the file is a candidate. A filter knows nothing of range deletions, so they are checked first.
+//! **Range deletions.** A range deletion hides entries of its keys: in its own source the entries
+//! with a smaller sequence number, in deeper sources all entries. So the search stops at the first
+//! source with a visible range deletion that covers the key. The key range of a file includes its
+//! range deletions, so that the file is a candidate. A filter knows nothing of range deletions, so
+//! they are checked first.
 //!
-//! **Misses.** A lookup holds a guard, which keeps all memory that the process retires, and a read
-//! of the device may take any time. So a lookup that needs what is not in memory drops its guard,
-//! keeps the version by a count instead, and continues from there (`find_and_read`). It does not
-//! keep the memtables, because it has already searched them.
+//! **Misses.** While a lookup holds its guard, no memory that the process retires is freed, and a
+//! read of the device may take any time. So a lookup that needs what is not in memory drops its
+//! guard, keeps the version by a reference count instead, and continues from there
+//! (`find_and_read`). It does not keep the memtables, because it has already searched them.
 //!
-//! **User code** may take any time too. [`get_with`] lends it the value
-//! ([`Guard::lend`]), and with it one block or one memtable.
+//! **User code** may take any time too. [`get_with`] lends it the value ([`Guard::lend`]), which
+//! keeps one block or one memtable alive.
 //!
 //! **Observers.** Each step tells an observer what it did. The observer of `get` does nothing and
-//! costs nothing; that of `explain` records the steps. So both run the same lookup.
+//! costs nothing. The observer of `explain` records the steps, so both calls run the same lookup.
 
 pub(in crate::db) mod steps;
 
@@ -46,7 +48,8 @@ use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::{Absent, Found, LookupKey, Stop, TableObserver};
 
-/// `snapshot`: the sequence number of a snapshot, `None` for the last visible write.
+/// Returns the value of `key`. `snapshot` is the sequence number of a snapshot, or `None` for the
+/// last visible write.
 #[inline]
 pub(super) fn get(
     reading: &Reading,
@@ -76,8 +79,8 @@ pub(super) fn contains_key(
 }
 
 /// The lookup that all calls share. Every step is reported to `observer`: `()` ignores it,
-/// [`explain`](super::explain) records it. `visit` is the last to use the guard, and is not
-/// user code.
+/// [`explain`](super::explain) records it. The lookup last uses its guard in `visit`. No visitor
+/// calls user code under the guard ([`Lend`]).
 #[inline]
 pub(super) fn lookup<V: Visit>(
     reading: &Reading,
@@ -92,7 +95,7 @@ pub(super) fn lookup<V: Visit>(
     let tickers = reading.counters().on_thread(&guard);
     let key = LookupKey::new(key, sequence);
     observer.started(&key, read_state);
-    // A memtable counts an entry before the sequence number is published: `false` is certain.
+    // A memtable counts an entry before the sequence number is published, so `false` is certain.
     if read_state.has_entries_in_memory()
         && let Some(entry) =
             observer.call_find_in_memtables(read_state, &key.for_call(), &guard, tickers)?
@@ -109,7 +112,8 @@ pub(super) fn lookup<V: Visit>(
     if let [_, .., deepest] = version.runs()
         && let Some(file) = deepest.file_of(head, key.user_key)
     {
-        // The largest filter, whose cache line is the least likely to be in the CPU's caches.
+        // This is the largest filter, whose cache line is the least likely to be in the CPU's
+        // caches.
         file.table.prefetch_filter([&key], &guard);
     }
     for run in version.runs() {
@@ -170,8 +174,9 @@ pub(super) enum ValueRef<'a> {
     Read(&'a Found<'static>),
 }
 
-/// What a lookup does with the value. A trait rather than a closure, so that it is inlined whatever
-/// its length, because a value that is passed by address is in memory from the start.
+/// What a lookup does with the value that it finds. It is a trait because a method can be
+/// `#[inline(always)]`, whereas a long closure might not be inlined. Then the [`ValueRef`] would be
+/// passed by address, and every lookup would build it in memory instead of registers.
 pub(super) trait Visit {
     type Out;
 
@@ -188,8 +193,8 @@ impl Visit for Ignore {
     fn visit(self, _value: ValueRef<'_>) {}
 }
 
-/// Shares the block of the value. A value in a memtable is copied, because a shared memtable would
-/// live as long as the value.
+/// Returns the value as a [`Slice`] that shares its block. A value in a memtable is copied, because
+/// otherwise the whole memtable would live as long as the value.
 pub(super) struct ToSlice;
 
 impl Visit for ToSlice {
@@ -219,15 +224,16 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
             ValueRef::Block(found, guard) => (found.value(), guard),
             ValueRef::Read(found) => return read(found.value()),
         };
-        // SAFETY: a lookup takes one guard and is called under none. It uses nothing after `visit`.
-        // Memtables are freed with the last read state or flush: the read state of this lookup is
-        // retired, and finds its memtable. Blocks are freed after an eviction, which retires them,
-        // or with their slots, at once; both find the block.
+        // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only
+        // one. The lookup uses nothing after `visit`. A memtable is freed with the last read state
+        // or flush that owns it: the read state of this lookup is retired, and finds its memtable.
+        // A block is freed after an eviction, which retires it, or at once with its slots. Both
+        // find the block.
         unsafe { guard.lend(value, read) }
     }
 }
 
-/// Out of line, so that the code of lookups in memory stays small.
+/// Not inlined, so that the code of lookups in memory stays small.
 #[cold]
 #[inline(never)]
 fn visit_once_read<V: Visit>(

@@ -44,8 +44,9 @@ pub(in crate::db) trait TreeObserver: Copy {
     #[inline(always)]
     fn started(self, _key: &LookupKey<'_>, _read_state: &ReadState) {}
 
-    /// A memtable was searched. `newest`: sequence number, kind and value. `deleted_at`: the newest
-    /// range deletion that covers the key; 0: none.
+    /// A memtable was searched. `newest` is the newest visible entry of the key: sequence number,
+    /// kind and value. `deleted_at` is the number of the newest range deletion that covers the key,
+    /// or 0.
     #[inline(always)]
     fn memtable_searched(
         self,
@@ -63,7 +64,7 @@ pub(in crate::db) trait TreeObserver: Copy {
     #[inline(always)]
     fn run_passed(self, _run: &Run<Arc<TableFile>>) {}
 
-    /// The range of `file` holds the key. `deleted_at` as above.
+    /// The range of `file` holds the key. For `deleted_at` see above.
     #[inline(always)]
     fn file_reached(self, _file: &TableFile, _deleted_at: SequenceNumber) {}
 
@@ -101,8 +102,8 @@ impl TreeObserver for () {
     }
 }
 
-/// `None`: no memtable knows the key. `Some(None)`: it was deleted. Lookups call it through
-/// [`TreeObserver::call_find_in_memtables`].
+/// Searches the memtables. `None`: none of them knows the key. `Some(None)`: the key was deleted.
+/// Lookups call this function through [`TreeObserver::call_find_in_memtables`].
 #[inline(always)]
 pub(in crate::db) fn find_in_memtables<'g>(
     read_state: &'g ReadState,
@@ -118,7 +119,7 @@ pub(in crate::db) fn find_in_memtables<'g>(
         if let Some((sequence, kind, value)) = newest {
             tickers.add(Ticker::MemtableHit, 1);
             let is_value = kind == EntryKind::Value as u8;
-            // Only a log of RocksDB's has such entries.
+            // Only a log of RocksDB has entries of such kinds.
             if !is_value && EntryKind::of_point(kind).is_none() && sequence >= deleted_at {
                 return Err(unsupported_entry(Path::new("the log"), key.user_key, kind));
             }
@@ -132,7 +133,7 @@ pub(in crate::db) fn find_in_memtables<'g>(
     Ok(None)
 }
 
-/// Where a lookup continues that has met something that is not in memory.
+/// Where a lookup continues after it has met something that is not in memory.
 pub(in crate::db) struct Miss {
     version: Arc<Version>,
     /// Index of the run.
@@ -142,7 +143,7 @@ pub(in crate::db) struct Miss {
 
 impl Miss {
     /// `run` is a run of the version, and `file` a file of that run. The read state is passed by
-    /// address, because it is in memory anyway and the loop keeps its registers.
+    /// address: it is in memory anyway, and the loop of the lookup keeps its registers.
     #[cold]
     #[inline(never)]
     pub(super) fn new(
@@ -159,8 +160,10 @@ impl Miss {
     }
 }
 
-/// Continues a lookup from a miss on: the newest entry of the key, if it is a value. Holds no guard
-/// while it reads. Lookups call it through [`TreeObserver::call_find_and_read`].
+/// Continues a lookup from a miss on. Returns the newest entry of the key if it is a value. Holds
+/// no guard while it reads. Lookups call this function through
+/// [`TreeObserver::call_find_and_read`].
+#[cold]
 #[inline(always)]
 pub(in crate::db) fn find_and_read(
     miss: Miss,
@@ -197,8 +200,9 @@ pub(in crate::db) fn find_and_read(
     Ok(None)
 }
 
-/// A lookup in the tables of a mixed version: the newest entry of the key, if it is a value. In
-/// each level it searches all tables that may hold the key. Hold no guard.
+/// Looks up a key in the tables of a mixed version. Returns the newest entry of the key if it is a
+/// value. In each level it searches all tables that may hold the key. The caller must hold no
+/// guard.
 #[cold]
 #[inline(never)]
 pub(super) fn find_in_mixed(
@@ -239,14 +243,14 @@ pub(super) fn find_in_mixed(
 }
 
 /// The sequence number of the newest range deletion of a file that covers the key and that the
-/// lookup may see; 0: none.
+/// lookup may see; 0 if there is none.
 #[inline(never)]
 pub(in crate::db) fn range_deletion(file: &TableFile, key: &LookupKey<'_>) -> SequenceNumber {
     file.table.ranges().map_or(0, |ranges| ranges.covering(key.user_key, key.sequence))
 }
 
-/// Whether the newest entry of a key shows a value. `false`: it is a tombstone, or older than the
-/// range deletion at `deleted_at` (0: none).
+/// Whether the newest entry of a key shows a value. Returns false if the entry is a tombstone, or
+/// older than the range deletion at `deleted_at` (0: none).
 #[inline(always)]
 pub(in crate::db) fn shows_value(
     table: &Table,
@@ -257,8 +261,8 @@ pub(in crate::db) fn shows_value(
     if found.kind == EntryKind::Value as u8 {
         return Ok(found.sequence >= deleted_at);
     }
-    // The arguments below are passed by value, because what is passed by address would be kept in
-    // memory instead of registers, in every lookup.
+    // The arguments below are passed by value. An argument that is passed by address would be kept
+    // in memory instead of registers, in every lookup.
     match EntryKind::of_point(found.kind) {
         None if found.sequence >= deleted_at => {
             Err(unknown_entry(table, key.for_call().user_key, found.kind))

@@ -15,7 +15,7 @@ use crate::version::{FileMeta, LEVELS};
 pub(crate) struct Background {
     /// Each job holds a clone of this, and closing waits until all clones are dropped.
     holds: Arc<()>,
-    /// Where cursors found much that is hidden. Locked within the tree's state.
+    /// Where cursors found much that is hidden. Locked while the tree's state is locked.
     cleanups: Mutex<Cleanups>,
     /// The timer will check whether the tree has come to rest.
     awaits_rest: AtomicBool,
@@ -49,7 +49,7 @@ impl Background {
         Arc::strong_count(&self.holds) > 1
     }
 
-    /// Notes a range of which tables hold many hidden entries. Returns whether it was added.
+    /// Notes a range in which tables hold many hidden entries. Returns whether it was added.
     pub fn request_cleanup(&self, cleanup: Cleanup) -> bool {
         lock(&self.cleanups).request(cleanup)
     }
@@ -80,7 +80,7 @@ impl Background {
         self.awaits_rest.swap(awaits_rest, Ordering::Relaxed)
     }
 
-    /// A look of the timer. Returns whether nothing was written since the look before.
+    /// Called when the timer looks. Returns whether nothing was written since the previous look.
     pub fn look(&self, visible: SequenceNumber) -> bool {
         self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
     }

@@ -85,7 +85,7 @@ impl Inner {
         let _ = self.this.set(Arc::downgrade(self));
     }
 
-    /// Itself, for a job. `None`: it is being dropped, or starts no jobs.
+    /// Itself, for a job. `None` if the database is being dropped, or starts no jobs.
     pub fn this(&self) -> Option<Arc<Inner>> {
         self.this.get().and_then(Weak::upgrade)
     }
@@ -94,14 +94,14 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// The database is closed, or the parent of this process opened it.
+    /// If the database is closed, or the parent of this process opened it.
     #[inline]
     pub fn to_read(&self) -> Result<&Reading> {
         self.status.check_open()?;
         Ok(&self.reading)
     }
 
-    /// What a cursor sees. `snapshot`: the sequence number of a snapshot, `None` for the last
+    /// What a cursor sees. `snapshot` is the sequence number of a snapshot, or `None` for the last
     /// visible write.
     pub fn read_point(&self, snapshot: Option<SequenceNumber>) -> ReadPoint {
         let guard = pin();
@@ -114,7 +114,7 @@ impl Inner {
         self.tree.show(state, &self.reading, &self.settings.shape);
     }
 
-    /// Makes the database read-only: after a failed write or sync nothing is known about what
+    /// Makes the database read-only. After a failed write or sync nothing is known about what
     /// reached the disk, so nothing more may be built on it. Returns the error.
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
@@ -127,7 +127,7 @@ impl Inner {
         error
     }
 
-    /// Whether a job that failed with this error may try again: it has changed nothing.
+    /// Whether a job that failed with this error may try again, because it has changed nothing.
     pub fn may_retry(&self, error: &Error) -> bool {
         error.is_out_of_space() && self.status.failure().is_none()
     }

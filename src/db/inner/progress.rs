@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::encoding::key::SequenceNumber;
 use crate::version::{Skipped, TableStore, Version, VersionEdit};
 
-/// Which writes are in tables, and which WALs hold the others. A new MANIFEST starts with it.
+/// Which writes are in tables, and which WALs hold the other writes. A new MANIFEST starts with it.
 #[derive(Default, Clone)]
 pub(crate) struct Progress {
     pub flushed_sequence: SequenceNumber,

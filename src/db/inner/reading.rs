@@ -54,8 +54,8 @@ impl Reading {
         }
     }
 
-    /// The read state, and the sequence number up to which it counts: `snapshot`, or else the last
-    /// visible write.
+    /// The read state, and the sequence number up to which a read sees it: that of `snapshot`, or
+    /// of the last visible write.
     #[inline(always)]
     pub fn load_read_point<'g>(
         &'g self,
@@ -66,7 +66,7 @@ impl Reading {
             let state = self.read_state.load_held(guard);
             #[cfg(test)]
             tests::between_the_loads();
-            // A snapshot is older than the state: every ingestion that it counts is in it.
+            // A snapshot is older than the state, so the state has every ingestion that it sees.
             let Some(sequence) = snapshot else {
                 let sequence = self.visible.load(Ordering::Acquire);
                 match self.read_state.holds(&state) {
@@ -83,7 +83,7 @@ impl Reading {
         self.read_state.load_arc(&pin())
     }
 
-    /// Makes `sources` what readers see from now on.
+    /// Replaces the sources that readers see from now on.
     pub fn show(&self, sources: Sources) {
         let read_state = Arc::new(ReadState::new(sources, &self.counters, &self.marks));
         let mut read_states = lock(&self.read_states);
@@ -140,12 +140,13 @@ impl Reading {
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
         for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
-            // The cell holds the current one too; `current` and `read_state` are two more counts.
+            // The cell has a count of the current state; `current` and `read_state` are two more.
             let has_reader =
                 !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
             if has_reader {
                 for (_, file) in read_state.version.files() {
-                    // A table that cannot be kept open is opened when it is read, and fails then.
+                    // A table that cannot be kept open is opened when it is read. If it is gone,
+                    // that read fails.
                     let _ = file.table.block_file().file().keep_open();
                 }
             }

@@ -40,7 +40,8 @@ pub(crate) struct Tree {
     state: Mutex<TreeState>,
     /// Signalled whenever `state` or the status changes.
     changed: Condvar,
-    /// Whether the tree alone stalls writers. If not, a writer need not lock `state`.
+    /// Whether the tables stall writers. If not, a writer with room in its memtable need not lock
+    /// `state`.
     stalls_writers: AtomicBool,
 }
 
@@ -80,7 +81,7 @@ impl Tree {
         self.changed.notify_all();
     }
 
-    /// Whether the tree alone stalls writers.
+    /// Whether the tables stall writers.
     pub fn stalls_writers(&self) -> bool {
         self.stalls_writers.load(Ordering::Acquire)
     }
@@ -95,9 +96,9 @@ impl Tree {
         self.notify();
     }
 
-    /// Makes a change of the tree durable, and calls `changed` with the new version in the state.
-    /// `opened` holds the tables that the edit adds; their names are durable. `edit` is called when
-    /// no other change of the tree can come between.
+    /// Makes a change of the tree durable. Then calls `changed` with the state, which has the new
+    /// version. `opened` holds the tables that the edit adds; their names are durable. `edit` is
+    /// called while no other change of the tree can begin.
     pub fn change(
         &self,
         store: &TableStore,
@@ -123,7 +124,7 @@ impl Tree {
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
             file.mark_obsolete(level);
         }
-        // The lock first: a table that nothing else holds is deleted when `old` is dropped.
+        // The lock is dropped first, because dropping `old` deletes tables that nothing else holds.
         drop((manifest, old));
         Ok(())
     }
@@ -144,15 +145,15 @@ impl Tree {
         }
     }
 
-    /// The next MANIFEST lists the WALs.
+    /// Lets the next MANIFEST list the WALs.
     pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
         // The holder of the MANIFEST may replace the progress.
         let _manifest = lock(&self.manifest);
         lock(&self.progress).durable_wals.extend(wals);
     }
 
-    /// Appends `edit`, which makes the tree `version`, and syncs. Returns the MANIFEST, still
-    /// locked.
+    /// Appends `edit`, which turns the tree into `version`, to the MANIFEST, and syncs it. Returns
+    /// the MANIFEST, still locked.
     fn record<'a>(
         &self,
         store: &TableStore,
@@ -176,7 +177,7 @@ impl Tree {
         Ok(manifest)
     }
 
-    /// The first MANIFEST of a directory that was taken over.
+    /// Sets the first MANIFEST of a directory that was taken over.
     pub fn take_over(&self, manifest: Manifest, progress: Progress) {
         *lock(&self.manifest) = Some(manifest);
         *lock(&self.progress) = progress;

@@ -97,7 +97,7 @@ impl Writing {
         lock(&self.ingesting)
     }
 
-    /// Seals the WAL. The next write goes to a new one, and to the same memtable.
+    /// Seals the WAL. The next write goes to a new WAL, and to the same memtable.
     pub fn next_wal(&self, writer: &mut Writer, store: &TableStore) -> Result<()> {
         let number = store.new_number();
         let path = names::wal_path(&store.dir, number);
@@ -109,8 +109,9 @@ impl Writing {
         Ok(())
     }
 
-    /// Makes all WALs durable, oldest first. Returns those that were synced for the first time,
-    /// which the MANIFEST is to list, each as its number and its durable bytes.
+    /// Makes all WALs durable, oldest first. Returns those that the MANIFEST is to list, each as
+    /// its number and its durable bytes: the sealed ones, and the current one if this is its first
+    /// sync.
     pub fn sync_logs(&self, writer: &mut Writer, store: &TableStore) -> Result<Vec<(u64, u64)>> {
         let Some(wal) = &mut writer.wal else { return Err(Error::OpenedReadOnly) };
         let mut sealed = lock(&self.sealed_wals);
@@ -161,7 +162,7 @@ impl Writing {
         self.pending().as_ref().map(|pending| pending.error.clone())
     }
 
-    /// The first WAL of a directory that was taken over, and the memtable to go with it.
+    /// Sets the first WAL of a directory that was taken over, and the memtable that goes with it.
     pub fn take_over(&self, writer: &mut Writer, wal: (u64, LogWriter), memtable: MemtableWriter) {
         let (number, wal) = wal;
         writer.wal = Some(wal);
@@ -170,17 +171,17 @@ impl Writing {
         *lock(&self.sealed_wals) = SealedWals { logs: Vec::new(), named: number };
     }
 
-    /// Drops the WALs. Dropping a log that is written through memory cuts its file to length. A
-    /// snapshot may outlive the closing and drop the log later, when another opening already reads
-    /// that file. So closing calls this.
+    /// Drops the WALs, which closing must do. Dropping a log that is written through memory cuts
+    /// its file to length. A snapshot may outlive the closing and drop the log later, when another
+    /// opening already reads that file.
     pub fn drop_wals(&self) {
         self.lead().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();
     }
 }
 
-/// The sequence number of the last of `count` writes after `last`. An error if no number is left:
-/// 2^56 writes take 2,000 years at a million a second.
+/// The sequence number of the last of `count` writes after `last`. Fails if no number is left: 2^56
+/// writes take 2,000 years at a million a second.
 pub(crate) fn sequence_after(last: SequenceNumber, count: u64) -> Result<SequenceNumber> {
     last.checked_add(count).filter(|&sequence| sequence < MAX_SEQUENCE).ok_or_else(|| {
         Error::InvalidArgument("the sequence numbers of this database are used up".into())

@@ -1,5 +1,5 @@
-//! [`Bounds`]: the range of user keys of an iterator or of a manual compaction. [`KeyBounds`]: what
-//! a caller may give as such a range.
+//! [`Bounds`]: the range of user keys of an iterator or of a manual compaction. [`KeyBounds`]: the
+//! ranges that a caller may pass.
 
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
@@ -8,8 +8,8 @@ use std::ops::{
 /// A range of keys: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`, or a pair of [`Bound`]s. A key is
 /// anything that gives bytes.
 ///
-/// Why not [`RangeBounds`]: it needs a type of key, and `..` has none, so that `db.range(..)` would
-/// not compile.
+/// The reason not to use [`RangeBounds`]: it needs a type of key, and `..` has none, so that
+/// `db.range(..)` would not compile.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

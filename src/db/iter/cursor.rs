@@ -6,18 +6,19 @@
 //!   Source …        memtables, and levels of tables                 sources.rs
 //! ```
 //!
-//! It shows the newest version of each key that its sequence number may see. It shows no entry for
-//! a key if that version is a tombstone, or if a range deletion hides it ([`RangeDelAggregator`]).
+//! The cursor shows the newest version of each key that its sequence number may see. It shows no
+//! entry for a key if that version is a tombstone, or if a range deletion hides it
+//! ([`RangeDelAggregator`]).
 //!
 //! **Forward**, the versions of a key come newest first, so the cursor stays on the entry it shows,
-//! in its block. **Backward**, they come oldest first, so which one to show is known only when all
-//! were passed. So the cursor keeps a copy, and the merge is at the entry before the key.
+//! in its block. **Backward**, they come oldest first, so the cursor must pass all of them to know
+//! which one to show. It keeps a copy of this one, while the merge is at the entry before the key.
 //!
 //! **Hidden entries.** A seek whose target lies in a mark goes to the mark's other end. So does a
 //! walk that has passed many hidden entries (`marks/`).
 //!
-//! **Counting.** A step adds to a plain number of the cursor. The tickers get the sum at the next
-//! seek and at the end.
+//! **Counting.** A step adds to a plain counter of the cursor. The tickers get the sum at the next
+//! seek and when the cursor is dropped.
 
 use super::bounds::Bounds;
 use super::range_del::RangeDelAggregator;
@@ -36,7 +37,7 @@ use crate::stats::Ticker;
 /// It is on an entry, or on none: before the first seek, past either end, and after an error.
 ///
 /// **Memory.** The longer a cursor continues in one direction, the more it reads at once: up to 1
-/// MiB of each sorted run of tables, and 8 MiB of all together while there are at most 512 runs. It
+/// MiB of each sorted run of tables, and 8 MiB of all together if there are at most 512 runs. It
 /// keeps that memory until it is dropped. A cursor or iterator with bounds reads no blocks outside
 /// them, so if the end is known, [`Db::range`](crate::Db::range) and
 /// [`Db::prefix`](crate::Db::prefix) read less.
@@ -46,9 +47,8 @@ use crate::stats::Ticker;
 ///
 /// # Errors
 ///
-/// Every seek and step may fail: with [`Error::Corruption`] where a block
-/// is damaged, with [`Error::Io`] where it cannot be read. The cursor is on
-/// no entry then, and may seek elsewhere.
+/// Every seek and step may fail: with [`Error::Corruption`] where a block is damaged, with
+/// [`Error::Io`] where it cannot be read. Then the cursor is on no entry, and may seek elsewhere.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -68,7 +68,7 @@ pub struct DbCursor {
     pub(super) bounds: Bounds,
     /// Which entries range deletions hide; `None` where there are no range deletions.
     pub(super) aggregator: Option<Box<RangeDelAggregator>>,
-    /// Whether the key of an entry must be checked too before it is shown, because there is an
+    /// Whether the key of an entry must be checked before the entry is shown, because there is an
     /// upper bound or a range deletion.
     checks_keys: bool,
     pub(super) position: Position,
@@ -79,9 +79,10 @@ pub struct DbCursor {
     /// Steps that no ticker counts yet.
     steps_forward: u64,
     steps_backward: u64,
-    /// Entries passed and not shown that no ticker counts yet.
+    /// Entries that were passed without being shown and that no ticker counts yet.
     pub(super) skipped: u64,
-    /// The start of a walk over hidden entries, or its end if the walk goes backward.
+    /// The first key of a walk over hidden entries: the lowest key, or the highest if the walk goes
+    /// backward.
     pub(super) walked_from: Vec<u8>,
 }
 
@@ -115,7 +116,8 @@ pub(super) enum WalkEnd<'a> {
 
 impl DbCursor {
     pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbCursor {
-        // In a forked child it gets no sources, because the search for them may read a filter.
+        // In a forked child the cursor gets no sources, because the search for them may read a
+        // filter.
         let of_this_process = point.is_of_this_process();
         let aggregator = of_this_process
             .then(|| RangeDelAggregator::new(&point.state, point.sequence))
@@ -306,8 +308,8 @@ impl DbCursor {
         }
     }
 
-    /// Moves to the last entry whose key is before `bound`, which is not past the upper bound;
-    /// `None`: to the last of all.
+    /// Moves to the last entry whose key is before `bound`, which is not past the upper bound.
+    /// `None` means the end of all keys.
     fn find_before(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.position = Position::NoEntry;
         let marks = &self.point.state.marks;
@@ -349,8 +351,8 @@ impl DbCursor {
         trailer >> 8 <= self.point.sequence && trailer as u8 == EntryKind::Value as u8
     }
 
-    /// The rare step, which reads a block or enters another file. A copy of the key tells whether
-    /// the next entry repeats it.
+    /// The rare step that reads a block or enters another file. A copy of the key tells whether the
+    /// next entry has the same key.
     #[inline(never)]
     fn next_by_copy(&mut self) -> Result<()> {
         self.position = Position::NoEntry;
@@ -358,8 +360,9 @@ impl DbCursor {
         self.find_forward(hidden, false)
     }
 
-    /// The next entry of a cursor that went backward. The merge is before all versions of the key
-    /// shown, so it first returns to that key.
+    /// The step forward of a cursor that went backward, is on no entry, or is in a forked child. If
+    /// it went backward, the merge is before all versions of the key shown, and first returns to
+    /// this key.
     #[cold]
     fn turn_forward(&mut self) -> Result<()> {
         self.check_process()?;
@@ -372,8 +375,8 @@ impl DbCursor {
         self.find_forward(true, false)
     }
 
-    /// Moves to the entry before. Slower than [`DbCursor::next`], most of all as the first step
-    /// back.
+    /// Moves to the previous entry. Slower than [`DbCursor::next`], most of all if the last move
+    /// went forward.
     ///
     /// # Errors
     ///

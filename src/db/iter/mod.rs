@@ -1,4 +1,5 @@
-//! [`DbIterator`]: an iterator from both ends, whose items own their bytes. It is two cursors.
+//! [`DbIterator`]: an iterator from both ends, whose items own their bytes. It consists of two
+//! cursors.
 //!
 //! ```text
 //!   front ──► ant  bee  cat  dog  eel ◄── back         each made at its first use
@@ -17,14 +18,14 @@ use super::read_state::ReadPoint;
 use crate::error::Result;
 use crate::slice::{Slice, SlicePacker};
 
-/// The entries of a database, or of a range of it, as they were when the iterator was made. In key
-/// order, from either end.
+/// The entries of a database, or of a range of it, as they were when the iterator was made. They
+/// come in key order, from either end.
 ///
-/// Keys are copied, many into one allocation, so a key that is kept may keep 4 KiB. Values share
-/// the block in which they were found.
+/// Keys are copied, many into one allocation, so keeping one key may keep 4 KiB. Values share the
+/// block in which they were found.
 ///
-/// An iterator ends after an error. It continues to work when the database is closed. One made
-/// afterwards has [`Error::Closed`](crate::Error::Closed) as its only item.
+/// An iterator ends after an error. It continues to work when the database is closed. An iterator
+/// made afterwards has [`Error::Closed`](crate::Error::Closed) as its only item.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -70,8 +71,8 @@ impl DbIterator {
         DbIterator { point, bounds, front: None, back: None, keys, fill_cache, finished }
     }
 
-    /// The same iterator, whose blocks enter the block cache or do not: see
-    /// [`DbCursor::fill_cache`]. To be called before the first entry.
+    /// Sets whether the blocks that the iterator reads enter the block cache: see
+    /// [`DbCursor::fill_cache`]. Call this before the first entry.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

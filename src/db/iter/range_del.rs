@@ -2,8 +2,8 @@
 //!
 //! A cursor meets the entries of all sources in one order, so it must know the range deletions of
 //! all of them. An entry is hidden when any source has a range deletion that is newer, covers its
-//! key, and is visible to the cursor. That includes sources that the cursor does not read, because
-//! their filter says that they hold no entry for it.
+//! key, and is visible to the cursor. This includes sources that the cursor skips because their
+//! filter denies the prefix.
 //!
 //! ```text
 //!   memtables, files of level 0     each is checked
@@ -15,7 +15,7 @@
 //!                                                           5, 9, 4: sequence numbers
 //! ```
 //!
-//! The answer holds for a stretch of keys: the common part of the fragments of all sources. It is
+//! A result holds for a *stretch* of keys: the common part of the fragments of all sources. It is
 //! kept until the cursor leaves the stretch, so most entries cost two comparisons of keys. Once
 //! many entries of a stretch were hidden, the sources older than the range deletion skip the rest.
 
@@ -71,7 +71,8 @@ impl RangeDelAggregator {
         }))
     }
 
-    /// Whether a range deletion that the cursor sees hides this entry, which it sees too.
+    /// Whether a range deletion that is visible to the cursor hides this entry, which is visible
+    /// too.
     pub fn hides(&mut self, user_key: &[u8], sequence: SequenceNumber) -> bool {
         let is_inside = self.is_known
             && &self.start[..] <= user_key
@@ -84,8 +85,8 @@ impl RangeDelAggregator {
         hides
     }
 
-    /// Called after an entry was hidden. Returns the stretch once, when it is time to skip the rest
-    /// of it: its first user key, its end, and the sequence number below which entries are hidden.
+    /// Called after an entry was hidden. Returns the stretch once, when it is time to skip the
+    /// rest: its first user key, its end, and the sequence number below which entries are hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
         if self.hidden != SKIP_AFTER {
             return None;

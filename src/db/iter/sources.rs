@@ -24,8 +24,8 @@ pub(crate) enum Source {
     Level(LevelCursor<LevelFiles>),
 }
 
-/// Files of a level that follow each other. They are held through the version, which is one count
-/// rather than one for each file.
+/// Adjacent files of a level. The version keeps them alive, which takes one reference count rather
+/// than one for each file.
 pub(crate) struct LevelFiles {
     version: Arc<Version>,
     level: usize,
@@ -41,7 +41,8 @@ impl Deref for LevelFiles {
 }
 
 impl Source {
-    /// Whether all entries have smaller sequence numbers. A memtable may always get larger ones.
+    /// Whether all entries have smaller sequence numbers. Returns false for a memtable, because it
+    /// may always get larger ones.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
             Source::Memtable(_) => false,
@@ -49,7 +50,7 @@ impl Source {
         }
     }
 
-    /// Whether blocks that are read from now on enter the block cache. They do at first.
+    /// Whether blocks that are read from now on enter the block cache. By default they do.
     pub fn set_fill_cache(&mut self, fill_cache: bool) {
         match self {
             Source::Memtable(_) => {}
@@ -115,7 +116,7 @@ impl Cursor for Source {
     }
 }
 
-/// The sources that may hold entries of the range and up to the sequence number.
+/// The sources that may hold entries within the bounds and up to the sequence number.
 pub(crate) fn sources(
     ReadPoint { state, sequence, .. }: &ReadPoint,
     bounds: &Bounds,
@@ -153,7 +154,7 @@ pub(crate) fn sources(
             }
             continue;
         }
-        // A filter is queried only if the range lies inside one file.
+        // A filter is queried only if the range overlaps one file of the level.
         let range = version.overlapping_range(level, bounds.lower(), bounds.upper());
         if range.len() != 1 || may_match(range.start) {
             add(range);

@@ -23,11 +23,12 @@ use crate::encoding::key::{EntryKind, seek_key, user_key};
 use crate::error::{Error, Result};
 use crate::table::unsupported_entry;
 
-/// Versions of one key that are passed one by one. A seek past the others costs about as much.
+/// At most this many versions of one key are passed one by one. A seek past the other versions
+/// costs about as much.
 const SEEK_AFTER: u64 = 8;
 
-/// A cursor that walks over hidden entries looks for a mark ([`super::marks`]) to jump over once in
-/// this number of them.
+/// While a cursor walks over hidden entries, it looks for a mark ([`super::marks`]) to jump over
+/// after each group of this many entries.
 const LOOK_EVERY: u64 = 32;
 
 /// After a walk over this number of hidden entries, the cursor proposes a mark over them. A walk
@@ -36,7 +37,7 @@ const LOOK_EVERY: u64 = 32;
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
-/// This number of hidden entries in one walk requests a flush if they are in the memtable, and
+/// A walk over this number of hidden entries requests a flush if they are in the memtable, and
 /// otherwise a compaction.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
@@ -49,9 +50,9 @@ struct Passed {
 }
 
 impl DbCursor {
-    /// Moves forward from the merge's entry to the first one to show. `hidden`: a newer version was
-    /// shown or is a tombstone, so this entry and the next ones of its user key are not shown.
-    /// `sought`: the merge came here by a seek to `key`.
+    /// Moves forward from the merge's entry to the first one to show. With `hidden`, a newer
+    /// version was shown or is a tombstone, so this entry and the next ones of its user key are not
+    /// shown. With `sought`, the merge came here by a seek to `key`.
     #[inline(never)]
     pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
         // Nearly always the first entry is shown.
@@ -72,7 +73,8 @@ impl DbCursor {
     fn walk_forward(&mut self, mut hidden: bool, sought: bool) -> Result<()> {
         self.position = Position::NoEntry;
         let mut follows_shown = hidden;
-        // Where the walk begins. Most steps pass only one older version, which is not worth a copy.
+        // The walk's start is copied once this many entries were passed. Most steps pass only one
+        // older version, which is not worth a copy.
         let start_at = u64::from(!sought);
         // Entries that were passed: all, those of the first source, and those of the current key.
         let (mut passed, mut in_first, mut versions) = (0, 0, 0);
@@ -135,13 +137,13 @@ impl DbCursor {
         Ok(())
     }
 
-    /// Forward, on the first or second entry that is passed: remembers where the walk started.
+    /// Remembers where a walk forward started. Called on its first or second entry.
     fn start_walk(&mut self, sought: bool, follows_shown: bool) {
         self.walked_from.clear();
         let from = if sought { &self.key } else { self.merged.key() };
         self.walked_from.extend_from_slice(user_key(from));
         if follows_shown {
-            // The key itself is shown.
+            // This key is shown: the walk starts behind it.
             self.walked_from.push(0);
         }
     }
@@ -160,7 +162,7 @@ impl DbCursor {
         }
     }
 
-    /// After a walk forward over many entries: nothing is shown from its start to where it ended.
+    /// Ends a walk forward over many entries: nothing is shown from its start to its end.
     #[cold]
     fn end_long_walk_forward(&self, passed: Passed) {
         let end = match self.position {
@@ -170,9 +172,10 @@ impl DbCursor {
         self.end_long_walk(&self.walked_from, end, passed);
     }
 
-    /// Nothing is shown from `from` to before `end`, and many entries were passed there.
+    /// Ends a walk: many entries were passed from `from` to before `end`, and nothing is shown
+    /// there.
     fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
-        // Entries that an old snapshot does not see may exist by now.
+        // Entries that an old snapshot does not see may have been written since.
         if self.point.is_snapshot {
             return;
         }
@@ -194,7 +197,7 @@ impl DbCursor {
     }
 
     /// Forward: if `hidden`, moves the merge over the remaining versions of its key, otherwise over
-    /// those that are too new to be seen.
+    /// the versions that are too new to be seen.
     #[cold]
     fn skip_versions(&mut self, hidden: bool) -> Result<()> {
         let key = user_key(self.merged.key());
@@ -206,7 +209,7 @@ impl DbCursor {
     }
 
     /// After a range deletion hid an entry: moves the sources that are older than the range
-    /// deletion to the end of what it hides. Returns whether it moved them.
+    /// deletion past what it hides. Returns whether it moved them.
     #[cold]
     fn skip_deleted(&mut self, skip: Skip) -> Result<bool> {
         let Some(aggregator) = &mut self.aggregator else { return Ok(false) };
@@ -225,8 +228,9 @@ impl DbCursor {
     /// Moves backward from the merge's entry to the first one to show.
     pub(super) fn find_backward(&mut self, start: WalkEnd<'_>) -> Result<()> {
         self.position = Position::NoEntry;
-        // The number of entries met so far of the current key, which `key` holds, and whether the
-        // newest visible one of them is shown, which `value` holds in that case.
+        // `versions` is the number of entries met so far of the current key, which `self.key`
+        // holds. If `found`, the newest visible one of them is shown, and `self.value` holds its
+        // value.
         let (mut versions, mut found) = (0, false);
         let (mut passed, mut in_first, mut look_at) = (0, 0, LOOK_EVERY);
         while self.merged.valid() {
@@ -237,7 +241,7 @@ impl DbCursor {
                     break;
                 }
                 if versions > 0 {
-                    // The key before is hidden.
+                    // The key passed last is hidden.
                     if passed == 0 {
                         self.walked_from.clear();
                         self.walked_from.extend_from_slice(&self.key);
@@ -271,7 +275,8 @@ impl DbCursor {
                         found = true;
                         self.value = self.merged.value_slice();
                     }
-                    // A newer version may hide it. If not, it is an error.
+                    // A newer version may hide this entry of an unknown kind. If none does, it is
+                    // an error.
                     None => {
                         found = self.find_newest()?;
                         continue;
@@ -303,7 +308,7 @@ impl DbCursor {
         }
     }
 
-    /// After a walk backward over many entries: nothing is shown from where it ended to its start.
+    /// Ends a walk backward over many entries: nothing is shown from its end to its start.
     #[cold]
     fn end_long_walk_backward(&mut self, start: WalkEnd<'_>, passed: Passed) {
         let end = match start {
@@ -322,8 +327,8 @@ impl DbCursor {
         }
     }
 
-    /// Backward: finds the newest visible version of `key`, and puts the merge before the key.
-    /// Returns whether that version is shown; `value` holds it then.
+    /// Backward: finds the newest visible version of `self.key`, and puts the merge before this
+    /// key. Returns whether that version is shown. If it is, `self.value` holds its value.
     #[cold]
     fn find_newest(&mut self) -> Result<bool> {
         self.merged.seek(&seek_key(&self.key, self.point.sequence))?;
@@ -375,7 +380,7 @@ fn kind(internal_key: &[u8]) -> Option<EntryKind> {
     EntryKind::of_point(key::kind_byte(internal_key))
 }
 
-/// The error of the merge's current entry, whose kind this build does not understand.
+/// The error of the merge's current entry, which is of a kind that this build does not understand.
 #[cold]
 fn unknown_entry<C: Cursor>(merged: &C) -> Error {
     let internal_key = merged.key();

@@ -4,15 +4,15 @@
 //!   flush ─► new directory ─► each table: a link, or a copy ─► MANIFEST ─► CURRENT
 //! ```
 //!
-//! Or with other filters: each table is written again, its data unchanged (`copy_with_filters`).
+//! `copy_with_filters` writes each table again instead, with another filter and the same data.
 //!
 //! The copy has no WAL: the flush has put every write into a table. `CURRENT` comes last, so a copy
 //! that was cut short is no database.
 //!
 //! A copy that fails removes its files; the directory stays, empty. While a copy is being made its
-//! directory has the file `UNFINISHED_COPY`. So what a killed process leaves is recognised: the
-//! next copy to the directory removes it first. Building under another name and renaming the
-//! directory would need more of [`Fs`]: it renames and removes files only.
+//! directory has the file `UNFINISHED_COPY`. It marks what a killed process leaves, so that the
+//! next copy to the directory removes this first. Building under another name and renaming the
+//! directory would need more of [`Fs`], which renames and removes files only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Inner {
         })
     }
 
-    /// As a checkpoint, but each table gets the filter that `policy` gives it at its level.
+    /// Like a checkpoint, but each table gets the filter that `policy` gives it at its level.
     pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
         self.status.check_open()?;
         let fs = &self.store.fs;
@@ -58,8 +58,8 @@ impl Inner {
         })
     }
 
-    /// A new database in `dir`, an absolute path, with the tree of this one. `copy` makes a table's
-    /// file.
+    /// Makes a new database with the tree of this one in `dir`, an absolute path. `copy` makes the
+    /// file of a table.
     fn copy_tree(
         &self,
         dir: &Path,
@@ -92,8 +92,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The tree after a flush, and the sequence number up to which it holds every write, and none
-    /// beyond it.
+    /// The tree after a flush, and a sequence number: the tree holds every write up to this number,
+    /// and no later write.
     pub(in crate::db) fn flushed_tree(&self) -> Result<(Arc<ReadState>, SequenceNumber)> {
         self.flush()?;
         let current = || {
@@ -103,7 +103,7 @@ impl Inner {
             })
         };
         let (true, tree) = current() else {
-            // A table was ingested while there were writes before it in a new memtable.
+            // A table was ingested while earlier writes were in a new memtable.
             let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);
@@ -157,8 +157,8 @@ impl SharedTables {
         match fs.hard_link(file.path(), target) {
             Ok(()) => self.linked += 1,
             Err(error) => {
-                // A link fails between file systems, on one without links, for a file of another
-                // owner, and if a writer has removed the name.
+                // A link fails between file systems, on a file system without links, for a file of
+                // another owner, and if a writer has removed the name.
                 copy_open_file(fs, &**file.table.block_file().file(), target)?;
                 self.copied += 1;
                 self.not_linked.get_or_insert_with(|| error.to_string());
@@ -169,8 +169,8 @@ impl SharedTables {
     }
 }
 
-/// Makes a new database in `dir`, an absolute path, of the one in `source`: after `prepare`, which
-/// may fail, `fill` makes its files, `CURRENT` last. If that fails, nothing is left.
+/// Makes a new database in `dir`, an absolute path, of the one in `source`. After `prepare`, which
+/// may fail, `fill` makes the files, `CURRENT` last. If `fill` fails, its files are removed.
 pub(in crate::db) fn make_database<T>(
     fs: &dyn Fs,
     source: &Path,
@@ -189,7 +189,7 @@ pub(in crate::db) fn make_database<T>(
     if !fs.exists(dir)? {
         fs::create_dir_durably(fs, dir)?;
     }
-    // Two copies to one directory: the second one fails.
+    // If two calls copy to one directory, the second one fails here.
     let lock_path = names::lock_path(dir);
     let lock = fs.lock(&lock_path)?;
     let fill_marked = || {
@@ -199,7 +199,7 @@ pub(in crate::db) fn make_database<T>(
         fs.sync_dir(dir)?;
         let filled = fill()?;
         fs.remove(&mark)?;
-        // The copy is whole, also if a power loss brings the mark back.
+        // The copy is whole, even if a power loss brings the mark back.
         let _ = fs.sync_dir(dir);
         Ok(filled)
     };
@@ -214,8 +214,8 @@ pub(in crate::db) fn make_database<T>(
     made
 }
 
-/// Rejects a directory that contains anything but the remains of an interrupted copy. The error
-/// names the engine if the directory belongs to another one.
+/// Rejects a directory that contains anything but the remains of an interrupted copy. If another
+/// engine owns the directory, the error names that engine.
 fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     if !fs.exists(dir)? || is_rest(&fs.list(dir)?) {
         return Ok(());
@@ -227,8 +227,8 @@ fn refuse_used(fs: &dyn Fs, dir: &Path) -> Result<()> {
     )))
 }
 
-/// Whether the names are those of an unfinished copy, or there are none. A database that was opened
-/// since then has a WAL.
+/// Whether the names are those of an unfinished copy, or there are none. A copy that was opened
+/// since then has a WAL, so it is not unfinished.
 fn is_rest(names: &[String]) -> bool {
     let is_marked = names.iter().any(|name| name == names::UNFINISHED_COPY);
     let is_of_copy = |name: &String| {

@@ -13,9 +13,9 @@
 //!
 //! **The memtables** keep older writes than the files, and take newer ones, until they are flushed
 //! to level 0 above the files. For each key of a file they hold newer versions only, because they
-//! held no version when the file entered. So the order of the levels holds, and in level 0 the
-//! order by the largest sequence number: a table that has a newer version of a key has a larger
-//! number than the file.
+//! held no version when the file entered. So the order of the levels holds, and so does the order
+//! of level 0 by the largest sequence number: a table that has a newer version of a key has a
+//! larger number than the file.
 //!
 //! **The level** of a file is the deepest such that neither it nor any level above
 //!
@@ -25,17 +25,18 @@
 //! Level 0 takes every file. Why no compaction makes this wrong:
 //!
 //! - *It runs already.* If an input overlaps the file, rule 1 puts the file above the input's
-//!   level. Outputs are no higher, and everything in them is older. If no input overlaps the file
-//!   but their span does, the compaction has nothing in the file's range, but an output may reach
-//!   over it. Rule 2 puts the file above the outputs, so they share no level.
+//!   level. Outputs are no higher than the inputs, and everything in them is older. If no input
+//!   overlaps the file but their span does, the compaction has nothing in the file's range, but an
+//!   output may reach over it. Rule 2 puts the file above the outputs, so they share no level.
 //! - *It begins between the choice and the new tree.* The tree does not change then, because the
 //!   MANIFEST is locked. The compaction starts from the old tree, which does not have the file. The
 //!   file's range is reserved in its level as an output's is, so no outputs go there. Outputs that
 //!   go to a higher level come from inputs that do not overlap the file: rule 1 has found none
 //!   there. Outputs that go to a deeper level are older.
-//! - *It looked, when it began, at the levels below its outputs, and dropped tombstones where these
-//!   had nothing.* The file is not below the outputs, or no input has a key in its range. And a
-//!   tombstone that the compaction has is older than the file: it has nothing to hide in it.
+//! - *When it began, it looked at the levels below its outputs, and dropped tombstones for which
+//!   these levels had nothing.* The file is not below the outputs, or no input has a key in its
+//!   range. And every tombstone of the compaction is older than the file, so it hides nothing in
+//!   the file.
 //!
 //! **A power loss** finds the files in the tree only with all writes before them, which are synced
 //! before the MANIFEST lists the files. Later writes get their numbers after that.
@@ -68,8 +69,8 @@ const COPY_BYTES: usize = 1 << 20;
 /// An ingested table is opened before its level is known, and counts as deep for pinning.
 const DEEPEST: usize = LEVELS - 1;
 
-/// How often writers may write to an overlapping memtable again during a flush. After that they
-/// wait.
+/// How often an ingestion looks for a memtable that overlaps the files. If it finds one at the last
+/// look, writers wait for the flush of this memtable.
 const MAX_ATTEMPTS: u32 = 4;
 
 impl Inner {
@@ -99,7 +100,7 @@ impl Inner {
             let copies = numbers.iter().map(own).zip(&files);
             copies.fold(error, |error, (own, known)| error.in_place_of(&own, known))
         });
-        // The copies that no MANIFEST lists.
+        // Only copies that no MANIFEST lists are left here.
         for meta in copied {
             // A file that cannot be removed now is deleted at the next opening.
             let _ = self.store.fs.remove(&names::table_path(&self.store.dir, meta.number));
@@ -141,9 +142,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Locks writers and other ingestions out when no memtable overlaps the files. First flushes
-    /// the memtables that overlap them. Writers wait for a flush only if they wrote to the range
-    /// again during each of the flushes before.
+    /// Locks out writers and other ingestions at a moment when no memtable overlaps the files.
+    /// First flushes the memtables that do. Writers wait for a flush only if they wrote to the
+    /// range again during each of the earlier flushes.
     fn keep_writers_out(
         &self,
         files: &[FileMeta],
@@ -169,7 +170,7 @@ impl Inner {
         unreachable!("the last attempt returns")
     }
 
-    /// The newest memtable that overlaps one of the files, frozen.
+    /// The newest memtable that overlaps one of the files. It is frozen.
     fn freeze_overlapping(
         &self,
         writer: &mut Writer,
@@ -195,8 +196,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// Puts the opened tables into the tree, and makes them visible. `synced`: the WALs that the
-    /// MANIFEST is to list for the first time.
+    /// Puts the opened tables into the tree, and makes them visible. `synced` holds the WALs that
+    /// the MANIFEST is to list.
     fn list(
         &self,
         writer: &Writer,
@@ -281,8 +282,8 @@ impl Inner {
     }
 }
 
-/// Reads a table whole, and rejects entries that cannot be part of one write of this tree: those
-/// that it does not understand, and those that already have a sequence number.
+/// Reads a table whole, and rejects entries that cannot be part of one write of this tree: those of
+/// an unknown kind, and those that already have a sequence number.
 fn check_entries(path: &Path, table: &Table) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     if let Some((number, name)) = table.properties().column_family() {
@@ -365,7 +366,7 @@ fn overlaps(memtable: &Arc<Memtable>, file: &FileMeta) -> Result<bool> {
     Ok(ranges.any(|range| range.end > smallest && !file.ends_before(range.start)))
 }
 
-/// The level for an ingested table, and its range there. `running`: the spans that running
+/// The level for an ingested table, and its range there. `running` holds the spans that running
 /// compactions write to. See the head of this file.
 fn span_for(version: &Version, running: &[Span], meta: &FileMeta) -> Span {
     let (smallest, largest) = (user_key(&meta.smallest), user_key(&meta.largest));

@@ -1,5 +1,5 @@
-//! What is done to a whole database, or to many entries at once: it is copied, checked, brought
-//! into memory or removed, or takes in tables that were made elsewhere.
+//! Calls on a whole database, or on many entries at once: it is copied, checked, brought into
+//! memory or removed, or takes in tables that were made elsewhere.
 
 pub(in crate::db) mod checkpoint;
 pub(in crate::db) mod destroy;

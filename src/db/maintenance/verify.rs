@@ -36,8 +36,7 @@ pub struct VerifyReport {
     /// Entries that are in logs and in no table yet, range deletions included. They were checked at
     /// opening.
     pub log_entries: usize,
-    /// Files that look like a database's by their names, but are not this one's. They are left
-    /// alone.
+    /// Files that are named like a database's, but are not this one's. They are left alone.
     pub strays: Vec<String>,
 }
 

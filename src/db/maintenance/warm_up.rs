@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Why shallow levels first: a lookup queries a table of each level, so a small filter of a shallow
-//! level serves as many lookups as a large one of the deepest.
+//! level serves as many lookups as a large filter of the deepest level.
 
 use crate::cache::BlockKind;
 use crate::db::inner::Inner;
@@ -49,7 +49,7 @@ pub(in crate::db) fn warm_up(inner: &Inner) -> Result<WarmUpReport> {
     for (_, file) in read_state.version.files() {
         // Checked for each table, so that closing the database waits for one table at most.
         inner.status.check_open()?;
-        // Data blocks are evicted for this, and metadata is not.
+        // Loading evicts data blocks, but no metadata.
         let taken_bytes =
             cache.usage().saturating_sub(cache.usage_of(BlockKind::Data).bytes) as u64;
         let needed_bytes = file.table.missing_metadata_bytes();

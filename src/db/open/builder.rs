@@ -23,17 +23,18 @@ use crate::known_files;
 
 /// Opening.
 impl Builder {
-    /// Opens the database. Creates it where there is none, and recovers it after a crash.
+    /// Opens the database. Creates it if it is missing, and recovers it after a crash.
     ///
     /// # Errors
     ///
     /// - [`Error::InvalidArgument`] for an empty path or an option out of its range, before
     ///   anything is touched.
-    /// - [`Error::NoDatabase`] where there is none and [`Builder::create_if_missing`] is off.
+    /// - [`Error::NoDatabase`] where there is no database and [`Builder::create_if_missing`] is
+    ///   off.
     /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
     /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
-    /// - [`Error::Io`] where the operating system refuses something. Its kind is
+    /// - [`Error::Io`] where the operating system refuses something. The kind is
     ///   [`ErrorKind::NotADirectory`] where the path is that of a file.
     pub fn open(self) -> Result<Db> {
         self.check()?;
@@ -44,35 +45,36 @@ impl Builder {
         })
     }
 
-    /// Opens the database read-only. Nothing is written, not even a lock. So it works where
+    /// Opens the database read-only. Nothing is written, not even a lock file, so this works where
     /// the directory cannot be written, on a full disk, and while another `Db` or process has the
     /// database open.
     ///
-    /// It shows every write up to a certain one, and none after. It does not follow a writer: open
-    /// it again to see more. The entries of the WALs are kept in memory. Every table keeps its file
-    /// open, whatever [`Builder::max_open_files`] says, since a writer may delete it at any time.
+    /// The handle shows every write up to one point, and none after it. It does not follow a
+    /// writer: open the database again to see more. The entries of the WALs are kept in memory.
+    /// Every table keeps its file open, whatever [`Builder::max_open_files`] says, since a writer
+    /// may delete it at any time.
     ///
     /// # Errors
     ///
-    /// Those of [`Builder::open`], but never [`Error::Locked`]; [`Error::NoDatabase`] if there is
-    /// none, and [`Error::InvalidArgument`] if the process may not open all its tables.
+    /// Those of [`Builder::open`] except [`Error::Locked`]; also [`Error::NoDatabase`] if there is
+    /// no database, and [`Error::InvalidArgument`] if the process may not open all its tables.
     pub fn open_read_only(self) -> Result<Db> {
         self.check()?;
         self.at_its_path(|options| Ok(Db::of(Arc::new(read_only::open(options)?))))
     }
 
-    /// Opens a database of RocksDB read-only, as it is. Nothing is written, and no lock
-    /// is taken, so that RocksDB may have it open. It shows every write up to a certain one, and
-    /// none after, as RocksDB's own recovery does.
+    /// Opens a database of RocksDB read-only, as it is. Nothing is written, and no lock is taken,
+    /// so that RocksDB may have it open. The handle shows every write up to one point, and none
+    /// after it, as RocksDB's own recovery would.
     ///
-    /// Only the options of the block cache and of the file system count.
+    /// Only the options of the block cache, of pinned metadata and of the file system take effect.
     ///
     /// # Errors
     ///
     /// - [`Error::NoDatabase`] where there is none.
-    /// - [`Error::Unsupported`] where the directory is another program's, or needs as a whole what
-    ///   this build does not have, for example a two-phase transaction in a log. Where only one
-    ///   column family needs it, [`RocksDb::column_family`] returns the error.
+    /// - [`Error::Unsupported`] where the directory is another program's, or where the whole
+    ///   database needs what this build lacks, for example if a log has a two-phase transaction.
+    ///   Where only one column family needs it, [`RocksDb::column_family`] returns the error.
     /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is
     ///   damaged.
     /// - [`Error::InvalidArgument`] where the process may not open all tables, or where a writer
@@ -83,21 +85,21 @@ impl Builder {
         rocks::open::open(options)
     }
 
-    /// Rebuilds a database that cannot be opened from the files that are left in its directory:
-    /// `CURRENT` or the MANIFEST are lost or damaged, tables or WALs are damaged or missing. Reads
-    /// every byte. Changes nothing where nothing is wrong.
+    /// Rebuilds a database that cannot be opened. It uses the files that are left in the directory:
+    /// `CURRENT` or the MANIFEST may be lost or damaged, tables or WALs damaged or missing. Reads
+    /// every byte. Changes nothing if nothing is wrong.
     ///
     /// - Where a MANIFEST is whole, the tables stay. Damaged tables are replaced by what can be
     ///   read of them.
     /// - Otherwise all tables and WALs are merged into new tables, except tables that a readable
-    ///   part of a MANIFEST removed. That takes as much space again. Deleted keys may be back, from
-    ///   a table that a crash left over.
-    /// - The WALs are kept up to the first damage, so that no write comes back without those before
-    ///   it. See [`Builder::salvage_logs`].
+    ///   part of a MANIFEST removed. The new tables take as much space again. Deleted keys may come
+    ///   back from a table that a crash left over.
+    /// - The WALs are kept up to the first damage, so that no write comes back without the writes
+    ///   before it. See [`Builder::salvage_logs`].
     ///
-    /// Nothing is deleted. Files that are no longer part of the database are in its subdirectory
-    /// `lost` afterwards: remove them when the result is good. An interrupted repair can be started
-    /// again.
+    /// Nothing is deleted. Afterwards the files that are no longer part of the database are in its
+    /// subdirectory `lost`: remove them when the result is good. An interrupted repair can be
+    /// started again.
     ///
     /// The report says what was wrong, which keys may be missing or have an older value, and what
     /// was moved.
@@ -113,10 +115,10 @@ impl Builder {
         self.at_its_path(|options| repair(&options))
     }
 
-    /// Removes the database: every file that is its own. The directory stays, with the files that
-    /// are not the database's; the report names them.
+    /// Removes every file of the database. The directory stays, with any other files in it, which
+    /// the report names.
     ///
-    /// Read-only handles hold no lock: they continue with what they have in memory, or return
+    /// Read-only handles hold no lock. They continue with what they have in memory, or return
     /// errors. An interrupted removal can be started again.
     ///
     /// # Errors
@@ -124,19 +126,22 @@ impl Builder {
     /// - [`Error::NoDatabase`] where no part of a database is there.
     /// - [`Error::Locked`] where it is open elsewhere, also in this process.
     /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
-    ///   read as Maypole's. Nothing is removed then: the files may be another program's.
-    /// - [`Error::Io`] where the operating system refuses something. A part may be removed.
+    ///   read as a file of Maypole. Nothing is removed then, because the files may be another
+    ///   program's.
+    /// - [`Error::Io`] where the operating system refuses something. Some files may already be
+    ///   removed.
     pub fn destroy(self) -> Result<DestroyReport> {
         self.at_its_path(|options| destroy(&options))
     }
 
     /// The counters that the database's owner, or its last owner, has published; `None` if no owner
-    /// has. Reads one small file and opens nothing. See [`Builder::publish_stats`].
+    /// has published any. Reads one small file and does not open the database. See
+    /// [`Builder::publish_stats`].
     ///
     /// # Errors
     ///
     /// - [`Error::NoDatabase`] where there is none.
-    /// - [`Error::Corruption`] where the file is damaged or none of Maypole's. An owner that
+    /// - [`Error::Corruption`] where the file is damaged or not one of Maypole's. An owner that
     ///   publishes replaces it.
     /// - [`Error::Unsupported`] where a newer version wrote it.
     /// - [`Error::Io`] where the operating system refuses something.
@@ -144,12 +149,12 @@ impl Builder {
         self.at_its_path(|options| read(&options))
     }
 
-    /// Runs `call` with the absolute path. If the path is that of a file, different systems fail in
-    /// different ways, so this returns the same error on all of them.
+    /// Runs `call` with the absolute path. Different systems fail in different ways if the path is
+    /// that of a file, so this returns the same error on all of them.
     fn at_its_path<T>(mut self, call: impl FnOnce(Builder) -> Result<T>) -> Result<T> {
         self.path = lasting(&*self.fs, &self.path)?;
         let (fs, path) = (Arc::clone(&self.fs), self.path.clone());
-        // This check comes before anything is written there, even a lock.
+        // This check comes before anything is written there, even a lock file.
         known_files::refuse_foreign_database(&*fs, &path)?;
         call(self).map_err(|error| match error {
             Error::NoDatabase { .. } if !is_file(&*fs, &path) => {

@@ -1,4 +1,4 @@
-//! What a directory holds, and its tables opened.
+//! Reads what a directory holds, and opens its tables.
 //!
 //! ```text
 //!   CURRENT ─► MANIFEST ─► open the tables it lists, compare each with what it says of them
@@ -31,7 +31,8 @@ use crate::wal::{LogKind, LogReader};
 pub(crate) struct Directory {
     /// `None`: there is no `CURRENT`.
     pub recovered: Option<Recovered>,
-    /// Files whose numbers this database can have given, by number. Others are left alone.
+    /// Files whose numbers this database can have given, sorted by number. Other files are left
+    /// alone.
     pub files: Vec<(u64, names::FileKind)>,
     /// A copy of a database was being made here.
     pub is_unfinished_copy: bool,
@@ -62,9 +63,9 @@ impl Directory {
         }
     }
 
-    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`: it was a database,
-    /// and a new one would delete these files. A directory without such files is new, or a crash
-    /// cut its creation short.
+    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`. It held a
+    /// database, and creating a new one would delete these files. A directory without such files is
+    /// either new, or a crash cut the creation of its database short.
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());
@@ -95,7 +96,7 @@ impl Directory {
         Ok(())
     }
 
-    /// A number above those of all files here. Some may be newer than the MANIFEST.
+    /// A number above those of all files here, because some files may be newer than the MANIFEST.
     fn next_number(&self) -> u64 {
         let known = self.recovered.as_ref().map_or(1, |recovered| recovered.next_file.max(1));
         self.files.iter().map(|&(number, _)| number + 1).fold(known, u64::max)
@@ -115,8 +116,8 @@ pub(crate) fn no_database(dir: &Path) -> Error {
     Error::NoDatabase { path: dir.to_owned() }
 }
 
-/// Whether a WAL has a record, or bytes that are not one. A crash during the creation leaves
-/// neither.
+/// Whether a WAL holds a record, or bytes that are no record. A WAL whose creation a crash cut
+/// short holds neither.
 fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     let log = LogReader::open(fs, &names::wal_path(dir, number), LogKind::Wal, number);
     match log.and_then(|mut log| Ok(log.next()?.is_some())) {
@@ -126,7 +127,8 @@ fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     }
 }
 
-/// What makes and opens the tables of a database. `keeps_tables_open`: see [`TableStore`].
+/// The [`TableStore`], which makes and opens the tables of a database. It documents
+/// `keeps_tables_open`.
 pub(crate) fn table_store(
     options: &Builder,
     directory: &Directory,
@@ -173,9 +175,9 @@ pub(crate) fn table_store(
 /// Tables that are open, by number.
 pub(crate) type OpenTables = HashMap<u64, Arc<TableFile>>;
 
-/// The tables that the MANIFEST lists, opened and compared with what it says of them. What `opened`
-/// has already is not opened again. Afterwards, also after an error, `opened` has those of the
-/// listed tables that are open.
+/// Opens the tables that the MANIFEST lists, and compares each with its description there. A table
+/// in `opened` is not opened again. Afterwards, even after an error, `opened` holds those listed
+/// tables that are open.
 pub(super) fn open_tables(
     store: &TableStore,
     recovered: &Recovered,
@@ -196,7 +198,8 @@ pub(super) fn open_tables(
     Ok(version)
 }
 
-/// Refuses a tree with files of a level from 1 on that overlap. `manifest` lists them.
+/// Rejects a tree in which two files of a level from 1 on overlap. `manifest` is the file that
+/// lists them.
 pub(in crate::db) fn check_disjoint(version: &Version, manifest: &Path) -> Result<()> {
     if let Some((level, one, other)) = version.overlap() {
         let range = |meta: &FileMeta| {
@@ -222,7 +225,7 @@ mod tests {
     use crate::{Db, fs};
 
     /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write,
-    /// because a lookup searches one file of a level. Now it is rejected, by name.
+    /// because a lookup searches one file of a level. Now it is rejected, and the error names it.
     #[test]
     fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -257,7 +260,8 @@ mod tests {
     }
 
     /// A reader opened the tables one by one, and while a fast writer ran, one of them was always
-    /// deleted before its turn. The reader dropped those that it had, and never succeeded.
+    /// deleted before its turn. The reader dropped the tables that it had opened, and never
+    /// succeeded.
     #[test]
     fn a_table_that_was_opened_once_may_go() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -290,7 +294,7 @@ mod tests {
         [first, second, third].into_iter().for_each(away);
         let version = open_tables(&store, &recovered, &mut opened).unwrap();
         assert_eq!(version.metas()[0].len(), 3);
-        // One table that the MANIFEST does not list any more, and one that it describes
+        // The MANIFEST does not list the first table any more, and describes the second
         // differently.
         recovered.files.remove(&first);
         recovered.files.get_mut(&second).unwrap().1.entries += 1;

@@ -1,4 +1,4 @@
-//! Opening a database: from the files that a clean close or a crash left to a tree and its
+//! Opening a database: turns the files that a clean close or a crash left into a tree and its
 //! memtables.
 //!
 //! ```text

@@ -6,11 +6,11 @@
 //!        └── a file is gone, a gap, something looks damaged: look again ──┘
 //! ```
 //!
-//! A writer continues meanwhile. It may delete a table or a WAL that the MANIFEST lists. It copies
-//! a record into its log piece by piece, so that a reader may see half of one record with a whole
-//! one behind it. None of this is damage. So after any obstacle, everything except the open tables
-//! is read again from `CURRENT` on. An error is reported only if later readings meet it again and
-//! nothing in the directory has changed in between.
+//! A writer may continue meanwhile. It may delete a table or a WAL that the MANIFEST lists. It
+//! copies a record into its log piece by piece, so that a reader may see half of one record with a
+//! whole record after it. None of this is damage. So after any obstacle, everything except the open
+//! tables is read again from `CURRENT` on. An error is reported only if later attempts meet it
+//! again and nothing in the directory has changed in between.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
@@ -28,13 +28,14 @@ use crate::error::{Error, Result};
 use crate::fs::{OpenFilesLimit, open_files_limit, raise_open_files_limit};
 use crate::table::TableContext;
 
-/// An obstacle is reported after this number of consecutive attempts have met it.
+/// An obstacle is accepted as the result after this number of consecutive attempts have met it.
 const BELIEVED_AFTER: u32 = 6;
-/// The most attempts. No writer changes the directory fast enough to defeat them all.
+/// The most attempts. No writer changes the directory fast enough to disturb all of them.
 const MAX_LOOKS: u32 = 1000;
 /// Descriptors that are left to the program in addition to those of the tables.
 const OTHER_OPEN_FILES: u64 = 32;
-/// The first wait before the next attempt, and the longest. Each is twice the one before.
+/// After the n-th consecutive attempt that met the same obstacle, the reader waits for `FIRST_WAIT`
+/// × 2^n, at most for `MAX_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_micros(500);
 const MAX_WAIT: Duration = Duration::from_millis(20);
 
@@ -42,7 +43,7 @@ const MAX_WAIT: Duration = Duration::from_millis(20);
 #[derive(PartialEq)]
 struct Obstacle {
     what: String,
-    /// Number and bytes of the MANIFEST; what `CURRENT` holds where it could not be read.
+    /// Number of the MANIFEST and the bytes read of it; `None` where it could not be read.
     manifest: Option<(u64, u64)>,
     files: Vec<String>,
 }
@@ -60,7 +61,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
             // A gap is lawful where a power loss took the end of a log. But if a writer is active,
-            // a log may have been deleted since the directory was listed.
+            // it may have deleted a log since the directory was listed.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if error.is_damage() => (error.to_string(), Err(error)),
             Err(error) => return Err(error),
@@ -80,8 +81,8 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
 }
 
 /// What one attempt keeps for the next. An open table stays open, even when its name is deleted, so
-/// the next attempt opens only the new ones. Otherwise a writer that deletes tables faster than a
-/// reader opens all of them could keep the reader out for ever.
+/// the next attempt opens only new tables. Otherwise a writer that deletes tables faster than a
+/// reader opens them could keep the reader out for ever.
 #[derive(Default)]
 pub(in crate::db) struct Kept {
     /// The cache and the counters of the open tables.

@@ -1,4 +1,4 @@
-//! Replay of the WALs: from the files of a clean close or a crash to memtables.
+//! Replay of the WALs that a clean close or a crash left: their writes go to memtables.
 //!
 //! ```text
 //!   3.wal │ 1 2 3 │ 4 5 │ torn      4.wal │ 6 7 │ synced up to here │ 8 │
@@ -8,17 +8,18 @@
 //!
 //! WALs are replayed in order of their numbers. Everything behind a torn record of a WAL is
 //! dropped, and so is everything from a gap in the sequence numbers on, because a power loss may
-//! take whatever was not synced. Four things prove damage instead, and are errors that name the
+//! take whatever was not synced. Five things prove damage instead, and are errors that name the
 //! file:
 //!
-//! - a synced record behind the gap,
-//! - a WAL that the MANIFEST calls synced, and that is missing,
-//! - or that is shorter than its synced bytes,
+//! - a gap between two records of one WAL,
+//! - a synced record behind a gap,
+//! - a missing WAL that the MANIFEST calls synced,
+//! - a WAL that is shorter than its synced bytes,
 //! - a write missing before an ingestion, because an ingestion is recorded only after all writes
 //!   before it are synced.
 //!
 //! Nothing written here is in force yet. Tables made of replayed writes count once
-//! [`super::writable`] has listed them. A read-only opening ends here.
+//! [`super::writable`] has listed them in a MANIFEST. A read-only opening ends here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,7 +36,7 @@ use crate::memtable::{Memtable, MemtableWriter};
 use crate::version::{Recovered, Skipped, TableStore, Version, VersionEdit, names};
 use crate::wal::{LogKind, LogReader};
 
-/// Replayed writes go to memtables of at least this size, even where those of the database are
+/// Replayed writes go to memtables of at least this size, even if the database's own memtables are
 /// smaller, because a long log must not become many small tables.
 const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
@@ -48,7 +49,7 @@ pub(crate) struct Replayed {
     pub version: Arc<Version>,
     /// Every write up to this one is in tables of `version`.
     pub flushed_sequence: SequenceNumber,
-    /// Sequence numbers above the flushed one that no WAL holds, as ingested tables have them.
+    /// Sequence numbers above the flushed one that no WAL holds, such as those of ingested tables.
     pub skipped: Skipped,
     pub last_sequence: SequenceNumber,
     /// Full memtables that did not become tables, because the opening is read-only or there was no
@@ -69,11 +70,12 @@ pub(crate) struct PendingWritable {
 /// Where the entries of a memtable come from.
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
-    /// The records of WALs, oldest first; empty where they are too many to write again.
+    /// The records of WALs, oldest first; empty where they are too large to write again.
     pub records: Vec<Vec<u8>>,
     /// Bytes of all records.
     bytes: usize,
-    /// The recovered WAL that holds all of them, as its number and its bytes, all of them durable.
+    /// The recovered WAL that holds all of the records: its number, and its size in bytes, all
+    /// durable.
     pub recovered_wal: Option<(u64, u64)>,
 }
 
@@ -87,7 +89,7 @@ impl Origin {
         }
     }
 
-    /// Whether the records are too many to write again.
+    /// Whether the records are too large to write again.
     pub fn is_too_much(&self) -> bool {
         self.bytes > 0 && self.records.is_empty()
     }
@@ -123,8 +125,8 @@ pub(crate) struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Opens the tables that are not in `opened` and replays the WALs. `flushes`: full memtables
-    /// become tables; else all stay in memory.
+    /// Opens the tables that are not in `opened` and replays the WALs. With `flushes`, full
+    /// memtables become tables; otherwise all stay in memory.
     pub fn run(
         store: &'a TableStore,
         options: &'a Builder,
@@ -177,7 +179,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Replays one WAL, the first of `rest`; `false`: it has a gap.
+    /// Replays one WAL, the first of `rest`. Returns false if its sequence numbers leave a gap.
     fn wal(&mut self, number: u64, rest: &[u64], durable: &BTreeMap<u64, u64>) -> Result<bool> {
         let path = names::wal_path(&self.store.dir, number);
         let mut log = LogReader::open(&*self.store.fs, &path, LogKind::Wal, number)?;
@@ -239,8 +241,8 @@ impl<'a> Replay<'a> {
         Ok(true)
     }
 
-    /// The last write may be an ingestion. All writes before an ingestion were synced before the
-    /// MANIFEST recorded it.
+    /// Checks that no write before an ingestion is missing: these writes were synced before the
+    /// MANIFEST recorded the ingestion. The last write may be an ingestion.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);
@@ -257,8 +259,8 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Tells a lost tail from damage. A log is synced only after all logs before it, so no log
-    /// behind a lawful gap has a synced byte.
+    /// Distinguishes a lost tail from damage. A lawful gap is at the start of a log, and no log
+    /// behind it has a synced byte, because a log is synced only after all logs before it.
     fn check_gap(
         &mut self,
         gap: Gap,

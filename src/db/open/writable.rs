@@ -10,11 +10,11 @@
 //!
 //! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new
 //! MANIFEST, the old MANIFEST and the old WALs count. The old MANIFEST lists neither the new tables
-//! nor the recovered WAL. From then on the old WALs are obsolete, including their torn tails and
-//! gaps.
+//! nor the recovered WAL. Once `CURRENT` names the new MANIFEST, the old WALs are obsolete,
+//! including their torn tails and gaps.
 //!
-//! **Without space** for this the database still opens, for reading, with the entries of the WALs
-//! in memory. [`Inner::ensure_taken_over`] tries again at each write.
+//! **Without space** for this, an existing database still opens for reading, with the entries of
+//! the WALs in memory. [`Inner::ensure_taken_over`] tries again at each write.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -73,14 +73,14 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     Ok(assemble(&options, settings, store, replayed, taken.map_err(Some), Some(file_lock)))
 }
 
-/// A database opened read-only: nothing is written, no lock is taken.
+/// Assembles a database that is opened read-only: nothing is written, no lock is taken.
 pub(crate) fn only_read(options: Builder, store: TableStore, replayed: Replayed) -> Inner {
     let settings = settings_of(&options);
     assemble(&options, settings, store, replayed, Err(None), None)
 }
 
-/// Puts the parts together. `taken` is `Err(Some(error))` where the take-over must wait, and
-/// `Err(None)` where the database is opened read-only.
+/// Puts the parts together. `taken` is `Err(Some(error))` where the take-over must wait for space,
+/// and `Err(None)` where the database is opened read-only.
 fn assemble(
     options: &Builder,
     settings: Settings,
@@ -166,7 +166,7 @@ fn settings_of(options: &Builder) -> Settings {
 }
 
 /// Makes the replayed writes durable, so that the next opening finds them, and starts a WAL and a
-/// MANIFEST. May be tried again after a lack of space.
+/// MANIFEST. After a lack of space it may be called again.
 fn open_writable(
     store: &TableStore,
     settings: &Settings,
@@ -183,13 +183,13 @@ fn open_writable(
     let mut new = Vec::new();
     let taken = start_logs(store, settings, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
-        // No MANIFEST lists them. A file that cannot be removed is deleted at the next opening.
+        // No MANIFEST lists these logs. One that cannot be removed is deleted at the next opening.
         new.iter().for_each(|path| drop(store.fs.remove(path)));
     }
     taken
 }
 
-/// Creates the logs of [`open_writable`]. `new` gets the paths of new WALs.
+/// Creates the logs and the MANIFEST of [`open_writable`]. `new` gets the paths of new WALs.
 fn start_logs(
     store: &TableStore,
     settings: &Settings,
@@ -216,8 +216,9 @@ fn start_logs(
     Ok(TakenOver { wal, wal_number, manifest, progress })
 }
 
-/// The durable WAL that holds the records of `origin`: its number and its bytes; `None` where there
-/// are no records. Its name becomes durable with the MANIFEST that lists it.
+/// The durable WAL that holds the records of `origin`, as its number and its bytes. Writes this WAL
+/// if there is none yet. `None` if there are no records. The WAL's name becomes durable with the
+/// MANIFEST that lists it.
 fn recovered_wal(
     store: &TableStore,
     origin: &Origin,
@@ -243,7 +244,7 @@ fn remove_unlisted(store: &TableStore, version: &Version, oldest_wal: u64, manif
     for name in store.fs.list(&store.dir).unwrap_or_default() {
         let keep = match names::parse(&name) {
             None => true,
-            // A stray, because no file of this database ever had such a number.
+            // This is a stray, because no file of this database ever had such a number.
             Some(kind) if kind.number() > Some(most) => true,
             Some(names::FileKind::Table(number)) => listed.contains(&number),
             Some(names::FileKind::Wal(number)) => number >= oldest_wal,
@@ -267,7 +268,7 @@ fn prepare_directory(fs: &dyn Fs, dir: &Path, create: bool) -> Result<()> {
 }
 
 impl Inner {
-    /// Takes the directory over if the opening could not. Every writer calls this first.
+    /// Takes the directory over if the opening could not do so. Every writer calls this first.
     #[inline]
     pub(crate) fn ensure_taken_over(&self, writer: &mut Writer) -> Result<()> {
         match writer.wal {

@@ -1,5 +1,5 @@
-//! The end of a repair: the new tree replaces the old one, and nothing is lost if this is
-//! interrupted.
+//! The end of a repair: the new tree replaces the old one, and nothing is lost if the repair is
+//! interrupted meanwhile.
 //!
 //! ```text
 //!   new tables get their names                          they repeat what old ones hold; durable
@@ -117,7 +117,7 @@ impl Repair<'_> {
                 (false, false) => self.fs.rename(&first, &lost)?,
                 // The name belongs to the new `CURRENT` by now.
                 (true, true) => {}
-                // Overwritten. It held only the name of a MANIFEST.
+                // The old one is overwritten. It held only the name of a MANIFEST.
                 (true, false) => continue,
             }
             moved.push(lost);

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! A prefix of the writes is kept, as in a recovery, because the program had seen the missing
-//! writes when it wrote those behind a hole. With `salvage_logs`, writes behind a hole are kept
+//! writes when it made the writes behind a hole. With `salvage_logs`, writes behind a hole are kept
 //! too.
 //!
-//! A WAL that does not continue the ones before it is left out. A later WAL may still continue
-//! them: an earlier recovery started it there, and a crash left the torn WALs behind.
+//! A WAL that does not continue the kept writes is left out. A later WAL may still continue them,
+//! because an earlier recovery started it there and a crash left the torn WALs behind.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -51,9 +51,9 @@ struct Writes<'a> {
 }
 
 impl Repair<'_> {
-    /// Reads the WALs with these numbers, ascending. `durable`: the WALs that must exist, each with
-    /// its synced bytes; `None` if no MANIFEST lists them. `last`: the sequence number of the last
-    /// write before theirs, if known. `skipped`: numbers that no log holds.
+    /// Reads the WALs with these numbers, ascending. `durable` holds the WALs that must exist, each
+    /// with its synced bytes; `None` if no MANIFEST lists them. `last` is the sequence number of
+    /// the last write before these WALs, if known. `skipped` holds numbers that no log has.
     pub(super) fn logs(
         &mut self,
         numbers: &[u64],

@@ -42,7 +42,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What a MANIFEST says about the table with this identity, or else about the one with this
+    /// What a MANIFEST says about the table with this identity, or else about the table with this
     /// number.
     pub fn of(&self, number: u64, identity: Option<TableIdentity>) -> Option<&FileMeta> {
         let same = |meta: &&FileMeta| meta.identity.is_some() && meta.identity == identity;
@@ -53,8 +53,8 @@ impl Parts {
 }
 
 impl Recovered {
-    /// Whether the MANIFEST lost its end, which looks like a torn tail: files that it lists are
-    /// missing, and there are tables that it does not know.
+    /// Whether the MANIFEST seems to have lost its end, which looks like a torn tail: files that it
+    /// lists are missing, and there are tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
         let tables: BTreeSet<u64> = kinds
             .iter()

@@ -1,4 +1,4 @@
-//! Repair: from what is left of a directory to a database that opens.
+//! Repair: turns what is left of a directory into a database that opens.
 //!
 //! ```text
 //! LOCK ─► sound? every byte is read ──────────────────────────────────────► nothing is changed
@@ -13,13 +13,13 @@
 //!
 //! **Why all tables are merged** where no MANIFEST describes the tree. A lookup takes the first
 //! table that has the key, so it must know which of two tables is newer *for each key*. The
-//! sequence numbers of whole tables do not decide this: a table of level 6 may hold a newer write
-//! than a table of level 1, of another key. Only the number of each entry decides, and a merge
-//! compares these. It reads and writes all data once.
+//! sequence numbers of whole tables do not decide this: a table of level 6 may hold a write of one
+//! key that is newer than a write of another key in level 1. Only the number of each entry decides,
+//! and a merge compares these. It reads and writes all data once.
 //!
 //! **Nothing is deleted.** Whatever is left out or replaced is in `lost/` afterwards. A crash at
 //! any point leaves a directory that can be repaired again: before the new MANIFEST is in force the
-//! old files have their names, and new tables only repeat them.
+//! old files have their names, and new tables only repeat their entries.
 
 mod install;
 mod logs;
@@ -89,7 +89,7 @@ pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     repair.install()
 }
 
-/// Reads everything, first as an opening does, then every table whole. Any damage is an error.
+/// Reads everything: first like an opening, then every table whole. Any damage is an error.
 fn look(options: &Builder) -> Result<RepairReport> {
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&*options.fs, &options.path)?;
@@ -271,9 +271,9 @@ mod tests {
     use crate::fs::{Fs, MemFs};
     use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit, read_current};
 
-    /// Regression: a repair that took 0 for the last write left such a MANIFEST. Later writes got
-    /// smaller sequence numbers than the entries of the tables, so a compaction took them for the
-    /// older ones. Another repair reported "sound".
+    /// Regression: a repair took 0 for the last write, and left a MANIFEST that said so. Later
+    /// writes got smaller sequence numbers than the entries of the tables, so a compaction took
+    /// them for the older ones. Another repair reported "sound".
     #[test]
     fn a_last_write_below_that_of_a_table_is_raised() {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -28,7 +28,7 @@ type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 const ALL_KEYS: Keys = (Bound::Unbounded, Bound::Unbounded);
 
-/// A file, its damage, and what is known of it.
+/// A damaged table, and what is known of it.
 struct Suspect<'a> {
     number: u64,
     level: usize,
@@ -80,8 +80,8 @@ impl Repair<'_> {
         Ok((file, survey))
     }
 
-    /// Finds the table that `meta` describes under the name of another one. Returns that name, and
-    /// the table with a new number.
+    /// Finds the table that `meta` describes under the name of another table. Returns that name,
+    /// and the table with a new number.
     fn find_elsewhere(
         &mut self,
         number: u64,
@@ -102,7 +102,7 @@ impl Repair<'_> {
         Ok(None)
     }
 
-    /// Reports entries of the table with this number that are not understood.
+    /// Reports those entries of table `number` that this build does not understand.
     fn see(&mut self, survey: &Survey, number: u64) {
         let path = names::table_path(&self.dir, number);
         self.report.not_understood.extend(survey.not_understood(&path));
@@ -210,7 +210,7 @@ impl Repair<'_> {
         before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
     }
 
-    /// Writes what can be read of a table to a new one. Reports the rest.
+    /// Writes the readable part of a table to a new one. Reports what is lost.
     fn salvage(&mut self, suspect: Suspect) -> Result<()> {
         let Suspect { number, level, mut global_sequence, meta } = suspect;
         let path = names::table_path(&self.dir, number);
@@ -264,8 +264,8 @@ impl Repair<'_> {
             if !self.report.problems.contains(&why) {
                 self.report.problems.push(why);
             }
-            // The hole may have held newer versions of the key behind it, but none of the key
-            // before it.
+            // The hole may have held newer versions of the key behind it, but only older versions
+            // of the key before it.
             let from = after.map_or(keys.0.clone(), Bound::Excluded);
             let to = before.map_or(keys.1.clone(), Bound::Included);
             self.lose(number, offset, bytes, (from, to), "a part of a table");
@@ -281,7 +281,7 @@ impl Repair<'_> {
         if let (Some(listed), Some(found)) = (meta.identity, salvage.identity()) {
             return listed != found;
         }
-        // Another table is whole; it only is not the one that `meta` describes.
+        // The file is not as `meta` describes it, so if it is whole, it is another table.
         let alone = self.whole.open_table(path, meta.global_sequence, LAST_LEVEL, 0);
         alone.is_ok_and(|table| check_whole(&table).is_ok())
     }
@@ -318,7 +318,7 @@ impl Repair<'_> {
     /// Merges all tables into new ones of the last level. This is correct whatever the levels were,
     /// because each entry has its sequence number.
     pub(super) fn merge_all(&mut self) -> Result<()> {
-        // The merge drops tombstones, which have numbers too.
+        // This comes first, because the merge drops tombstones, whose sequence numbers count too.
         self.include_tree();
         let inputs = std::mem::take(&mut self.tree);
         let edit = VersionEdit {
@@ -356,8 +356,8 @@ impl Repair<'_> {
             inputs.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
         written.for_each(|(level, file, _)| file.mark_obsolete(*level));
         for file in merged?.outputs {
-            // The compaction kept these entries. They are found by reading, because no property
-            // counts them.
+            // The merge kept the entries that are not understood. They are found by reading,
+            // because no property counts them.
             if self.may_hold_unknown {
                 let survey = file.table.survey()?;
                 self.see(&survey, file.meta.number);
@@ -382,9 +382,9 @@ fn keys_of(meta: &FileMeta) -> Keys {
     (Bound::Included(smallest), Bound::Included(largest))
 }
 
-/// Rejects a directory without any MANIFEST whose tables are not those of one map that this build
-/// understands: tables of other formats or orders, and of several column families, whose equal keys
-/// would collide. Opens every table.
+/// Opens the tables of a directory without any MANIFEST. They must be of one map that this build
+/// understands. So tables of other formats or orders are rejected, and tables of several column
+/// families, because their equal keys would collide.
 pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs.list(dir)?;
     let kinds: Vec<FileKind> = names.iter().filter_map(|name| names::parse(name)).collect();
@@ -442,7 +442,7 @@ pub(super) fn check_sequences(table: &Table, meta: &FileMeta, survey: &Survey) -
     }
 }
 
-/// Whether every byte of a table is right, and its filter too.
+/// Checks every byte of a table, and that its filter denies none of its keys.
 pub(super) fn check_whole(table: &Table) -> Result<Survey> {
     let survey = table.survey()?;
     match survey.check.filter_misses {

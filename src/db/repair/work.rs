@@ -48,7 +48,7 @@ pub(super) enum FileLocation {
     NamedAs(PathBuf),
 }
 
-/// [`Error::is_damage`] for an error of a table. The footer of a table has no checksum, so an
+/// Whether an error of a table may be damage. The footer of a table has no checksum, so an
 /// unsupported feature may be damage. The header of a log has a checksum, so an unsupported feature
 /// there comes from a newer version.
 pub(super) fn is_table_damage(error: &Error) -> bool {

@@ -8,17 +8,17 @@ use crate::rocksdb::OptionsText;
 
 /// A database of RocksDB's, opened read-only as it stands: see [`RocksDb::open_read_only`].
 ///
-/// Read: RocksDB 5 and later; levelled, universal and FIFO compaction; keys in the order of their
-/// bytes; write-ahead logs, also compressed and recycled ones; RocksDB's own filters. Every table
-/// keeps its file open, and the entries of the logs are kept in memory.
+/// It reads databases of RocksDB 5 and later: levelled, universal and FIFO compaction; keys in the
+/// order of their bytes; write-ahead logs, also compressed and recycled ones; RocksDB's own
+/// filters. Every table keeps its file open, and the entries of the logs are kept in memory.
 ///
 /// Databases of LevelDB are read too: they have one column family, `default`, and their filters are
 /// not used.
 ///
-/// Rejected, with an error that names the cause, each for its column family alone: other
-/// comparators, user-defined timestamps, tables in other directories, tables below level 6, and
-/// trees in which a lookup could meet an older entry first. Merge operands, wide columns and values
-/// in blob files are [`Error::Unsupported`] at the read of their key.
+/// A column family is rejected, with an error that names the cause, for other comparators,
+/// user-defined timestamps, tables in other directories, tables below level 6, and a tree in which
+/// a lookup could meet an older entry first. The other families stay readable. Merge operands, wide
+/// columns and values in blob files are [`Error::Unsupported`] at the read of their key.
 ///
 /// ```no_run
 /// use maypole::RocksDb;
@@ -57,10 +57,10 @@ pub struct ColumnFamily {
     pub tables: usize,
     /// Bytes of all its tables.
     pub file_bytes: u64,
-    /// The filter that OPTIONS asks for, in RocksDB's words: `bloomfilter:10:false`. `None` where
+    /// The filter that OPTIONS requests, in RocksDB's words: `bloomfilter:10:false`. `None` where
     /// OPTIONS names none or is missing. The tables may have other filters.
     pub filter_policy: Option<String>,
-    /// Why this build does not read it, in words; `None`: it does.
+    /// Why this build does not read the family, in words; `None` if it does.
     pub not_supported: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl RocksDb {
         Db::builder(path).open_rocksdb()
     }
 
-    /// The number of a table of a column family that refers to blob files.
+    /// The number of a table that refers to blob files, in the column family of this name.
     pub(super) fn with_blobs(&self, name: &str) -> Option<u64> {
         let position = self.families.iter().position(|family| family.name == name)?;
         self.with_blobs[position]
@@ -99,8 +99,8 @@ impl RocksDb {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] where there is none of this name, [`Error::Unsupported`] where
-    /// this build does not read it.
+    /// [`Error::InvalidArgument`] where there is no family of this name, [`Error::Unsupported`]
+    /// where this build does not read it.
     pub fn column_family(&self, name: &str) -> Result<Db> {
         let Some(position) = self.families.iter().position(|family| family.name == name) else {
             let names: Vec<_> = self.families.iter().map(|family| &family.name[..]).collect();

@@ -9,16 +9,16 @@
 //! In such a tree, a read-only database searches all tables of a level for a key
 //! ([`Version::mixed`]). An import merges each group into one table.
 //!
-//! Level 0 of a database with universal or FIFO compaction may hold more tables than Maypole lets
-//! writers add to. Then those that can move down without being rewritten do ([`move_down`]), and of
-//! the others as few bytes as possible are merged ([`join_neighbours`]).
+//! Level 0 of a database with universal or FIFO compaction may hold so many tables that Maypole
+//! would slow writers down. Then the tables that can move down without being rewritten do so
+//! ([`move_down`]), and of the others as few bytes as possible are merged ([`join_neighbours`]).
 
 use std::sync::Arc;
 
 use crate::encoding::key;
 use crate::version::{FileMeta, LEVELS, TableFile, Version};
 
-/// More tables of level 0 slow writers down: an import leaves no more there.
+/// With more tables in level 0, writers are slowed down, so an import leaves no more there.
 const MAX_IN_LEVEL_0: usize = 20;
 
 /// Tables that become one, and what is known of it before.
@@ -27,7 +27,7 @@ pub(super) struct Group {
     pub level: usize,
     /// Numbers of the tables.
     pub tables: Vec<u64>,
-    /// Bounds, sequence numbers and bytes of all of them; the largest number.
+    /// Bounds, sequence numbers and bytes of all of them, and the largest file number.
     meta: FileMeta,
 }
 
@@ -70,10 +70,10 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
 
 /// Whether two tables of a level may hold the same key although neither of them is the newer one.
 ///
-/// Level 0: two tables overlap in keys and in sequence numbers. The numbers in the tables
-/// themselves count, not those in the MANIFEST. The MANIFEST's epoch numbers decide where they
-/// agree with the largest sequence numbers, by which level 0 is searched here. Deeper levels:
-/// neighbours share a user key.
+/// In level 0 these are two tables that overlap in keys and in sequence numbers, as the tables
+/// state them and not the MANIFEST. But they have an order if the MANIFEST's epoch numbers agree
+/// with the largest sequence numbers, by which level 0 is searched here. In deeper levels these are
+/// neighbours that share a user key.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;
     let undecided = |newer: &FileMeta, older: &FileMeta| {
@@ -101,7 +101,7 @@ pub(super) fn groups(version: &Version) -> Vec<Group> {
     join_neighbours(groups)
 }
 
-/// Joins what belongs together, until no two groups do.
+/// Joins groups that belong together, until there are no two such groups.
 fn joined(single: impl Iterator<Item = Group>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for mut group in single {
@@ -120,8 +120,8 @@ fn level_0_oldest_first(groups: &[Group]) -> Vec<usize> {
     level_0
 }
 
-/// If level 0 has too many tables, moves each, the oldest first, to the deepest level above which
-/// it overlaps nothing. Newer tables stay above it.
+/// If level 0 has too many tables, moves each, the oldest first, down to the deepest level that it
+/// reaches without meeting a table that it overlaps. Newer tables stay above it.
 fn move_down(groups: &mut [Group]) {
     let level_0 = level_0_oldest_first(groups);
     if level_0.len() <= MAX_IN_LEVEL_0 {
@@ -251,7 +251,8 @@ mod tests {
     fn what_is_not_ordered_is_joined_and_what_lies_between_too() {
         let tables = [
             mixed_table(0, 1, "a", "f", 1..=9),
-            // Between the first and the third in age, and no key shared with the third.
+            // This table is between the first and the third in age, and shares no key with the
+            // third.
             mixed_table(0, 2, "a", "b", 10..=12),
             mixed_table(0, 3, "e", "k", 5..=20),
             // Other keys; newer; older.

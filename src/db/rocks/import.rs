@@ -62,13 +62,13 @@ pub struct ImportReport {
 }
 
 impl RocksDb {
-    /// Makes a Maypole database of the column family `name`, in the directory `dir`. It shares the
-    /// tables by hard links, or copies them where linking fails, as between file systems. The
-    /// RocksDB database stays as it is, and may be open and written to.
+    /// Imports the column family `name` as a Maypole database in the directory `dir`. It shares the
+    /// tables by hard links, or copies them where linking fails, for example between file systems.
+    /// The RocksDB database stays as it is, and may be open and written to.
     ///
-    /// Reads the end of each table and the logs, but no data. So it does not find entries of an
-    /// unknown kind that neither the MANIFEST nor the tables' properties mention; a read of their
-    /// key finds them.
+    /// Reads the end of each table and the logs, but no data. So the import does not find entries
+    /// of an unknown kind that neither the MANIFEST nor the tables' properties mention. A read of
+    /// their key returns an error.
     ///
     /// ```no_run
     /// use maypole::{Db, RocksDb};
@@ -83,8 +83,8 @@ impl RocksDb {
     ///
     /// - Those of [`RocksDb::column_family`].
     /// - [`Error::Unsupported`] where the column family holds merge operands, references to blob
-    ///   files, a compression that this build lacks, or in its logs another entry of a kind that is
-    ///   not understood. Nothing is written then.
+    ///   files, a compression that this build lacks, or, in its logs, another entry of an unknown
+    ///   kind. Nothing is written then.
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
     /// - [`Error::Io`]. The files that were made are removed; the directory stays, empty.
     pub fn import(&self, name: &str, dir: impl AsRef<Path>) -> Result<ImportReport> {

@@ -11,7 +11,8 @@
 //! turns a family into a database of Maypole's, with `merge.rs` for tables that cannot stay as they
 //! are. `export/` turns a database of Maypole's into one of RocksDB's.
 //!
-//! A directory of LevelDB is one of RocksDB's with one family, older tables and fewer fields.
+//! A directory of LevelDB is read as one of RocksDB's with one family, older tables and fewer
+//! fields.
 
 pub(in crate::db) mod database;
 pub(in crate::db) mod export;

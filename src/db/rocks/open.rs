@@ -1,4 +1,4 @@
-//! From a RocksDB directory to a read-only database for each column family.
+//! Makes a read-only database for each column family of a RocksDB directory.
 //!
 //! ```text
 //!   CURRENT ─► MANIFEST ─► tables, all of them opened ─► logs ─► is CURRENT still the same, has the
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Nothing is written and no lock is taken. A writer may continue meanwhile. It deletes tables and
-//! logs, and it writes new logs over old ones, which then look as if they ended early. Each of
-//! these follows a record in the MANIFEST. So what was read counts only if the MANIFEST has not
-//! grown since.
+//! logs, and it writes new logs over old ones, which then look as if they ended early. Before each
+//! of these steps it adds a record to the MANIFEST. So what was read counts only if the MANIFEST
+//! has not grown since.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

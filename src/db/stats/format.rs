@@ -16,8 +16,8 @@
 //! crc32c 1a2b3c4d                        of all bytes before this line
 //! ```
 //!
-//! `docs/format.md` describes it field by field. A reader checks the checksum first, which proves
-//! that some version of Maypole has written the text. A line whose first word is unknown is
+//! `docs/format.md` describes the text field by field. A reader checks the checksum first, which
+//! proves that some version of Maypole has written the text. A line whose first word is unknown is
 //! skipped, and so is an unknown ticker, because a later version may add them. Everything else that
 //! is wrong is an error.
 
@@ -93,8 +93,8 @@ fn write_lines(stats: &PublishedStats, text: &mut String) -> std::fmt::Result {
         }
         level_fields!(level, print);
         writeln!(text, " predicted {}", rate_text(level.predicted_fpr))?;
-        // A line of its own, because older readers reject an unknown field of a level's line, but
-        // skip an unknown line.
+        // Dead entries have a line of their own, because older readers reject an unknown field of a
+        // level's line, but skip an unknown line.
         if (level.dead_bytes, level.dead_entries) != (0, 0) {
             writeln!(text, "dead {} {} {}", level.level, level.dead_bytes, level.dead_entries)?;
         }
@@ -168,7 +168,7 @@ fn last_line_at(bytes: &[u8]) -> usize {
     end.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
 }
 
-/// The lines between the first and the checksum, each with its offset. `None`: the checksum is
+/// The lines between the first and the checksum, each with its offset. `None` if the checksum is
 /// wrong or missing, or the bytes are not UTF-8.
 fn checked_lines(bytes: &[u8]) -> Option<impl Iterator<Item = (usize, &str)>> {
     let (checked, last) = bytes.split_at(last_line_at(bytes));
@@ -257,7 +257,7 @@ fn read_words<'a>(
     Some(())
 }
 
-/// A level below those before it, so that there are at most [`LEVELS`].
+/// Reads a level, which must be deeper than those before it, so that there are at most [`LEVELS`].
 fn level<'a>(
     words: &mut impl Iterator<Item = &'a str>,
     before: &[LevelStats],
@@ -282,8 +282,8 @@ fn named<'a>(words: &mut impl Iterator<Item = &'a str>, name: &str) -> Option<()
     (words.next() == Some(name)).then_some(())
 }
 
-/// Rejects numbers from [`MOST`] on, which no count approaches, so that sums of a few counts do not
-/// overflow.
+/// Reads a number. Rejects numbers from [`MOST`] on, so that sums of a few counts do not overflow.
+/// No count comes near it.
 fn number<'a, N: TryFrom<u64>>(words: &mut impl Iterator<Item = &'a str>) -> Option<N> {
     let number = words.next()?.parse::<u64>().ok().filter(|&number| number < MOST)?;
     N::try_from(number).ok()
@@ -343,8 +343,7 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The text of an earlier version, and what an earlier version reads of this one: the lines
-        // that it knows have their old content.
+        // The lines that an earlier version wrote and reads. They have their old content.
         let is_new = |line: &&str| {
             ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
         };

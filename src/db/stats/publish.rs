@@ -25,7 +25,7 @@ impl Inner {
         let Some(publishing) = self.background.publishing() else { return };
         // Held while the file is written: one write at a time.
         let mut written = lock(&publishing.written);
-        // Read first, so that what changes from here on is published at the next turn.
+        // These are read first, so that later changes are published at the next turn.
         let shown = Shown {
             tickers: self.reading.counters().sums(),
             oldest_snapshot: self.reading.snapshots().oldest(),

@@ -16,7 +16,7 @@
 //!   error.
 //!
 //! What is absent: single tables. A file with all tables would grow with the database and be
-//! rewritten every second. There are at most seven levels.
+//! rewritten every second. Counts are published by level, and there are at most seven levels.
 
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,8 +26,8 @@ use crate::cache::{BlockKind, KindUsage};
 use crate::db::read_state::ReadState;
 use crate::stats::{FileCounts, Tickers};
 
-/// What a process that has a database open publishes of it, and leaves when it closes the database;
-/// see [`Builder::publish_stats`](crate::Builder::publish_stats).
+/// The counters that the owner of a database publishes while it has the database open. They stay
+/// after it has closed it; see [`Builder::publish_stats`](crate::Builder::publish_stats).
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -45,7 +45,7 @@ use crate::stats::{FileCounts, Tickers};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PublishedStats {
-    /// Whether the owner had the database open then. After a crash this stays true.
+    /// Whether the owner had the database open when it wrote this. After a crash this stays true.
     pub is_open: bool,
     /// The process ID of the owner.
     pub process_id: u32,
@@ -149,8 +149,8 @@ pub(super) struct Shown {
     pub(super) tickers: Tickers,
     /// When the oldest snapshot was made.
     pub(super) oldest_snapshot: Option<Instant>,
-    /// The tree is compared too, because a flush is counted before its table is in the tree. It is
-    /// weak, so that it keeps no table alive.
+    /// The tree is compared too, because a flush is counted before its table is in the tree. The
+    /// reference is weak, so that it keeps no table alive.
     pub(super) tree: Weak<ReadState>,
 }
 

@@ -1,7 +1,7 @@
 //! [`Stats`]: what the database holds and what its filters have done, as a value and as a report.
 //!
-//! Filters are counted per file, per level and for the whole database: how often they said no
-//! (*useful*), how often maybe (*full positive*), and how often that was true. The observed
+//! Filters are counted per file, per level and for the whole database: how often they returned no
+//! (*useful*), how often maybe (*full positive*), and how often this maybe was true. The observed
 //! false-positive rate can be compared with the one predicted when the filter was built.
 //!
 //! This file is long because it holds both the types and the report.
@@ -56,7 +56,7 @@ pub struct Stats {
     /// The most tables open at a time, see
     /// [`Builder::max_open_files`](crate::Builder::max_open_files).
     pub max_open_files: usize,
-    /// How often one of them had to be opened again.
+    /// How often a table had to be opened again.
     pub file_reopens: u64,
     /// Bytes of all memtables, frozen ones included.
     pub memtable_bytes: usize,
@@ -191,7 +191,7 @@ impl Stats {
 
     /// The predicted false-positive rate of all filters together; `None` without filters. It is the
     /// mean of the tables' predictions, weighted by the number of absent keys that each filter was
-    /// queried for, or by entries if there were none.
+    /// queried for, or by entries if there were no such keys.
     pub fn predicted_fpr(&self) -> Option<f64> {
         predicted_fpr(&self.files)
     }

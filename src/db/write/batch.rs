@@ -12,7 +12,8 @@
 //! 15    delete a range      exclusive end of the range, key being its start
 //! ```
 //!
-//! The n-th operation of a record has the first sequence number + n. Kinds are those of tables.
+//! Operation n of a record, counted from 0, has the sequence number first + n. Kinds are those of
+//! tables.
 
 use std::cmp::Ordering;
 
@@ -22,19 +23,20 @@ use crate::error::{Damage, Error, Result};
 use crate::range_tombstones::reversed_range;
 use crate::table::MAX_ENTRY_BYTES;
 
-/// The most bytes of key and value together: what a table can hold.
+/// The most bytes of key and value together, which is what a table can hold.
 const MAX_WRITE_BYTES: usize = MAX_ENTRY_BYTES - TRAILER_BYTES;
 
 /// The most bytes of the varint of a length up to [`MAX_WRITE_BYTES`].
 const MAX_LENGTH_BYTES: usize = 5;
 
-/// The most bytes of a batch, and of a group. With its header it is one record of the WAL, whose
-/// length has 32 bits.
+/// The most bytes of a batch, and of a group. With its header a group is one record of the WAL,
+/// whose length field has 32 bits.
 pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 
 /// Writes that happen together or not at all, in the order given.
 ///
-/// [`Db::write`](crate::Db::write) takes a batch without a copy, or copies a reference to one.
+/// [`Db::write`](crate::Db::write) takes a batch by value without a copy. It copies a batch that is
+/// passed by reference.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -52,7 +54,7 @@ pub(crate) const MAX_BATCH_BYTES: usize = u32::MAX as usize - 64;
 pub struct WriteBatch {
     operations: Vec<u8>,
     count: u64,
-    /// The error of the first write that cannot be stored, which was left out.
+    /// The error of the first write that was left out because it cannot be stored.
     refused: Option<Error>,
 }
 
@@ -64,7 +66,8 @@ impl WriteBatch {
 
     /// Adds `key` = `value`, which replaces an older value. Both may be empty.
     ///
-    /// A write that is too large is not added; [`Db::write`](crate::Db::write) reports it then.
+    /// A write that is too large is not added, and [`Db::write`](crate::Db::write) then rejects the
+    /// batch.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> &mut WriteBatch {
         self.push(EntryKind::Value, key.as_ref(), Some(value.as_ref()));
         self
@@ -76,8 +79,8 @@ impl WriteBatch {
         self
     }
 
-    /// Adds the removal of all keys from `start` (inclusive) to `end` (exclusive). It takes one
-    /// entry, however many keys there are.
+    /// Adds the removal of all keys from `start` (inclusive) to `end` (exclusive). The removal
+    /// takes one entry, however many keys there are.
     ///
     /// An empty range, where `end` is `start`, adds nothing. Where `end` is before `start`,
     /// [`Db::write`](crate::Db::write) rejects the batch.
@@ -109,7 +112,7 @@ impl WriteBatch {
     /// assert_eq!((batch.iter().count(), puts.count()), (2, 1));
     /// ```
     pub fn iter(&self) -> impl Iterator<Item = BatchOperation<'_>> {
-        // The batch has encoded them itself, so each can be decoded.
+        // The batch itself has encoded its writes, so each of them can be decoded.
         self.operations().flatten().map(|Operation { kind, key, value }| match kind {
             EntryKind::Deletion | EntryKind::SingleDeletion => BatchOperation::Delete { key },
             EntryKind::RangeDeletion => BatchOperation::DeleteRange { start: key, end: value },
@@ -158,7 +161,7 @@ impl WriteBatch {
             });
             return;
         }
-        // Reserved at once, because a batch of one put would otherwise grow four times.
+        // Reserved in one step, because a batch of one put would otherwise grow four times.
         let value_bytes = value.map_or(0, |value| value.len() + MAX_LENGTH_BYTES);
         self.operations.reserve(1 + MAX_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);
@@ -184,14 +187,15 @@ impl WriteBatch {
     }
 }
 
-/// A copy: the batch stays as it is, and may be written again.
+/// Copies the batch, which stays as it is and may be written again.
 impl From<&WriteBatch> for WriteBatch {
     fn from(batch: &WriteBatch) -> WriteBatch {
         batch.clone()
     }
 }
 
-/// A copy, for a batch that was chained: `db.write(WriteBatch::new().put("a", "1").delete("b"))`.
+/// Copies a batch that calls were chained on:
+/// `db.write(WriteBatch::new().put("a", "1").delete("b"))`.
 impl From<&mut WriteBatch> for WriteBatch {
     fn from(batch: &mut WriteBatch) -> WriteBatch {
         batch.clone()
@@ -289,7 +293,7 @@ pub(crate) fn record_header(first_sequence: SequenceNumber, count: u64) -> Vec<u
     out
 }
 
-/// A WAL record taken apart: first sequence number, number of operations, the operations.
+/// Parses a WAL record into its first sequence number, its number of operations and the operations.
 pub(crate) fn parse_record(
     payload: &[u8],
 ) -> Result<(SequenceNumber, u64, Operations<'_>), Damage> {

@@ -15,9 +15,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// A killed process: the operating system has the bytes.
+    /// The write survives a killed process: the operating system has its bytes.
     #[default]
     Buffered,
-    /// A power loss: the device has the bytes, and those of all writes before.
+    /// The write survives a power loss: the device has its bytes, and those of all earlier writes.
     Sync,
 }

@@ -1,4 +1,4 @@
-//! A write: batch → WAL → memtable → visible. Top to bottom in the order of the steps.
+//! A write: batch → WAL → memtable → visible. The functions are in the order of the steps.
 //!
 //! ```text
 //!   commit ──► nobody else writes: leads itself
@@ -18,12 +18,12 @@
 //!
 //! **A record that finds no space** is an error only for the callers whose batches it holds: the
 //! WAL ends before it, and the next write starts another WAL. Any other failure makes the database
-//! read-only. So does a panic, which continues in the thread that led, while the others get an
+//! read-only. So does a panic. It continues in the thread that led, while the other writers get an
 //! error.
 //!
-//! **A full memtable** is frozen together with its WAL. The next write goes to a new pair. The old
-//! WAL may not be synced yet: a later synced write syncs it first, so that what is durable never
-//! has a gap. Recovery checks that sequence numbers follow each other.
+//! **A full memtable** is frozen together with its WAL. The next write goes to a new memtable and a
+//! new WAL. The old WAL may not be synced yet: a later synced write syncs it first, so that the
+//! durable writes never have a gap. Recovery checks that sequence numbers follow each other.
 
 pub(crate) mod batch;
 pub(crate) mod durability;
@@ -58,9 +58,8 @@ const STOP_PATIENCE: Duration = Duration::from_millis(100);
 
 type WaitingWrite = Arc<Waiting<Write, Result<()>>>;
 
-/// A leader at work. It is dropped only by a panic. Then WAL and memtable may hold a part of the
-/// group, so nothing may be written after it, and all writers that wait for the leader get an
-/// error.
+/// The work of a leader. Only a panic drops it. Then WAL and memtable may hold a part of the group,
+/// so nothing may be written any more, and all writers that wait for the leader get an error.
 struct Unfinished<'a, 'l> {
     inner: &'a Inner,
     writer: &'a mut LeadingWriter<'l>,
@@ -68,7 +67,7 @@ struct Unfinished<'a, 'l> {
 }
 
 impl Unfinished<'_, '_> {
-    /// Ends the work. Returns the group, so that its writers get their results.
+    /// Ends the work. Returns the group, so that the caller can give its writers their results.
     fn finish(mut self) -> Vec<WaitingWrite> {
         let group = std::mem::take(&mut self.group);
         std::mem::forget(self);
@@ -113,7 +112,7 @@ impl Inner {
         let mut work = Unfinished { inner: self, writer, group: Vec::new() };
         let room = self.make_room(work.writer);
         let mut bytes = 0;
-        // The first batch always fits: none is larger than a record.
+        // The first batch always fits, because no batch is larger than a record.
         work.group = work.writer.take_while(|write| {
             let before = bytes;
             bytes += write.batch.size_bytes();
@@ -130,7 +129,8 @@ impl Inner {
         }
     }
 
-    /// Returns when the memtable can take a group, with the stall of that group's writers.
+    /// Waits until the memtable can take a group. Returns the stall that applies to the group's
+    /// writers.
     fn make_room(&self, writer: &mut Writer) -> Result<WriteStall> {
         self.ensure_taken_over(writer)?;
         loop {
@@ -185,7 +185,7 @@ impl Inner {
         }
     }
 
-    /// Runs `wait`, and counts it, in total and by its cause, and its time.
+    /// Runs `wait`. Counts this stall, by its cause and in total, and adds up its time.
     fn stalled(&self, cause: Ticker, wait: impl FnOnce()) {
         let start = Instant::now();
         wait();
@@ -194,7 +194,7 @@ impl Inner {
         self.reading.counters().add(Ticker::StallMicros, start.elapsed().as_micros() as u64);
     }
 
-    /// Freezes the memtable and seals its WAL. The next write goes to new ones.
+    /// Freezes the memtable and seals its WAL. The next write goes to a new memtable and WAL.
     pub(crate) fn rotate(&self, writer: &mut Writer) -> Result<()> {
         self.writing
             .next_wal(writer, &self.store)
@@ -210,7 +210,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a group that has room: WAL, sync, memtable, visible.
+    /// Writes a group for which there is room. The steps: WAL, sync if requested, memtable,
+    /// visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
         if self.reading.marks().has_proposals() {
@@ -262,7 +263,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes the keys that the group puts out of all marks. Called before the group is published.
+    /// Cuts the keys of the group's puts out of all marks. Called before the group is published.
     #[cold]
     fn cut_marks(&self, writer: &mut Writer, group: &[&Write]) {
         for operation in group.iter().flat_map(|write| write.batch.operations()).flatten() {
@@ -273,9 +274,9 @@ impl Inner {
         writer.marks.publish(self.reading.marks());
     }
 
-    /// Does what cursors request of a writer: takes their marks in, and freezes a memtable of which
-    /// most is hidden, but not while another memtable waits for its flush, because writers would
-    /// have to wait too.
+    /// Does what cursors request of a writer: takes in their marks, and freezes the memtable if
+    /// most of it is hidden. The memtable is not frozen while another one waits for its flush,
+    /// because then writers would have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
         let wanted = self.reading.marks().take_flush_wanted();

@@ -1,5 +1,5 @@
-//! Write stalls: when writers must slow down or stop, so that the background keeps up. A pure
-//! function of the tree.
+//! Write stalls: when writers must slow down or stop, so that flushes and compactions keep up. A
+//! pure function of the tree.
 //!
 //! ```text
 //!   what grows                           slows from           stops at
@@ -15,9 +15,9 @@
 //! ```
 //!
 //! The delay is graded, so that writers slow down to the background's speed before they must stop,
-//! and wait often and shortly rather than once and long. Level 0 is limited because every lookup
+//! and have many short waits rather than one long wait. Level 0 is limited because every lookup
 //! queries all its files. The *debt*, the bytes that compaction must still rewrite, is limited
-//! because it fills the disk and level 0 later.
+//! because it first fills the disk, and later level 0.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.
@@ -44,8 +44,8 @@ const L0_STOP: u64 = 36;
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// What all delayed writers together may write in a second when the delay starts, and how often
-/// that halves before the stop.
+/// The rate of all delayed writers together when the delay starts, and how often this rate halves
+/// before the stop.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
@@ -79,7 +79,7 @@ pub enum WriteStall {
     Stop(WriteStallCause),
 }
 
-/// The work in the background that writers outran; in a [`WriteStall`].
+/// The background work that writers outran, as the cause of a [`WriteStall`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -131,7 +131,7 @@ pub(crate) struct Pressure {
 
 impl Pressure {
     /// The pressure of a tree, without its memtables. Data that damaged files block from compaction
-    /// does not count, because writers would wait for ever.
+    /// does not count, because writers would wait for ever for its compaction.
     pub fn of_tree(version: &Version, shape: &TreeShape, unavailable: &Unavailable) -> Pressure {
         let levels = compaction::without_blocked(&version.metas(), shape, unavailable);
         Pressure {

@@ -1,4 +1,4 @@
-//! [`Keeper`]: the leader's side of the marks. It alone changes them, under the lock of the
+//! [`Keeper`]: the leader's side of the marks. It alone changes the marks, under the lock of the
 //! writers.
 //!
 //! ```text
@@ -17,20 +17,21 @@ use crate::sync::collect;
 /// The most extents of a mark.
 const MAX_EXTENTS: usize = 3;
 
-/// The oldest extent of a growing mark is at least this many writes old. A reader that is late by
-/// fewer writes uses that extent, and passes what was hidden since: some milliseconds at most.
+/// If a growing mark has three extents, the oldest is at least this many writes old. A reader that
+/// is late by fewer writes uses that extent. It then passes what was hidden since, for some
+/// milliseconds at most.
 const LATE_BY: u64 = 1 << 14;
 
 /// A mark that was cut more often than this without being used is dropped, because its keys are
 /// being filled again.
 const MAX_IDLE_CUTS: u32 = 4;
 
-/// The old lists of marks are freed after this many were replaced.
+/// Lists of marks that were replaced are freed each time their number reaches this.
 const COLLECT_EVERY: u32 = 64;
 
 /// A mark with its watch.
 struct Kept {
-    /// Its newest extent lies within `watch`. It is empty where a watch has no mark yet.
+    /// Its newest extent lies within `watch`. The mark is empty where a watch has no mark yet.
     mark: Mark,
     /// No key of this interval was put after `since`.
     watch: Interval,
@@ -38,7 +39,7 @@ struct Kept {
     idle_cuts: u32,
 }
 
-/// The leader's own: takes proposals in, and cuts marks.
+/// The leader's state of the marks.
 #[derive(Default)]
 pub(crate) struct Keeper {
     kept: Vec<Kept>,
@@ -55,7 +56,7 @@ impl Keeper {
         !self.kept.is_empty()
     }
 
-    /// Takes in what cursors proposed. `last`: the sequence number of the last write for which
+    /// Takes in what cursors proposed. `last` is the sequence number of the last write for which
     /// [`Keeper::wrote`] was called.
     pub fn take_in(&mut self, marks: &Marks, last: SequenceNumber) {
         for proposal in marks.take_proposals() {
@@ -67,7 +68,7 @@ impl Keeper {
     pub(super) fn consider(&mut self, proposal: Proposal, last: SequenceNumber) {
         let Proposal { interval, sequence } = proposal;
         if sequence == last {
-            // Nothing was written since.
+            // Nothing was written since the walk.
             let found =
                 self.kept.iter().position(|it| it.mark.newest().interval.touches(&interval));
             return self.extend(found, interval, sequence, last);
@@ -77,7 +78,7 @@ impl Keeper {
             let sure = self.kept[i].watch.meet(&interval);
             self.extend(Some(i), sure, sequence, last);
         } else if !self.kept.iter().any(touches) {
-            // A watch, and no mark yet.
+            // Starts a watch without a mark.
             let nothing = Interval { end: Some(Arc::clone(&interval.from)), from: interval.from };
             self.add(nothing, last, last);
         }
@@ -85,7 +86,7 @@ impl Keeper {
 
     /// Adds `interval`, which is known to show nothing at `sequence` and later, to the mark of
     /// index `found` if it touches that mark. If `found` is `None`, the interval becomes a new
-    /// mark. A new watch starts.
+    /// mark. In both cases a new watch starts.
     fn extend(
         &mut self,
         found: Option<usize>,
@@ -151,8 +152,8 @@ impl Keeper {
         }
     }
 
-    /// Takes the keys from `first` to `last` out of the mark of index `i`. Returns whether a mark
-    /// is left at this index.
+    /// Cuts the keys from `first` to `last` out of the mark of index `i`. Returns whether a part of
+    /// this mark is left at the index.
     #[cold]
     fn cut(&mut self, i: usize, first: &[u8], last: &[u8]) -> bool {
         self.changed = true;
@@ -200,7 +201,7 @@ impl Keeper {
 }
 
 impl Kept {
-    /// The part of mark and watch within `interval`; `None` where nothing of the mark is.
+    /// The part of mark and watch within `interval`; `None` if no part of the mark lies there.
     fn within(&self, interval: &Interval) -> Option<Kept> {
         let extents = self.mark.extents.iter().map(|extent| Extent {
             interval: extent.interval.meet(interval),

@@ -17,11 +17,11 @@
 //! # The invariant, and its proof
 //!
 //! A mark of the user keys `[from, end)` at sequence number q says: **no read at r ≥ q sees an
-//! entry in `[from, end)`**, as long as the reader finds the mark. It holds by four steps.
+//! entry in `[from, end)`**, as long as the reader finds the mark. Four steps prove this.
 //!
-//! 1. A walk at s that showed nothing in the interval proves it for r = s. Whether an entry is
-//!    visible at s never changes: flush, compaction and later writes keep what s sees, for as long
-//!    as a reader uses s.
+//! 1. A walk at s that showed nothing in the interval proves the claim for r = s. Whether an entry
+//!    is visible at s never changes: flush, compaction and later writes keep what s sees, for as
+//!    long as a reader uses s.
 //! 2. Between s and r only a *put* inside the interval can add what a read sees. Deletions and
 //!    range deletions only hide. An ingested table counts as a put of its whole range of keys.
 //! 3. The leader cuts the mark before it publishes such a put (`Keeper::wrote`). The cut list is
@@ -29,17 +29,17 @@
 //!    `Acquire` before it looks at marks. So a reader at or after the put finds the mark cut.
 //! 4. A proposal arrives after its walk, and puts after s may already be published. The whole
 //!    proposal becomes a mark only if the last sequence number is still s. Otherwise a *watch*
-//!    decides: an interval that has received no put since a number t, as the leader knows. If t ≤
-//!    s, the intersection of watch and proposal has received no put after s, so 1 and 2 hold for
-//!    it. A proposal that no watch covers starts one, for the walks after it.
+//!    decides: an interval of which the leader knows that it has received no put since a number t.
+//!    If t ≤ s, the intersection of watch and proposal has received no put after s, so 1 and 2 hold
+//!    for it. A proposal that no watch covers starts a watch, for later walks.
 //!
 //! A queue that many threads push to and pop from is never at rest. Its watch reaches from the
 //! start to the first push after t, and the next walk extends the mark up to there. Then a new
 //! watch of all keys starts.
 //!
-//! **Readers that come late.** A longer mark has a larger q. A reader at a number just before it
-//! would ignore the whole mark and pass everything in it. So a mark keeps up to three *extents*:
-//! the newest, and shorter ones of smaller numbers.
+//! **Readers that come late.** When a mark gets longer, its q gets larger. A reader at a number
+//! just below q would ignore the whole mark and pass everything in it. So a mark keeps up to three
+//! *extents*: the newest, and shorter ones with smaller numbers.
 //!
 //! Absent on purpose: a mark on disk. Marks are hints in memory, and a database opens with none.
 

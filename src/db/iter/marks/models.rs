@@ -9,7 +9,7 @@ use super::{Keeper, Marks, Proposal};
 use crate::sync::{check_model, collect};
 
 /// The leader cuts a mark, then publishes a put into it. A reader that sees the put's number finds
-/// the mark cut; one that does not may find the mark whole.
+/// the mark cut. Any other reader may find it whole.
 #[test]
 fn loom_who_sees_a_put_sees_that_its_mark_was_cut() {
     check_model(|| {

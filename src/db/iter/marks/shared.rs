@@ -9,10 +9,10 @@ use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
 /// The most marks of a database. Each costs every put one or two comparisons.
 pub(super) const MAX_MARKS: usize = 16;
 
-/// Longer keys bound no mark, so that all marks together take little memory.
+/// Keys longer than this bound no mark, so that all marks together take little memory.
 pub(super) const MAX_KEY_BYTES: usize = 1 << 10;
 
-/// The most proposals that wait for a leader. Further ones are dropped, because the next walk
+/// The most proposals that wait for a leader. More proposals are dropped, because the next walk
 /// proposes again.
 pub(super) const MAX_PROPOSALS: usize = 8;
 
@@ -101,7 +101,8 @@ pub(super) struct Extent {
 /// What readers see of a mark.
 #[derive(Debug, Clone)]
 pub(super) struct Mark {
-    /// The newest first. Each lies within the one before, and has a smaller number. Never empty.
+    /// The newest first. Each extent lies within the previous one, and its number is not larger.
+    /// Never empty.
     pub(super) extents: Vec<Extent>,
     /// Whether a reader has jumped over it recently.
     pub(super) used: Arc<AtomicBool>,
@@ -137,7 +138,7 @@ pub(crate) struct Marks {
     /// Whether a leader should look at `proposals`.
     has_proposals: AtomicBool,
     pub(super) proposals: Mutex<Vec<Proposal>>,
-    /// The smallest sequence number of a memtable that should be flushed, since most of it is
+    /// The smallest sequence number of a memtable that should be flushed because most of it is
     /// hidden; 0: none.
     flush_wanted: AtomicU64,
     /// The database, through which a cursor reaches the lock of the writers.
@@ -162,7 +163,7 @@ impl Marks {
     }
 
     /// Whether there are any marks. A read must know its sequence number before it calls this or
-    /// any of the following.
+    /// any method below.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)
@@ -173,7 +174,7 @@ impl Marks {
         self.find(sequence, |interval| interval.contains(key))
     }
 
-    /// The mark that the last keys before `bound` lie in (`None`: the last of all keys).
+    /// The mark that contains the last keys before `bound`, or with `None` the last of all keys.
     fn around_last(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Interval> {
         self.find(sequence, |interval| match bound {
             None => interval.end.is_none(),
@@ -183,8 +184,8 @@ impl Marks {
         })
     }
 
-    /// The key to which a seek to `key` may go instead. `None`: to `key` itself; `Some(None)`:
-    /// there is nothing at or after `key`.
+    /// The key to which a seek to `key` may jump. `None`: no mark contains `key`. `Some(None)`:
+    /// nothing is shown at or after `key`.
     pub fn forward(&self, key: &[u8], sequence: SequenceNumber) -> Option<Option<Arc<[u8]>>> {
         let mut end = self.around(key, sequence)?.end;
         while let Some(key) = &end
@@ -195,7 +196,8 @@ impl Marks {
         Some(end)
     }
 
-    /// The key before which a seek to the last entry before `bound` may look instead.
+    /// A smaller bound that leads a seek to the last entry before `bound` to the same entry.
+    /// `None`: no mark contains the keys before `bound`.
     pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
         let mut from = self.around_last(bound, sequence)?.from;
         while let Some(next) = self.around_last(Some(&from), sequence) {
@@ -220,7 +222,8 @@ impl Marks {
         })
     }
 
-    /// Submits a proposal, which is taken in at once if no writer leads, else by the next leader.
+    /// Submits a proposal, which is taken in at once if no writer leads, otherwise by the next
+    /// leader.
     pub fn propose(&self, proposal: Proposal) {
         let mut proposals = lock(&self.proposals);
         if proposals.len() < MAX_PROPOSALS {
@@ -253,7 +256,7 @@ impl Marks {
         }
     }
 
-    /// Whether the leader should take proposals in, or flush. May be late.
+    /// Whether the leader should take in proposals, or flush. The result may lag behind.
     #[inline]
     pub fn has_proposals(&self) -> bool {
         self.has_proposals.load(Ordering::Relaxed)
@@ -261,7 +264,8 @@ impl Marks {
 
     pub(super) fn take_proposals(&self) -> Vec<Proposal> {
         let mut proposals = lock(&self.proposals);
-        // Only a writer flushes, so a cursor that takes proposals in leaves the flush to it.
+        // Only a writer flushes, so a cursor that takes in proposals leaves the request for a
+        // flush.
         let wants_flush = self.flush_wanted.load(Ordering::Relaxed) != 0;
         self.has_proposals.store(wants_flush, Ordering::Relaxed);
         std::mem::take(&mut proposals)

@@ -8,8 +8,8 @@
 //! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers
 //! and bounds. What RocksDB requires beyond Maypole's own MANIFEST:
 //!
-//! - *An ingested table* has one sequence number, which RocksDB takes from the largest that the
-//!   MANIFEST gives.
+//! - *An ingested table* has one sequence number, which RocksDB takes from the table's largest
+//!   number in the MANIFEST.
 //! - *Level 0* is sorted by largest sequence number, as here, and RocksDB refuses to open a
 //!   database unless the smallest ones descend too ([`descend`]).
 //! - *A filter policy* in OPTIONS. Without one RocksDB uses no filter of a table.
@@ -132,8 +132,8 @@ struct Export<'a> {
     filter: Option<&'a FilterPolicy>,
     shared: SharedTables,
     report: ExportReport,
-    /// The filter of the table with the most entries, among those whose filter RocksDB knows if
-    /// there are any.
+    /// The filter of the table with the most entries. If RocksDB knows the filters of some tables,
+    /// only those tables count.
     prevailing: Option<((bool, u64), FilterSpec)>,
 }
 
@@ -174,7 +174,8 @@ impl Export<'_> {
     }
 }
 
-/// The filter that a table was written with; where it does not say, one of the same size.
+/// The filter that a table was written with. If the table does not state it, a filter of the same
+/// size.
 fn spec_of(table: &Table) -> Option<FilterSpec> {
     let stated = table.properties().text(property::FILTER_SPEC).and_then(|text| text.parse().ok());
     stated.or_else(|| {
@@ -184,8 +185,7 @@ fn spec_of(table: &Table) -> Option<FilterSpec> {
     })
 }
 
-/// The name of the order of the keys that all tables state. A table that states none has bytewise
-/// order.
+/// The name of the comparator that all tables state. A table that states none has bytewise order.
 fn one_comparator<'a>(stated: impl Iterator<Item = (&'a Path, Option<&'a str>)>) -> Result<String> {
     let mut found = None;
     for (path, name) in stated {
@@ -222,17 +222,17 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
     }
 }
 
-/// Makes the smallest sequence numbers of level 0 descend where the largest ones do, as RocksDB
-/// demands when it opens a database: in the order of (largest, smallest), newest first, the
-/// smallest number of each file must be below that of the file before it. A file whose two numbers
-/// are equal needs only a number below the largest of the file before it. Returns whether that was
-/// possible.
+/// Makes the smallest sequence numbers of level 0 descend like the largest ones, as RocksDB demands
+/// when it opens a database. In the order of (largest, smallest), newest first, the smallest number
+/// of each file must be below that of the file before it. A file whose two numbers are equal needs
+/// only a number below the largest of the file before it. Returns whether that was possible.
 ///
 /// In Maypole's trees this need not hold. The sequence numbers of the tables of one flush
-/// interleave, and those of one ingestion are the same. None of them share a key. RocksDB uses the
-/// smallest sequence number for this check only, so another number in its place does no harm:
+/// interleave, and those of one ingestion are the same. None of these tables share a key. RocksDB
+/// uses the smallest sequence number for this check only, so another number in its place does no
+/// harm:
 ///
-/// - `largest`, where the file before has a larger one. It then looks like an ingested table.
+/// - `largest`, where the file before has a larger one. The table then looks like an ingested one.
 /// - one less than the smallest number of the file before, where both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
