@@ -7,8 +7,8 @@ use super::targets::TreeShape;
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::version::{LEVELS, Version};
 
-/// Rewrites the table whose filter exceeds its share by most bits, within its level, if all filters
-/// together exceed the budget by a twentieth.
+/// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
+/// bits. Returns `None` unless all filters together exceed the budget by more than a twentieth.
 pub(crate) fn plan_overspent(
     policy: &FilterPolicy,
     version: &Version,
@@ -25,16 +25,16 @@ pub(crate) fn plan_overspent(
     }
     let is_held =
         |number| unavailable.busy.contains(&number) || unavailable.damaged.contains(&number);
-    // Level 0 is compacted soon anyway. A filter of another family was written under another policy
-    // or after a failed build: a rewrite might change nothing. The sizes of small filters are not
-    // exact enough for the comparison.
+    // Left out are tables of level 0, which is compacted soon anyway, and filters of another
+    // family, which were written under another policy or after a failed build, so that a rewrite
+    // might change nothing. The sizes of small filters are not exact enough for the comparison.
     let candidates: Vec<_> = infos()
         .filter(|(level, file, info)| {
             let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
             *level > 0 && may_shrink && !is_held(file.meta.number)
         })
         .collect();
-    // What follows takes milliseconds, and every change of the tree calls this.
+    // The shares take milliseconds to compute, and every change of the tree calls this function.
     if candidates.is_empty() {
         return None;
     }
