@@ -1,5 +1,5 @@
-//! Blocks of sorted entries, uncompressed. The layout is drawn in [`crate::table::block`], index
-//! values in [`crate::table::index`].
+//! Blocks of sorted entries, uncompressed. [`crate::table::block`] has a drawing of their layout,
+//! [`crate::table::index`] one of the values in an index.
 
 use std::fmt::Display;
 
@@ -64,7 +64,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), S
     Ok(())
 }
 
-/// Prints one entry. `key` holds the key of the previous entry, and then that of this one.
+/// Prints one entry. `key` holds the previous entry's key before the call, and this entry's key
+/// after it.
 fn entry(
     dump: &mut Dump<'_, '_>,
     contents: Contents,

@@ -20,9 +20,9 @@ use crate::error::Damage;
 const LINE_BYTES: usize = 16;
 /// A longer field is cut.
 const MAX_FIELD_BYTES: usize = 256;
-/// The number of bytes that are printed of a cut field.
+/// The number of bytes of a cut field that are printed.
 const CUT_FIELD_BYTES: usize = 64;
-/// The number of bytes that are quoted of a key or a value, next to its bytes.
+/// The number of bytes of a key or a value that are quoted as text.
 const QUOTED_BYTES: usize = 60;
 
 /// Why a part was not printed to its end.
@@ -52,7 +52,7 @@ pub(super) struct Dump<'a, 'w> {
     position: usize,
     /// The end of the part that is being printed.
     end: usize,
-    /// The text before offsets, which are those of the file or of an uncompressed block.
+    /// The text before each offset: `+` if the offsets are within an uncompressed block.
     mark: &'static str,
     longest_field: usize,
 }
@@ -123,7 +123,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         self.section(end, print)
     }
 
-    /// As [`Dump::part`], without a heading.
+    /// Like [`Dump::part`], but without a heading.
     pub fn section(
         &mut self,
         end: usize,
@@ -171,7 +171,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(())
     }
 
-    /// Prints the offset at the start of a line, this many bytes after the position.
+    /// Prints the offset of a line that starts `ahead` bytes after the position.
     fn offset(&mut self, ahead: usize) -> fmt::Result {
         write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
     }

@@ -73,11 +73,11 @@ impl AnnotatedFile {
         AnnotatedFile::open_in(&RealFs, path)
     }
 
-    /// As [`AnnotatedFile::open`], in another file system.
+    /// Like [`AnnotatedFile::open`], but in the file system `fs`.
     ///
     /// # Errors
     ///
-    /// As [`AnnotatedFile::open`].
+    /// The same as for [`AnnotatedFile::open`].
     pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<AnnotatedFile> {
         let path = path.as_ref();
         let file = fs.open(path)?;
@@ -91,7 +91,7 @@ impl AnnotatedFile {
         Ok(AnnotatedFile { path: path.to_owned(), bytes })
     }
 
-    /// Whether it is a log. If the first bytes do not decide this, the name does.
+    /// Whether the file is a log. If the first bytes do not decide this, the name does.
     fn is_log(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let named = names::parse(name);

@@ -39,7 +39,8 @@ pub(crate) const TRAILER_BYTES: usize = 8;
 /// A seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
 pub(crate) const SEEK_KIND: u8 = 0xff;
 
-/// The kinds of entry that Maypole writes. Foreign tables may hold more: readers see the raw byte.
+/// The kinds of entry that Maypole understands. Tables of other programs may hold more kinds, of
+/// which readers see the raw byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {
@@ -47,7 +48,8 @@ pub(crate) enum EntryKind {
     Deletion = 0,
     /// A value.
     Value = 1,
-    /// A tombstone for one key that was written at most once. Read only.
+    /// A tombstone for one key that was written at most once. Maypole reads this kind and never
+    /// writes it.
     SingleDeletion = 7,
     /// A tombstone for `[start, end)`, stored in a separate block.
     RangeDeletion = 0x0f,
@@ -66,7 +68,8 @@ impl EntryKind {
         }
     }
 
-    /// As [`EntryKind::from_byte`], for an entry of one key, which a range deletion is not.
+    /// Like [`EntryKind::from_byte`], but returns `None` for a range deletion, which has no single
+    /// key.
     #[inline]
     pub fn of_point(byte: u8) -> Option<EntryKind> {
         match byte {
@@ -171,8 +174,8 @@ pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
     &internal_key[..internal_key.len() - TRAILER_BYTES]
 }
 
-/// Whether two user keys are equal. Neighbours in order differ in the last byte most often, so it is
-/// compared first.
+/// Whether two user keys are equal. Neighbours in order differ most often in the last byte, so the
+/// last bytes are compared first.
 #[inline]
 pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.last() == b.last() && a == b

@@ -33,7 +33,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// The largest unit that a number of bytes reaches, and how many of it. `None`: bytes.
+/// The largest unit that a number of bytes reaches, and the number in that unit. `None` below 1
+/// KiB.
 pub(crate) fn in_units(bytes: u64) -> Option<(f64, &'static str)> {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let (unit, shift) = units.into_iter().find(|(_, shift)| bytes >> shift > 0)?;
@@ -55,7 +56,7 @@ pub fn count(number: u64) -> String {
 
 /// A count with its noun, given in the singular: `1 table`, `1,886 entries`.
 pub fn counted(number: u64, thing: &str) -> String {
-    // Entries, but keys.
+    // `entry` becomes `entries`, but `key` becomes `keys`.
     let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with('e'));
     match (number, stem) {
         (1, _) => format!("1 {thing}"),
