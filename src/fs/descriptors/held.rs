@@ -44,14 +44,14 @@ impl<'a> HeldDescriptor<'a> {
         HeldDescriptor { held: Held::Lent(descriptor), block_bytes: 1 }
     }
 
-    /// A descriptor that reads whole blocks of this size, a power of two, to an address that is a
-    /// multiple of the size.
+    /// The same descriptor, for reads of whole blocks of this size to addresses that are multiples
+    /// of the size. The size is a power of two.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn in_blocks_of(self, block_bytes: usize) -> HeldDescriptor<'a> {
         HeldDescriptor { block_bytes, ..self }
     }
 
-    /// The block size: offset, length and address of a read are multiples of it.
+    /// The block size. The offset, length and address of a read are multiples of this size.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn block_bytes(&self) -> usize {
         self.block_bytes

@@ -139,7 +139,7 @@ impl Node {
 }
 
 /// A file, which open handles keep alive after its name is removed. Its mutex is taken after the
-/// tree's.
+/// mutex of the tree.
 pub type FileNode = Arc<Mutex<File>>;
 
 #[derive(Debug, Clone, Default)]
