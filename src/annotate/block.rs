@@ -42,7 +42,6 @@ impl Contents {
     }
 }
 
-/// A block of the bytes `payload`.
 pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
     Ok(Block::new(BlockBytes::new(LineBuf::copy_from(payload), payload.len()))?)
 }

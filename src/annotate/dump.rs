@@ -176,21 +176,18 @@ impl<'a, 'w> Dump<'a, 'w> {
         write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
     }
 
-    /// Prints one byte as a number, and returns it.
     pub fn byte(&mut self, what: &str) -> Result<u8, Stop> {
         let value = self.peek(1, what)?[0];
         self.field(1, format_args!("{what}: {value}"))?;
         Ok(value)
     }
 
-    /// Prints a fixed32, and returns it.
     pub fn fixed32(&mut self, what: &str) -> Result<u32, Stop> {
         let value = fixed32(self.peek(4, what)?);
         self.field(4, format_args!("{what}: {value}"))?;
         Ok(value)
     }
 
-    /// Prints a fixed64, and returns it.
     pub fn fixed64(&mut self, what: &str) -> Result<u64, Stop> {
         let value = fixed64(self.peek(8, what)?);
         self.field(8, format_args!("{what}: {value}"))?;
@@ -203,7 +200,6 @@ impl<'a, 'w> Dump<'a, 'w> {
         found.ok_or_else(|| Stop::Unclear(format!("expected a varint: {what}, found none")))
     }
 
-    /// Prints a varint, and returns it.
     pub fn varint(&mut self, what: &str) -> Result<u64, Stop> {
         let (value, bytes) = self.peek_varint(0, what)?;
         self.field(bytes, format_args!("{what}: {value}"))?;

@@ -208,7 +208,7 @@ impl<'a> Stored<'a> {
         Stored { dictionary, ..table }
     }
 
-    /// Every block within the file that a handle points to, in the order of the file.
+    /// Every block that a handle points to, in the order of the file.
     fn parts(&self) -> Vec<(BlockHandle, Role)> {
         let names = self.metaindex();
         let handle_of =

@@ -198,13 +198,13 @@ impl CacheState {
         self.evict(victim);
     }
 
-    /// Adds `entry`, for which there is room. `stamp` is the one that the last eviction left in the
-    /// slot, or 0 if there is none.
+    /// Adds `entry`, for which there is room. `stamp` is what the last eviction left in the slot,
+    /// or 0 if there was none.
     pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;
         if header.ring() == RingName::Probation {
-            // The block returned soon if at most as many blocks left meanwhile as the cache holds.
+            // The block returned soon if no more blocks left meanwhile than the cache holds.
             match stamp > 0 && self.stamp.wrapping_sub(stamp) <= blocks {
                 true => header.set_ring(RingName::Protected),
                 false => self.probation_bytes += header.charge_bytes,

@@ -13,11 +13,11 @@
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
-//! - A slab that is not resident has no bit set. At most one empty slab is resident. The other
-//!   empty slabs are given back to the operating system.
-//! - `free_bytes` is the memory of resident slabs that belongs to no piece, and that of the bits.
-//!   The cache counts it against its capacity, so the memory stays bounded however large the holes
-//!   between pieces are.
+//! - A slab that is not resident has no bit set. At most one empty slab is resident. The others go
+//!   back to the operating system.
+//! - `free_bytes` is the memory of resident slabs that belongs to no piece, and the memory of the
+//!   bits. The cache counts it against its capacity, so the memory stays bounded however large the
+//!   holes between pieces are.
 
 use std::sync::Arc;
 
@@ -33,7 +33,6 @@ const SLAB_WORDS: usize = SLAB_LINES / 64;
 /// Smaller caches have no pool, because one partly used slab would be too large a part of them.
 const MIN_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 
-/// The pool; see the module.
 pub(super) struct Pool {
     pages: LargePages,
     /// A forked child does not give pieces back.
@@ -61,8 +60,8 @@ struct Slab {
 }
 
 impl Pool {
-    /// Creates a pool for a cache of `capacity_bytes`. Returns `None` for a small capacity, or if
-    /// the addresses cannot be reserved.
+    /// Creates a pool for a cache of `capacity_bytes`, or `None` if that is small or the addresses
+    /// cannot be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
         if capacity_bytes < MIN_CAPACITY_BYTES {
             return None;
@@ -117,7 +116,6 @@ impl LineLender for Pool {
 }
 
 impl PoolState {
-    /// Resident bytes that no piece uses, and the bytes of the bits.
     fn free_bytes(&self) -> usize {
         self.free_lines * LINE_BYTES + self.slabs.len() * (SLAB_LINES / 8)
     }

@@ -9,9 +9,8 @@
 //! ```
 //!
 //! The ring is stored as a queue whose first entry the hand meets next. If an entry leaves from the
-//! middle, the first entry takes its position, and stays for longer, because there is room now. So
-//! the entries that the hand meets next are always adjacent, and are fetched before the hand
-//! reaches them.
+//! middle, the first entry takes that position, and stays for longer, because there is room now. So
+//! the entries that the hand meets next are adjacent, and are fetched before the hand comes.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
 //! modulo 2^32. It stays the same while the queue moves on.
@@ -78,7 +77,6 @@ pub(super) trait Entry: Send + Sync + 'static {
     /// caller took the mutex or later.
     unsafe fn empty_slot(&self, stamp: usize);
 
-    /// Starts to fetch the slot.
     fn prefetch_slot(&self);
 
     /// Whether the byte at this address is part of the value that lookups read.

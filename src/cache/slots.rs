@@ -16,10 +16,9 @@
 //! to the pointer, so that the cache misses of this memory and of the resident overlap. The address
 //! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
-//! A thread that fills a slot first *claims* it by a bit in the slot. The claim touches no further
-//! cache line: the thread writes the slot's line anyway, and shares no other line with threads that
-//! fill other slots. A thread that finds the slot claimed sets another bit there, and sleeps until
-//! it is woken.
+//! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
+//! line anyway, so the claim shares no line with threads that fill other slots. A thread that finds
+//! the slot claimed sets another bit there, and sleeps until it is woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
@@ -46,7 +45,7 @@
 //! dropped, by 2 or by 3, [`Cached::holds`] tells whether user code may be reading it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
-//! is dropped too, with all data blocks that were reached through it. So no block of a deleted file
+//! is dropped too, with all data blocks that were reached through it, so no block of a deleted file
 //! stays.
 //!
 //! Why the cache may write to a slot. A resident knows its slot by address. It owns no count of the
@@ -235,7 +234,6 @@ impl<T> Lease<'_, T> {
         Lease { pointer, owned: Some(resident), _guard: PhantomData }
     }
 
-    /// The resident itself.
     #[inline]
     pub fn resident(&self) -> &Resident<T> {
         // SAFETY: alive for as long as the lease: by `owned`, or by the guard (module comment).
@@ -272,7 +270,6 @@ impl<T> Deref for Lease<'_, T> {
     }
 }
 
-/// One slot.
 struct Slot<T> {
     /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns.
     resident: AtomicPtr<Resident<T>>,
@@ -328,7 +325,6 @@ impl<T: Cached> Slots<T> {
         self.array.heap_bytes()
     }
 
-    /// How many slots there are.
     pub fn len(&self) -> usize {
         self.array.len()
     }

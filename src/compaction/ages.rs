@@ -148,8 +148,8 @@ impl Tree {
 }
 
 /// Returns the bytes that flushes and compactions write, and the greatest age of a deletion in
-/// seconds, while as many entries are written as there are live keys. The writes of a day are a `1
-/// / days` part of that: half are overwrites, a quarter deletions, a quarter new keys.
+/// seconds, while as many entries are written as there are live keys. Each day brings a `1/days`
+/// part of these writes: half are overwrites, a quarter deletions, a quarter new keys.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
     let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };

@@ -49,7 +49,7 @@ impl<'a> Below<'a> {
         Below::new(version, &version.levels[0], 1, true)
     }
 
-    /// Assumes that any key may have an older entry: for merges whose older tables are not known
+    /// Assumes that any key may have an older entry, because the merge's older tables are not known
     /// yet.
     pub fn unknown(version: &'a Version) -> Below<'a> {
         Below { is_unknown: true, ..Below::memtable(version) }
@@ -73,9 +73,8 @@ impl<'a> Below<'a> {
         self.is_unknown
             || candidates.any(holds)
             || self.levels.iter_mut().any(|(files, next)| {
-                // Keys ascend, so no later key is in a file that ends before this one.
-                // `ends_before` knows that a file whose last range deletion ends at the first key
-                // of the next file does not hold that key.
+                // A file that ends with a range deletion does not hold the exclusive end of that
+                // deletion, which may be the first key of the next file.
                 while files.get(*next).is_some_and(|file| file.meta.ends_before(key)) {
                     *next += 1;
                 }
@@ -84,14 +83,14 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table may hold an entry from the user key `start` to before `end`, because
-    /// its range overlaps theirs.
+    /// Whether an older table may hold an entry from the user key `start` to before `end`: any
+    /// table whose key range overlaps may.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
     }
 
-    /// The approximate bytes between `start` and `end` in the older tables that cross `start` or
-    /// `end`.
+    /// The approximate bytes between `start` and `end` in those older tables whose key range
+    /// crosses `start` or `end`.
     pub fn bytes_cut(&self, start: &[u8], end: &[u8]) -> u64 {
         let is_cut = |file: &&Arc<TableFile>| {
             user_key(&file.meta.smallest) < start || user_key(&file.meta.largest) >= end
@@ -115,13 +114,12 @@ impl<'a> Below<'a> {
             &version.levels[level][version.overlapping_range(level, Some(start), Some(end))]
         });
         let level_0 = self.level_0.iter().filter(move |file| file.overlaps(Some(start), Some(end)));
-        // The range excludes `end`, so a file that starts with `end` is outside.
+        // The range ends before the key `end`, so a file that starts there is outside.
         level_0.chain(deeper).filter(move |file| user_key(&file.meta.smallest) < end)
     }
 }
 
-/// The approximate bytes of the file between the two keys. If the index cannot be read, returns 0:
-/// the merge of this table will report the error.
+/// Returns 0 if the index cannot be read: the merge of this table will report the error.
 fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
     file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }

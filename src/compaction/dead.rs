@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A table and the older tables in its range are a *place*. Its **dead share** is the bytes that a
-//! rewrite of the whole place would free, divided by the bytes of the place. It counts:
+//! rewrite of the place would free, divided by all of its bytes. It counts:
 //!
 //! - hidden versions that no snapshot needs;
 //! - deletions that hide nothing in this table;
@@ -38,7 +38,7 @@
 //!
 //! **The rewrites end.** A dropped table is gone. A table that goes down nears the last level. A
 //! table that is rewritten in its place loses everything that was counted as dead, because only
-//! what the merge drops is counted. A table with nothing older in its range keeps only those of its
+//! what the merge drops is counted: with nothing older in its range, it keeps only those of its
 //! deletions that a snapshot needs.
 
 use std::collections::{BTreeMap, HashMap};
@@ -86,8 +86,7 @@ pub(crate) struct Conditions {
 }
 
 impl Default for Conditions {
-    /// There are no snapshots, writes continue, every deletion frees an entry, and no deletion is
-    /// old.
+    /// There are no snapshots, writes continue, every deletion frees an entry, and none is old.
     fn default() -> Conditions {
         Conditions {
             snapshots: Vec::new(),
@@ -194,7 +193,8 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
         freed_bytes += contents.garbage.range_hides_bytes;
         freed_bytes = freed_bytes.min(older_bytes);
     } else if ranges > 0 {
-        // No count includes the entries that the range deletions hide in their own table.
+        // The entries that the range deletions hide in their own table are not counted, so all of
+        // the table may be dead.
         freed_bytes = file.file_bytes;
     }
     if range_needed {
@@ -269,8 +269,8 @@ pub(super) fn pick_covered(
     (0..LEVELS).find_map(|level| {
         let mut covered: Vec<&FileMeta> = Vec::new();
         for (above, sets) in sets.iter().enumerate().take(level + 1) {
-            // Files of level 0 overlap, so the range deletions of each file count separately. They
-            // may cover an older file of level 0.
+            // Files of level 0 overlap, so the range deletions of each file count separately, also
+            // for older files of level 0.
             for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                 for (start, end) in together.iter().filter_map(|set| set.span()) {
                     let inside = levels[level].iter().filter(|file| {
@@ -336,8 +336,7 @@ struct Place {
     has_older: bool,
 }
 
-/// The plan for the place with the largest dead share. In a settled tree, the shallowest place that
-/// is due comes first instead.
+/// The plan for the place with the largest dead share, or in a settled tree for the shallowest one.
 pub(super) fn pick_dead(
     levels: &Levels,
     shape: &TreeShape,
@@ -417,8 +416,8 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
 
 /// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
 /// it: in level 0 the older files that must also go, and files whose deletions cover the same files
-/// of `next`, so that no further file of `next` is rewritten. `with_older` has the result of
-/// [`with_older`] for each file of level 0.
+/// of `next`, which are then rewritten only once. `with_older` has the result of [`with_older`] for
+/// each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,
@@ -476,8 +475,8 @@ fn share_of_all(
     freed.min(place_bytes) as f64 / place_bytes as f64
 }
 
-/// The plan for the place with the largest dead share among the tables for which `is_wanted` holds,
-/// however small this share is.
+/// The plan for the place with the largest dead share, however small, among the tables for which
+/// `is_wanted` holds.
 pub(crate) fn pick_wanted(
     levels: &Levels,
     shape: &TreeShape,
@@ -524,8 +523,8 @@ fn plan_places(
         plan.filter(|plan| plan.level != plan.output_level || !has_older)
     };
     places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
-        // If no plan is possible with the companions, perhaps because a damaged file holds one up,
-        // the file goes without them.
+        // If the companions allow no plan, perhaps because a damaged file holds one up, the file
+        // goes without them.
         plan_of(level, files, has_older)
             .or_else(|| plan_of(level, &with_older(levels, level, file), has_older))
     })
@@ -551,8 +550,7 @@ pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     deletions as f64 * met as f64 / all.max(1) as f64
 }
 
-/// A record of how many earlier deletions met an entry, which predicts what the next ones free:
-/// deletions of absent keys free nothing.
+/// A record of how many earlier deletions met an entry. Deletions of absent keys free nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeletionHits {
     expected: f64,

@@ -9,9 +9,9 @@
 //! A flush of a few entries, for example for a checkpoint, makes a small file. A merge of such
 //! files into the base level rewrites every file that they overlap. If these have more than ten
 //! times the bytes of level 0, the newest files become one file of level 0 instead. The next older
-//! file joins this merge if it has at most twice the bytes of the newer files together. So a file
-//! that does not join is more than twice as large as all newer files together: their sizes at least
-//! triple, and few files stay. Each byte is rewritten about once for each tripling.
+//! file joins them if it has at most twice the bytes of the newer files together. So each file that
+//! does not join at least triples the bytes of level 0: few files stay, and each byte is rewritten
+//! about once for each tripling.
 //!
 //! Only files that are older than every unflushed memtable are merged. An ingested file may be
 //! newer than such a memtable, whose own file then comes between the ingested file and the older
@@ -66,8 +66,7 @@ pub(super) fn plan_small(
     unavailable: &Unavailable,
 ) -> Option<Plan> {
     let files = &levels[0];
-    // Damaged files may require that the output of a merge is cut, but this merge must have one
-    // output.
+    // With damaged files the output of a merge may be cut, but this merge must have one output.
     if !unavailable.damaged.is_empty() {
         return None;
     }
@@ -151,8 +150,7 @@ mod tests {
         memtable_bytes: 250,
     };
 
-    /// A tree with files of level 0 above a table of `below` bytes. The files are newest first, and
-    /// all cover the same keys.
+    /// Files of level 0, newest first and all over the same keys, above a table of `below` bytes.
     fn tree(sizes: &[u64], below: u64) -> Vec<(usize, FileMeta)> {
         let mut files: Vec<_> =
             (0..).zip(sizes).map(|(i, &bytes)| (0, file(90 - i, 0, 9, bytes))).collect();
@@ -181,8 +179,8 @@ mod tests {
         );
     }
 
-    /// An ingested file can be newer than a memtable. The table of that memtable will then come
-    /// between the ingested file and the older files.
+    /// An ingested file can be newer than a memtable, whose table will then come between it and the
+    /// older files.
     #[test]
     fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
         let mut files = tree(&[5, 5, 5, 5], 900);
@@ -212,7 +210,7 @@ mod tests {
         assert_eq!(lone, [3, 1]);
     }
 
-    /// The newer deletions stay above the file in any case, so they still hide its entries.
+    /// The newer deletions stay above the file, so they still hide its entries.
     #[test]
     fn a_file_goes_down_from_under_newer_deletions_but_not_over_older_ones() {
         let deletions = |number, smallest, largest| {

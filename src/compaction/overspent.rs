@@ -25,9 +25,9 @@ pub(crate) fn plan_overspent(
     }
     let is_held =
         |number| unavailable.busy.contains(&number) || unavailable.damaged.contains(&number);
-    // Left out are tables of level 0, which is compacted soon anyway, and filters of another
-    // family, which were written under another policy or after a failed build, so that a rewrite
-    // might change nothing. The sizes of small filters are not exact enough for the comparison.
+    // Tables of level 0 are left out, because they are compacted soon anyway. So are filters of
+    // another family, written under another policy or after a failed build, because a rewrite might
+    // change nothing. The sizes of small filters are not exact enough for the comparison.
     let candidates: Vec<_> = infos()
         .filter(|(level, file, info)| {
             let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;

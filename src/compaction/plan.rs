@@ -48,8 +48,8 @@ pub(crate) struct Plan {
 pub(crate) enum PlanKind {
     /// The entries of the inputs go to new tables.
     Merge,
-    /// The inputs move unchanged, because they share no key with each other, nor with a file of the
-    /// output level.
+    /// The inputs move unchanged: they share no key with each other, nor with a file of the output
+    /// level.
     Move,
     /// The inputs leave the tree unread, because no reader sees any of their entries.
     Drop,
@@ -66,8 +66,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether files of the two spans may overlap in a level that allows no overlap: any but level
-    /// 0.
+    /// Whether files of the two spans could overlap in one level. Level 0 allows this, so its spans
+    /// exclude nothing.
     pub fn excludes(&self, other: &Span) -> bool {
         self.level == other.level
             && self.level > 0

@@ -43,8 +43,8 @@ impl Retention {
         self.snapshots.partition_point(|&snapshot| snapshot < sequence)
     }
 
-    /// The verdict on the next entry. Entries come in internal-key order. `is_below` returns
-    /// whether an older table may hold the user key. It is called for tombstones only.
+    /// The verdict on the next entry in internal-key order. `is_below` returns whether an older
+    /// table may hold the user key. It is called for tombstones only.
     pub fn next(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> Verdict {
         let user_key = key::user_key(internal_key);
         let stripe = self.stripe(key::sequence(internal_key));

@@ -1,5 +1,5 @@
-//! The merge of one compaction: reads the entries of all inputs in order, writes the survivors to
-//! new tables.
+//! The merge of one compaction: reads the entries of all inputs in order, and writes the survivors
+//! to new tables.
 //!
 //! An output ends at the target size. It ends earlier
 //!
@@ -209,7 +209,6 @@ fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
     times.filter(|&time| time > 0).min().unwrap_or(0)
 }
 
-/// The tables being written.
 struct Outputs<'a> {
     job: &'a Job<'a>,
     output_level: usize,
@@ -217,8 +216,8 @@ struct Outputs<'a> {
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
     held: HeldTombstones,
-    /// The user key from which on the current table takes range deletions; `None` for all from the
-    /// first.
+    /// The user key from which on the current table takes range deletions. `None`: from the first
+    /// one on.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,

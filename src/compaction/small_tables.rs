@@ -113,7 +113,6 @@ mod tests {
         assert_eq!(plan.inputs, (8..16).collect::<Vec<_>>(), "a large file was passed over");
     }
 
-    /// Without this rule every seven new small files would rewrite a large neighbour.
     #[test]
     fn a_merge_of_tiny_tables_at_least_doubles_each() {
         let mut files = neighbours(6, 1, 8, 10);
@@ -130,8 +129,8 @@ mod tests {
         );
     }
 
-    /// A merge here would be useless: its output would be cut where it overlaps too much of the
-    /// next level, and the tables would be small again.
+    /// The output would be cut where it overlaps too much of the next level, and its tables would
+    /// be small again.
     #[test]
     fn tiny_tables_over_a_large_part_of_the_next_level_stay() {
         let mut files = neighbours(5, 1, 8, 10);
@@ -143,8 +142,8 @@ mod tests {
         assert_eq!(tidy_from(&files, &Unavailable::default()), None);
     }
 
-    /// A compaction of level 0 can write into a gap between two files while a merge of these two
-    /// files runs, although the compactions share no file.
+    /// A compaction of level 0 into a gap between two files shares no file with a merge of the two,
+    /// but both write to the same range.
     #[test]
     fn a_merge_in_place_and_one_into_a_gap_exclude_each_other() {
         let small: Vec<_> =
@@ -198,7 +197,7 @@ mod tests {
         // The files have 15,000 bytes in all, and a table is no longer small from 100 bytes on.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
         // A byte goes from a table of 3 bytes to one of 100. Each rewrite at least doubles the size
-        // of its table, and most do more.
+        // of its table, most by far more.
         assert!(rewritten <= 3 * written, "{rewritten} of {written}");
     }
 }

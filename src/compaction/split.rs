@@ -55,7 +55,6 @@ pub(crate) fn cuts<'a>(
     Ok(equal_cuts(anchors, parts))
 }
 
-/// The parts between the cuts.
 pub(crate) fn ranges(cuts: &[Vec<u8>]) -> Vec<KeyRange<'_>> {
     let bound = |i: usize| cuts.get(i).map(Vec::as_slice);
     let parts = 0..=cuts.len();

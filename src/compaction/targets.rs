@@ -46,7 +46,6 @@ pub(crate) struct TreeShape {
 /// The files of each level: newest first in level 0, in key order in the others.
 pub(crate) type Levels<'a> = [Vec<&'a FileMeta>; LEVELS];
 
-/// Bytes of each level.
 pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
     std::array::from_fn(|level| levels[level].iter().map(|f| f.file_bytes).sum())
 }

@@ -9,9 +9,9 @@
 //! comparison, with the top of the heap. In a fully compacted tree nearly every step is such a
 //! step.
 //!
-//! Sources must hold distinct internal keys; if two are equal, that of the source given first comes
-//! first. When the cursor moves backward, the order is reversed, and every other source is on an
-//! entry before the current key.
+//! Sources must hold distinct internal keys; if two are equal, the key of the source given first
+//! comes first. When the cursor moves backward, the order is reversed, and every other source is on
+//! an entry before the current key.
 
 use std::cmp::Ordering;
 use std::path::Path;

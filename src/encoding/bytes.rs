@@ -1,8 +1,8 @@
 //! Comparisons of byte strings on the path of every lookup.
 //!
 //! The standard library compares by calls of `memcmp`, which suits long strings. Keys differ early
-//! and prefixes are short, so the call costs more than the comparison. The functions here return
-//! the standard library's result without a call. They are used where a measurement showed a
+//! and prefixes are short, so the call costs more than the comparison. Each function here returns
+//! the standard library's result, mostly without a call, and is used where a measurement showed a
 //! difference.
 
 use std::cmp::Ordering;
@@ -28,8 +28,8 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of this part of `bytes`. A short part is not copied if `bytes` has 8 bytes from its
-/// start on.
+/// The [`head`] of this part of `bytes`. A short part is not copied if `bytes` has 8 bytes from the
+/// start of the part on.
 #[inline(always)]
 pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     let length = part.len();
@@ -40,9 +40,9 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     }
 }
 
-/// How many of the ascending numbers are below `bound`, which must not be all. `N` is a power of
-/// two. The machine code has no branch and no loop: each halving takes four or five instructions,
-/// where `partition_point` takes ten.
+/// How many of the ascending numbers are below `bound`. The last number must not be below `bound`.
+/// `N` is a power of two. The machine code has no branch and no loop: each halving takes four or
+/// five instructions, where `partition_point` takes ten.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };

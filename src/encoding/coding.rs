@@ -89,13 +89,11 @@ impl<'a> Decoder<'a> {
         Decoder { bytes, position: 0 }
     }
 
-    /// Bytes consumed so far.
     #[inline]
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The bytes that have not been read yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..]

@@ -118,14 +118,12 @@ pub(crate) fn pack(sequence: SequenceNumber, kind: u8) -> u64 {
     sequence << 8 | u64::from(kind)
 }
 
-/// Appends the internal key to `out`.
 #[inline]
 pub(crate) fn put_internal_key(out: &mut Vec<u8>, user_key: &[u8], trailer: u64) {
     out.extend_from_slice(user_key);
     put_fixed64(out, trailer);
 }
 
-/// A new internal key.
 pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, kind: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(user_key.len() + TRAILER_BYTES);
     put_internal_key(&mut out, user_key, pack(sequence, kind));

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The path by which the directory was opened means the open directory, and a path with this parent
-//! means a file of the open directory, whatever has that name now. Every other path is as in
+//! means a file in it, even if another directory has that path now. Every other path is as in
 //! [`RealFs`]. Errors show each path as it was given.
 //!
 //! A removed directory contains no files any more: nothing can be created there, and the sync of a

@@ -141,8 +141,8 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// Reads the whole of a small file.
     ///
     /// # Errors
-    /// Those of [`Fs::open`] and [`RandomAccessFile::read_exact_at`], and [`Error::Io`] if there is
-    /// not enough memory.
+    /// The errors of [`Fs::open`] and [`RandomAccessFile::read_exact_at`], and [`Error::Io`] if
+    /// there is not enough memory.
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let file = self.open(path)?;
         let (mut bytes, length) = (Vec::new(), file.len() as usize);
@@ -310,7 +310,7 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     /// process's limit on descriptors is kept already. The file then stays in its pool.
     ///
     /// # Errors
-    /// Those of [`Fs::open`], if the file must be opened again.
+    /// The errors of [`Fs::open`], if the file must be opened again.
     fn keep_open(&self) -> Result<bool> {
         Ok(true)
     }
@@ -348,7 +348,7 @@ pub trait FileLock: Send + Sync + fmt::Debug {}
 /// write to a path.
 ///
 /// # Errors
-/// Those of the methods of [`Fs`] and [`WritableFile`]. `path` then names either the old or the new
+/// The errors of the methods of [`Fs`] and [`WritableFile`]. `path` then names the old or the new
 /// file.
 pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = OsString::from(path);
@@ -356,7 +356,7 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = PathBuf::from(name);
     let mut file = fs.create(&temporary)?;
     file.append(bytes)?;
-    // The sync must precede the rename, because otherwise the new name could point to bytes that a
+    // The sync comes before the rename, because otherwise the new name could point to bytes that a
     // crash loses.
     file.sync()?;
     fs.rename(&temporary, path)?;
@@ -366,12 +366,12 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 /// Creates a directory and its missing parents, and makes their names durable.
 ///
 /// # Errors
-/// Those of [`Fs::create_dir_all`] and [`Fs::sync_dir`].
+/// The errors of [`Fs::create_dir_all`] and [`Fs::sync_dir`].
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // The empty path has no existing ancestor. Nor has `.` if the process's directory was removed.
-    // For both the creation below returns the error.
+    // Neither the empty path nor `.` in a removed directory has an existing ancestor. The creation
+    // below returns the error for both.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);

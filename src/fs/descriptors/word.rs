@@ -90,7 +90,6 @@ impl Word {
     }
 }
 
-/// The words of one descriptor.
 struct Words {
     words: [Word; WORDS],
     /// Held while words are opened or closed.
@@ -148,8 +147,7 @@ impl Words {
         Some(number)
     }
 
-    /// Whether there is a descriptor. Exact only under the lock, because `take_idle` closes words
-    /// for a moment while it checks the others.
+    /// Exact only under the lock, because `take_idle` closes words for a moment.
     fn is_open(&self) -> bool {
         self.words[0].is_open()
     }

@@ -1,8 +1,8 @@
 //! A file system that fails on demand.
 //!
 //! Every call passes [`Control::admit`]: it counts the call, runs the hook before anything changes,
-//! and decides whether the call fails. A test runs its workload once to count the calls. Then it
-//! runs the workload once for each call, which fails in this run, as in the example of [`FaultFs`].
+//! and decides whether the call fails. A test runs its workload once to count the calls, and then
+//! once for each call, which it lets fail, as in the example of [`FaultFs`].
 //!
 //! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
 //! report success. So the next crash exposes code that retries a sync.

@@ -37,7 +37,6 @@ pub enum Operation {
     ReadExactAt,
 }
 
-/// The number of operations.
 const OPERATIONS: usize = Operation::ReadExactAt as usize + 1;
 
 impl Operation {

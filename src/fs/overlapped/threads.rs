@@ -6,9 +6,9 @@
 //!     └─────────┘  reads too while no answer is there, and calls `done` for all
 //! ```
 //!
-//! The caller reads too, because it reads most of the bytes that the system has in memory before a
-//! thread has woken up. In return, an answer that arrives during such a read waits until the read
-//! ends.
+//! The caller reads too: if the system has the bytes in memory, the caller reads most of them
+//! before a thread has woken up. In return, an answer that arrives during such a read waits until
+//! the read ends.
 //!
 //! A job owns its buffer and shares its file. A finished job no longer holds its file: when
 //! `read_all` has returned, no thread holds a file of its jobs.

@@ -16,8 +16,8 @@
 //! Why the kernel never writes to memory that the ring does not own:
 //!
 //! * A read in flight has a place, which owns the buffer and keeps the file's descriptor open. Only
-//!   the completion of the read empties the place. After it the kernel does not write to the buffer
-//!   any more.
+//!   the completion of the read empties the place. After its completion the kernel does not write
+//!   to the buffer any more.
 //! * The places are a local variable of [`Uring::read_all`], so no caller can forget them. When
 //!   they are dropped, also by a panic of `ended`, they wait until the kernel has none of their
 //!   reads. If this wait fails, the process ends.
@@ -140,7 +140,6 @@ impl<'r> InFlight<'r> {
     }
 }
 
-/// The reads in flight.
 struct Flight<'u, 'r> {
     ring: &'u mut IoUring,
     places: [Option<InFlight<'r>>; DEPTH],

@@ -189,7 +189,6 @@ fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
     Ok((file.into(), metadata))
 }
 
-/// Creates an empty file, which replaces an older one of this name.
 fn create_new(anchor: Option<&Anchor>, path: &Path) -> Result<File> {
     let create_new = || with_descriptor(|| system::create_new(anchor, path));
     let file = match create_new() {

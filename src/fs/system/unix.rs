@@ -33,7 +33,7 @@ pub fn number_of(descriptor: &Descriptor) -> u32 {
     descriptor.as_raw_fd() as u32
 }
 
-/// Returns the number of `descriptor`, which stays open and loses its owner.
+/// Forgets `descriptor` without closing it.
 #[inline]
 pub fn into_number(descriptor: Descriptor) -> u32 {
     descriptor.into_raw_fd() as u32
@@ -75,8 +75,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
 }
 
 /// A directory that is held open, and the path by which it was opened. With an anchor, this path
-/// means the open directory, and a path with this parent means a file of the open directory,
-/// whatever has that name now. Every other path has its usual meaning.
+/// means the open directory, and a path with this parent means a file in it, even if another
+/// directory has that path now. Every other path has its usual meaning.
 #[derive(Debug)]
 pub struct Anchor {
     dir: PathBuf,
@@ -90,12 +90,10 @@ impl Anchor {
         Ok(Anchor { dir: dir.to_owned(), file })
     }
 
-    /// Makes the names in the directory durable.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
 
-    /// The names in the directory.
     pub fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.file)? {
@@ -192,8 +190,8 @@ pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
 
-/// Opens a file for reading. Linux does not note the time of last access if the process owns the
-/// file, because noting it takes a tenth of each read of 4 KiB. Does not wait if the file is a
+/// Opens a file for reading. On Linux the time of last access stays as it is if the process owns
+/// the file, because noting it takes a tenth of each read of 4 KiB. Does not wait if the file is a
 /// pipe. Also opens a directory.
 pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| open_at(anchor, path, OFlags::RDONLY | flags);
@@ -231,7 +229,6 @@ fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }
 
-/// Makes the names in `dir` durable.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }

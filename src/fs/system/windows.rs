@@ -51,7 +51,7 @@ pub fn number_of(descriptor: &Descriptor) -> u32 {
     descriptor.as_raw_handle().addr() as u32
 }
 
-/// Returns the number of `descriptor`, which stays open and loses its owner.
+/// Forgets `descriptor` without closing it.
 pub fn into_number(descriptor: Descriptor) -> u32 {
     descriptor.into_raw_handle().addr() as u32
 }
@@ -111,12 +111,10 @@ pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Resul
 #[derive(Debug)]
 pub enum Anchor {}
 
-/// Creates a file for writing, and for reading.
 pub fn create_new(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// Opens a lock file, and creates it if it is missing.
 pub fn open_lock(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
