@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariant: [`Dump::position`] only grows, by the number of printed bytes. So no byte is left out
-//! or printed twice, whatever the caller makes of the bytes.
+//! or printed twice, however the caller decodes the bytes.
 
 use std::fmt;
 use std::fmt::{Display, Write};

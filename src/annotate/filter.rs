@@ -1,6 +1,6 @@
-//! Filter blocks: the parts of each family. Their layouts are drawn in `filter/bloom/layout.rs`,
+//! Filter blocks, part by part. Their layouts are drawn in `filter/bloom/layout.rs`,
 //! `filter/ribbon/layout.rs` and `filter/legacy.rs`. The bumped ribbon and the binary fuse filter
-//! are decoded here by `docs/format.md` alone, without the `layout.rs` of the family.
+//! are decoded here from `docs/format.md` alone, without the `layout.rs` of the family.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};

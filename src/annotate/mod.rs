@@ -41,9 +41,9 @@ use dump::Dump;
 /// A file whose [`Display`](fmt::Display) is an annotated dump: a line for each field, with its
 /// offset, its bytes and its meaning. Long fields are cut.
 ///
-/// It accepts any table that RocksDB (format_version 2 to 7) or Maypole wrote, and any write-ahead
-/// log or MANIFEST of Maypole, including damaged files: the dump marks the bytes that it cannot
-/// decode.
+/// The file may be any table that RocksDB (format_version 2 to 7) or Maypole wrote, or any
+/// write-ahead log or MANIFEST of Maypole, even a damaged one: the dump marks the bytes that it
+/// cannot decode.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

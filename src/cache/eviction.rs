@@ -105,7 +105,8 @@ impl CacheState {
         self.metadata_fills = fills;
     }
 
-    /// Evicts until `entry` fits into `room_bytes`. Returns `false` if it does not fit.
+    /// Evicts, if `may_evict`, until `entry` and the charged values fit into `room_bytes`. Returns
+    /// whether they fit.
     pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };

@@ -98,7 +98,7 @@ impl Header {
         }
     }
 
-    /// Requests a second chance. Writes only if the bit is not set, so that the line of a value in
+    /// Marks the value as used. Writes only if the bit is not set, so that the line of a value in
     /// steady use stays in every processor's cache.
     #[inline]
     pub fn mark_used(&self) {

@@ -155,7 +155,7 @@ fn charge_bytes<T>(heap_bytes: usize) -> usize {
 /// slot. A null address is never followed, because no ring owns the resident.
 struct SlotAddress<T>(*const AtomicPtr<Resident<T>>);
 
-// SAFETY: the address is followed only as the module comment says, and what it leads to is atomic.
+// SAFETY: the address is followed only as the module comment says, and the slot there is atomic.
 unsafe impl<T> Send for SlotAddress<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for SlotAddress<T> {}
@@ -166,8 +166,7 @@ impl<T> Resident<T> {
         self.header.charge_bytes
     }
 
-    /// Whether the cache kept the value when it was loaded. It does not keep a value that does not
-    /// fit.
+    /// Whether the cache kept the value when it was loaded. A value that does not fit is not kept.
     pub fn was_cached(&self) -> bool {
         self.header.was_cached()
     }
@@ -236,7 +235,8 @@ impl<T> Lease<'_, T> {
 
     #[inline]
     pub fn resident(&self) -> &Resident<T> {
-        // SAFETY: alive for as long as the lease: by `owned`, or by the guard (module comment).
+        // SAFETY: the resident lives as long as the lease: by `owned`, or by the guard (module
+        // comment).
         unsafe { self.pointer.as_ref() }
     }
 
@@ -245,7 +245,7 @@ impl<T> Lease<'_, T> {
         Lease::<T>::owning(self.to_arc())
     }
 
-    /// A handle to keep beyond the guard: one increment of the resident's count.
+    /// A handle to keep beyond the guard. Costs one increment of the resident's count.
     #[inline]
     pub fn to_arc(&self) -> Arc<Resident<T>> {
         match &self.owned {
@@ -271,7 +271,8 @@ impl<T> Deref for Lease<'_, T> {
 }
 
 struct Slot<T> {
-    /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns.
+    /// [`empty`], a claim of it, or `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring or a miss
+    /// buffer owns.
     resident: AtomicPtr<Resident<T>>,
     /// The address of the first line to fetch with the resident, and in its low bits the number of
     /// lines ([`lines_of`]). They belong to the last value that was loaded, even after its
@@ -340,7 +341,7 @@ impl<T: Cached> Slots<T> {
     /// Like [`Slots::get`], but returns a plain reference.
     #[inline]
     pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<T>> {
-        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
+        // SAFETY: the resident lives while the guard is held and the array exists (module comment).
         self.pointer(i, guard).map(|pointer| unsafe { pointer.as_ref() })
     }
 
@@ -349,7 +350,7 @@ impl<T: Cached> Slots<T> {
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
-        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
+        // SAFETY: the resident lives while the guard is held and the array exists (module comment).
         unsafe { pointer.as_ref() }.header.mark_used();
         Some(pointer)
     }
@@ -501,8 +502,8 @@ impl<T: Cached> Claim<'_, T> {
         self.empty.addr() >> STAMP_SHIFT
     }
 
-    /// Lets readers find the resident. A ring or a miss buffer owns it, or will own it before it
-    /// could be evicted.
+    /// Lets readers find the resident. A ring or a miss buffer owns the resident, or will own it
+    /// before it could be evicted.
     fn publish(&self, resident: &Arc<Resident<T>>) {
         let ahead = lines_of(resident.value.read_first());
         self.slots.array[self.i].ahead.store(ahead, Ordering::Relaxed);
@@ -562,7 +563,7 @@ impl<T: Cached> Drop for Slots<T> {
                     .map(|full| unsafe { full.as_ref() });
                 removed.extend(resident.map(|resident| state.remove(resident)));
             }
-            // The values are dropped after the mutex: they may hold slots of their own.
+            // The values are dropped without the mutex, because they may hold slots of their own.
             drop(state);
             sync::drop_at_once(Removed(removed));
         }

@@ -1,5 +1,6 @@
 //! Dead data: which table is dropped, rewritten or moved down because of data that no reader can
-//! see any more. Pure functions of the information that tables store ([`crate::table::garbage`]).
+//! see any more. All functions are pure, and use the information that tables store
+//! ([`crate::table::garbage`]).
 //!
 //! ```text
 //!   the table                                          what happens
@@ -37,7 +38,7 @@
 //! ([`companions`]), so that one merge rewrites or drops the older tables for all of them.
 //!
 //! **The rewrites end.** A dropped table is gone. A table that goes down nears the last level. A
-//! table that is rewritten in its place loses everything that was counted as dead, because only
+//! table that is rewritten in its level loses everything that was counted as dead, because only
 //! what the merge drops is counted: with nothing older in its range, it keeps only those of its
 //! deletions that a snapshot needs.
 
@@ -53,17 +54,17 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
 use crate::version::{FileMeta, LEVELS};
 
-/// From this dead share on a place is rewritten while writes continue.
+/// From this dead share on, a place is rewritten while writes continue.
 const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 
-/// From this dead share on a place is rewritten while its deletions are fresh.
+/// From this dead share on, a place is rewritten while its deletions are fresh.
 const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
 /// If level 0 has more files than this, it goes down because of their number. Its dead share is not
 /// computed, because that takes time proportional to the cube of the number.
 const MAX_OF_LEVEL_0: usize = 64;
 
-/// From this dead share on a place is rewritten in a settled tree. A table whose own dead share is
+/// From this dead share on, a place is rewritten in a settled tree. A table whose own dead share is
 /// this large is merged even if it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 

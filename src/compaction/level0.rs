@@ -59,7 +59,7 @@ pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) 
     rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MAX_REWRITE > bytes
 }
 
-/// The merge of the newest files of level 0 that are of similar size.
+/// The plan that merges the newest files of level 0 that have similar sizes.
 pub(super) fn plan_small(
     levels: &Levels,
     conditions: &Conditions,

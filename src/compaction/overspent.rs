@@ -1,6 +1,6 @@
 //! [`plan_overspent`]: which table is rewritten because the filters of the tree exceed the budget
-//! of the filter policy. A table keeps its filter until it is rewritten, while its share of the
-//! budget shrinks as the tree grows.
+//! of the filter policy. A table keeps its filter until it is rewritten, while the filter's share
+//! of the budget shrinks as the tree grows.
 
 use super::plan::{Plan, Unavailable, plan_files};
 use super::targets::TreeShape;

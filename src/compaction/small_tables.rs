@@ -129,8 +129,8 @@ mod tests {
         );
     }
 
-    /// The output would be cut where it overlaps too much of the next level, and its tables would
-    /// be small again.
+    /// The output of a merge would be cut where it overlaps too much of the next level, and its
+    /// tables would be small again.
     #[test]
     fn tiny_tables_over_a_large_part_of_the_next_level_stay() {
         let mut files = neighbours(5, 1, 8, 10);

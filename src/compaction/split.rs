@@ -6,8 +6,8 @@
 //!   parts    [ …      ) [ …   ) [ …  ]         about as many bytes in each
 //! ```
 //!
-//! Anchors come from the files' indexes, so no data block is read. A cut is a user key, the first
-//! of its part, so all versions of a key are in one part.
+//! Anchors come from the files' indexes, so no data block is read. A cut is the first user key of a
+//! part, so all versions of a key are in one part.
 //!
 //! The functions here know no threads.
 

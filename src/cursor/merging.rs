@@ -55,12 +55,12 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// The sources, to change how they read from now on. None may be moved to another entry.
+    /// The sources. The caller may change how they read from now on, but must not move them.
     pub fn sources_mut(&mut self) -> &mut [C] {
         &mut self.sources
     }
 
-    /// The index of the entry's source. Without an entry, a number that no source has.
+    /// The index of the source of the current entry; `NO_SOURCE` if there is no entry.
     #[inline]
     pub fn current_source(&self) -> usize {
         self.current

@@ -1,8 +1,9 @@
 //! [`Cursor`]: the trait of everything that walks sorted entries: memtables, blocks, tables and
 //! merges of them.
 //!
-//! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until it moves. It is on an
-//! entry or on none ([`Cursor::valid`]); after an error it is on none. Keys are internal keys.
+//! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until the cursor moves. It is
+//! on an entry or on none ([`Cursor::valid`]); after an error it is on none. Keys are internal
+//! keys.
 
 pub(crate) mod merging;
 

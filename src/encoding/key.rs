@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 use super::coding::{fixed64, put_fixed64};
 
-/// A sequence number: the position of a write in the order of all writes. Below 2^56.
+/// A sequence number: the position of a write in the order of all writes. It is below 2^56.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

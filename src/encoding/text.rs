@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Bytes as text: printable UTF-8 as it is, a backslash as `\\`, every other byte as `\xNN`.
-/// The command line reads the same bytes back.
+/// Bytes as text: printable UTF-8 as it is, a backslash as `\\`, every other byte as `\xNN`. The
+/// command line turns this text back into the same bytes.
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let push_hex = |text: &mut String, bytes: &[u8]| {

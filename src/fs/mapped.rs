@@ -15,7 +15,8 @@
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
 //!   pages are made writable, before it is used, so that a full disk is an error of `append`, not a
-//!   signal during the copy. No write waits longer for its log than one step takes ([`Pages`]).
+//!   signal during the copy. A write waits for its log at most as long as one step takes
+//!   ([`Pages`]).
 //! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
 //!   them off. After a kill the reader of the log takes the zeros for a torn tail.
 //! * The file continues as the plain file of [`super::real`] if no window is available: because the
@@ -202,7 +203,6 @@ impl Mapped {
         Ok(())
     }
 
-    /// Bytes in the window.
     fn filled(&self) -> u64 {
         self.window.as_ref().map_or(0, |window| window.filled as u64)
     }

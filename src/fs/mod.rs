@@ -380,8 +380,8 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
 }
 
-/// `path` with the symbolic links of its existing part resolved. A path of a file system that is
-/// not the operating system's stays unchanged.
+/// `path` with the symbolic links of its existing part resolved. A path of another file system than
+/// the operating system's stays unchanged.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|ancestor| {
         let real = std::fs::canonicalize(ancestor).ok()?;

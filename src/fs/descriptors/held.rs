@@ -29,7 +29,7 @@ pub struct HeldDescriptor<'a> {
 // Only Linux has a ring that uses it.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
-    /// The descriptor of a pooled file; its pool must not close it meanwhile.
+    /// The descriptor of a pooled file. Its pool must not close it while this value lives.
     Pinned(Pinned<'a>),
     /// The descriptor of a file that keeps its own for good.
     Lent(Borrowed<'a>),
@@ -57,7 +57,6 @@ impl<'a> HeldDescriptor<'a> {
         self.block_bytes
     }
 
-    /// The descriptor, valid while this value is borrowed.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn descriptor(&self) -> Borrowed<'_> {
         match &self.held {

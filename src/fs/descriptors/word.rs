@@ -35,8 +35,8 @@ const ONE_PIN: u64 = 1 << 32;
 /// Closed words count pins too: those of threads that are about to find the word closed.
 const PINS: u64 = OPEN - ONE_PIN;
 
-/// Threads that use a file at the same time mostly have a word each. More words would take more
-/// memory for each table.
+/// Enough words that most threads that use a file at the same time have different ones. More words
+/// would take more memory for each table.
 const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// The word that some threads use, alone on its cache line. It stores a descriptor as its number.
@@ -111,8 +111,7 @@ impl Words {
         Some((word, number))
     }
 
-    /// Tries again under the lock, because `take_idle` closes words for a moment while it checks
-    /// the others.
+    /// Tries again under the lock, because `take_idle` closes words for a moment.
     #[cold]
     fn pin_unchanging(&self, word: &Word) -> Option<u32> {
         let _unchanging = lock(&self.changes);
@@ -133,7 +132,8 @@ impl Words {
     /// Takes the descriptor out, if there is one and it is not pinned.
     fn take_idle(&self) -> Option<u32> {
         let _unchanging = lock(&self.changes);
-        // Closing some words and opening them again would send their users to the lock.
+        // Pins are checked first, because closing words and opening them again sends their users to
+        // the lock.
         if self.words.iter().any(|word| word.is_pinned()) {
             return None;
         }
@@ -224,7 +224,6 @@ impl Pinned<'_> {
         std::mem::forget(self);
     }
 
-    /// The descriptor, valid while this value is borrowed.
     #[inline]
     pub fn descriptor(&self) -> Borrowed<'_> {
         self.descriptor

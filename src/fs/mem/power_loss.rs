@@ -1,4 +1,4 @@
-//! Draws the image after a power loss from a seed, by the rules of [`super`].
+//! Makes the image after a power loss from a seed, by the rules of [`super`].
 
 use std::sync::{Arc, Mutex};
 

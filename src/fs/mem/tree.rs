@@ -1,4 +1,4 @@
-//! Files and directories in memory, in their current state and as the disk has them.
+//! Files and directories in memory, in their current state and in their durable one.
 //!
 //! ```text
 //! Tree (one mutex: every change happens under it, so that an image is one moment)

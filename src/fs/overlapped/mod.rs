@@ -127,7 +127,7 @@ impl OverlappedReader {
     ///
     /// In a forked child every request gets [`Error::Forked`](crate::Error::Forked).
     ///
-    /// Any number of threads may call this at one time. A single request is read as by
+    /// Any number of threads may call this at one time. A single request is read by
     /// `read_exact_at`.
     pub fn read_many<'r>(
         &self,
@@ -178,7 +178,7 @@ impl Part<'_> {
     }
 }
 
-/// The requests of one call, as a ring takes and returns them.
+/// The requests of one call, which a ring takes and returns.
 struct Pass<'p, 'd, 'r, P> {
     pool: &'p DescriptorPool,
     parts: &'p mut P,

@@ -30,8 +30,7 @@ const MAX_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The threads of one reader. They start when they are needed; all have ended when the reader is
-/// dropped.
+/// The threads of one reader. They start when they are needed. Dropping the reader ends them.
 #[derive(Default)]
 pub(super) struct Threads(pub(super) Arc<Shared>);
 
@@ -56,7 +55,6 @@ struct State {
     is_closed: bool,
 }
 
-/// The jobs of one call.
 struct Batch {
     jobs: Mutex<VecDeque<Job>>,
     answers: Sender<Answer>,

@@ -59,8 +59,8 @@ pub(in crate::fs) struct Uring {
 
 impl Uring {
     /// # Errors
-    /// If the kernel has no such ring, or one that is too old for reads (before 5.6); if a sandbox
-    /// forbids it; for lack of memory or descriptors.
+    /// If the kernel has no such ring, or one that is too old for reads (before 5.6), if a sandbox
+    /// forbids rings, or if memory or descriptors are short.
     pub fn new() -> io::Result<Uring> {
         // Avoids an interrupt at each completion, because the caller enters the kernel anyway.
         // Linux has this option since 5.19.
@@ -152,7 +152,6 @@ impl<'u, 'r> Flight<'u, 'r> {
         Flight { ring, places: [const { None }; DEPTH], free: (0..DEPTH).rev().collect() }
     }
 
-    /// Reads that have not ended.
     fn count(&self) -> usize {
         DEPTH - self.free.len()
     }

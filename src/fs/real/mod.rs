@@ -229,7 +229,6 @@ impl RealWritableFile {
         self.process.is_current()
     }
 
-    /// Bytes passed to the operating system.
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
     }

@@ -275,8 +275,8 @@ pub fn raise_open_files_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The greatest length of a file in bytes; `None` without a limit. It is read each time, because
-/// the limit may change, and the call takes less than a tenth of a `write`.
+/// The greatest length of a file in bytes; `None` if there is no limit. The limit is read each
+/// time, because it may change, and the call takes less than a tenth of a `write`.
 pub fn longest_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
