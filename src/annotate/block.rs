@@ -1,5 +1,5 @@
-//! Blocks of sorted entries, uncompressed. [`crate::table::block`] has a drawing of their layout,
-//! [`crate::table::index`] one of the values in an index.
+//! Blocks of sorted entries, uncompressed. [`crate::table::block`] draws their layout,
+//! [`crate::table::index`] that of index values.
 
 use std::fmt::Display;
 

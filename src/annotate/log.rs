@@ -1,5 +1,5 @@
-//! Logs: WALs and MANIFESTs. [`crate::wal`] has a drawing of the format, [`crate::version::edit`]
-//! one of version edits.
+//! Logs: WALs and MANIFESTs. [`crate::wal`] draws the format, [`crate::version::edit`] that of
+//! version edits.
 //!
 //! After a record with a wrong header nothing is decoded, because the length in that header means
 //! nothing. [`LogReader`](crate::wal::LogReader) decides whether this is a torn tail or rot.

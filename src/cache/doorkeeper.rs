@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Where filters and indexes fill the cache, a data block is kept only from its second use on,
-//! because most blocks are used only once in such a cache. Keeping each of them would evict parts
-//! of filters and indexes, although a hit on such a part saves as much as a hit on a block. This is
+//! because most blocks are used only once in such a cache. Keeping every block would evict parts of
+//! filters and indexes, although a hit on such a part saves as much as a hit on a block. This is
 //! the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
 //! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations in place of
 //! the paper's reset.

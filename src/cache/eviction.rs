@@ -1,4 +1,5 @@
-//! Eviction: which values leave the cache to make room, and how many bytes the others take.
+//! Eviction: which values leave the cache to make room, and how many bytes the remaining values
+//! take.
 //!
 //! ```text
 //!   room is made for    by evicting

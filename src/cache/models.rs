@@ -81,8 +81,8 @@ fn loom_two_threads_that_miss_read_once() {
 fn loom_two_batches_that_load_the_same_blocks_in_opposite_order_both_end() {
     check_model(|| {
         collect();
-        // Large enough that nothing is evicted, because evictions would make this model long. Other
-        // models cover them.
+        // The cache is so large that nothing is evicted, because evictions would make this model
+        // long. Other models cover them.
         let cache = BlockCache::new(4 * VALUE_BYTES);
         let slots = slots(&cache, 2);
         let batch = |slots: &Slots<Canary>, first: usize| {

@@ -84,7 +84,7 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table may hold an entry from the user key `start` to before `end`: any
+    /// Whether an older table may hold an entry from the user key `start` to before `end`. Every
     /// table whose key range overlaps may.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
@@ -115,7 +115,7 @@ impl<'a> Below<'a> {
             &version.levels[level][version.overlapping_range(level, Some(start), Some(end))]
         });
         let level_0 = self.level_0.iter().filter(move |file| file.overlaps(Some(start), Some(end)));
-        // The range ends before the key `end`, so a file that starts there is outside.
+        // The range ends before `end`, so a file that starts with `end` is outside.
         level_0.chain(deeper).filter(move |file| user_key(&file.meta.smallest) < end)
     }
 }

@@ -87,7 +87,8 @@ pub(crate) struct Conditions {
 }
 
 impl Default for Conditions {
-    /// There are no snapshots, writes continue, every deletion frees an entry, and none is old.
+    /// There are no snapshots, writes continue, each deletion frees an entry, and no deletion is
+    /// old.
     fn default() -> Conditions {
         Conditions {
             snapshots: Vec::new(),
@@ -270,8 +271,8 @@ pub(super) fn pick_covered(
     (0..LEVELS).find_map(|level| {
         let mut covered: Vec<&FileMeta> = Vec::new();
         for (above, sets) in sets.iter().enumerate().take(level + 1) {
-            // Files of level 0 overlap, so the range deletions of each file count separately, also
-            // for older files of level 0.
+            // Files of level 0 overlap, so the range deletions of each file are taken alone. They
+            // may cover an older file of level 0.
             for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                 for (start, end) in together.iter().filter_map(|set| set.span()) {
                     let inside = levels[level].iter().filter(|file| {

@@ -42,7 +42,7 @@ pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
     let most_bytes = shape.level_base_bytes.max(flushes).max(1);
     let by_count = files.len() as f64 / shape.l0_trigger as f64;
-    // By flushes alone level 0 exceeds this size only when it has more files than the trigger.
+    // Flushes alone take level 0 past this size only when it has more files than the trigger.
     by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
 }
 
@@ -179,8 +179,8 @@ mod tests {
         );
     }
 
-    /// An ingested file can be newer than a memtable, whose table will then come between it and the
-    /// older files.
+    /// An ingested file can be newer than a memtable, whose table will then come between the
+    /// ingested file and the older files.
     #[test]
     fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
         let mut files = tree(&[5, 5, 5, 5], 900);

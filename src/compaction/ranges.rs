@@ -114,7 +114,7 @@ impl<'a> Ranges<'a> {
 
     /// Adds the surviving range deletions from `lower` to before `upper` to an output, and finishes
     /// it. If there are such range deletions but no table, `create` opens one for them.
-    /// `oldest_deletion` is that of [`NewTable::describe_deletions`].
+    /// `oldest_deletion` is passed to [`NewTable::describe_deletions`].
     pub fn end_table<'t>(
         &self,
         mut table: Option<NewTable<'t>>,

@@ -73,7 +73,7 @@ impl Retention {
         let is_tombstone = matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion));
         self.was_tombstone = is_tombstone;
         match is_tombstone && !is_below(user_key) {
-            // In the oldest stripe: the merge keeps no older version of the key.
+            // This is the oldest stripe, so the merge keeps no older version of the key.
             true if stripe == 0 => Verdict::Drop,
             true => Verdict::Hold,
             false => Verdict::Keep,

@@ -90,8 +90,8 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| {
         match (first, other) {
             (Ok(first), Ok(other)) => Ok(first + other),
-            // A part that another's failure stopped returns `Closed`, so the other's error is
-            // returned.
+            // A part that was stopped because another failed returns `Closed`, so the error of the
+            // failed part is returned.
             (Ok(_) | Err(Error::Closed), Err(error)) => Err(error),
             (Err(error), _) => Err(error),
         }

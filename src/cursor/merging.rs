@@ -183,8 +183,8 @@ impl<C: Cursor> MergingCursor<C> {
     }
 
     /// Skips entries in the sources for which `may_skip` returns `true`. Forward, such a source
-    /// moves to the internal key `target` if it is before that. Backward, such a source at or after
-    /// `target` moves to its last entry before it.
+    /// before the internal key `target` moves to `target`. Backward, such a source at or after
+    /// `target` moves to its last entry before `target`.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =

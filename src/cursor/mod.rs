@@ -25,7 +25,7 @@ pub(crate) trait Cursor {
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
     /// Prefetches memory that [`Cursor::seek`] to the same target will read. That seek must come
-    /// next. A caller with many cursors fetches one part for all of them before the next part, so
+    /// next. A caller with many cursors makes one [`Fetch`] for all of them before the next, so
     /// that their cache misses overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 

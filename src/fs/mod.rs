@@ -294,7 +294,7 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
 
     /// The descriptor through which an [`OverlappedReader`] may read the file. The file keeps it
     /// open until the returned value is dropped. `None` if the file has none, or cannot be opened
-    /// at the moment. It is then read by [`RandomAccessFile::read_exact_at`].
+    /// now. The file is then read by [`RandomAccessFile::read_exact_at`].
     fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
         None
     }
@@ -348,8 +348,8 @@ pub trait FileLock: Send + Sync + fmt::Debug {}
 /// write to a path.
 ///
 /// # Errors
-/// The errors of the methods of [`Fs`] and [`WritableFile`]. `path` then names the old or the new
-/// file.
+/// The errors of the methods of [`Fs`] and [`WritableFile`]. After an error `path` names the old or
+/// the new file.
 pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = OsString::from(path);
     name.push(".tmp");

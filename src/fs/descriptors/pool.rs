@@ -156,7 +156,7 @@ impl DescriptorPool {
         has_room
     }
 
-    /// Takes the slot out of the ring, if it is in the ring.
+    /// Takes the slot out of the ring, if it is there.
     pub(super) fn forget(&self, slot: &Arc<Slot>) {
         let mut ring = lock(&self.ring);
         let position = slot.position.load(Ordering::Relaxed);

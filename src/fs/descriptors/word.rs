@@ -147,7 +147,8 @@ impl Words {
         Some(number)
     }
 
-    /// Exact only under the lock, because `take_idle` closes words for a moment.
+    /// Whether a descriptor is open. Exact only under the lock, because `take_idle` closes words
+    /// for a moment.
     fn is_open(&self) -> bool {
         self.words[0].is_open()
     }

@@ -1,4 +1,4 @@
-//! Files and directories in memory, in their current state and in their durable one.
+//! Files and directories in memory, in their current state and in their durable state.
 //!
 //! ```text
 //! Tree (one mutex: every change happens under it, so that an image is one moment)

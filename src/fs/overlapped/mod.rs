@@ -46,9 +46,9 @@ pub use buffer::ReadBuffer;
 use threads::Threads;
 pub(super) use uring::Uring;
 
-/// Reads many ranges of many files at one time. An open database owns one. Rings and threads are
-/// created when they are first needed. Idle ones cost little. The threads end with the reader, the
-/// rings with the last reader of their pool.
+/// Reads many ranges of many files at one time. An open database owns one reader. Rings and threads
+/// are created when they are first needed. Idle ones cost little. The threads end with the reader,
+/// the rings with the last reader of their pool.
 ///
 /// ```
 /// use maypole::fs::{DescriptorPool, Fs, OverlappedReader, RealFs};

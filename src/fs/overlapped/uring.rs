@@ -62,8 +62,8 @@ impl Uring {
     /// If the kernel has no such ring, or one that is too old for reads (before 5.6), if a sandbox
     /// forbids rings, or if memory or descriptors are short.
     pub fn new() -> io::Result<Uring> {
-        // Avoids an interrupt at each completion, because the caller enters the kernel anyway.
-        // Linux has this option since 5.19.
+        // The caller enters the kernel anyway, so this option avoids an interrupt at each
+        // completion. Linux has it since 5.19.
         let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,
