@@ -84,8 +84,8 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table may hold an entry from the user key `start` to before `end`. Every
-    /// table whose key range overlaps may.
+    /// Whether an older table may hold an entry from the user key `start` to before `end`: a key
+    /// range overlaps, or the older tables are unknown.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
     }
