@@ -1,5 +1,5 @@
-//! Blocks of sorted entries, uncompressed. The layout is drawn in [`crate::table::block`], index
-//! values in [`crate::table::index`].
+//! Blocks of sorted entries, uncompressed. [`crate::table::block`] draws their layout,
+//! [`crate::table::index`] that of index values.
 
 use std::fmt::Display;
 
@@ -42,7 +42,6 @@ impl Contents {
     }
 }
 
-/// A block of the bytes `payload`.
 pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
     Ok(Block::new(BlockBytes::new(LineBuf::copy_from(payload), payload.len()))?)
 }
@@ -64,7 +63,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), S
     Ok(())
 }
 
-/// Prints one entry. `key` holds the key of the previous entry, and then that of this one.
+/// Prints one entry. `key` holds the previous entry's key before the call, and this entry's key
+/// after it.
 fn entry(
     dump: &mut Dump<'_, '_>,
     contents: Contents,

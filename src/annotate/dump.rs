@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariant: [`Dump::position`] only grows, by the number of printed bytes. So no byte is left out
-//! or printed twice, whatever the caller makes of the bytes.
+//! or printed twice, however the caller decodes the bytes.
 
 use std::fmt;
 use std::fmt::{Display, Write};
@@ -20,9 +20,9 @@ use crate::error::Damage;
 const LINE_BYTES: usize = 16;
 /// A longer field is cut.
 const MAX_FIELD_BYTES: usize = 256;
-/// The number of bytes that are printed of a cut field.
+/// The number of bytes of a cut field that are printed.
 const CUT_FIELD_BYTES: usize = 64;
-/// The number of bytes that are quoted of a key or a value, next to its bytes.
+/// The number of bytes of a key or a value that are quoted as text.
 const QUOTED_BYTES: usize = 60;
 
 /// Why a part was not printed to its end.
@@ -52,7 +52,7 @@ pub(super) struct Dump<'a, 'w> {
     position: usize,
     /// The end of the part that is being printed.
     end: usize,
-    /// The text before offsets, which are those of the file or of an uncompressed block.
+    /// The text before each offset: `+` if the offsets are within an uncompressed block.
     mark: &'static str,
     longest_field: usize,
 }
@@ -123,7 +123,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         self.section(end, print)
     }
 
-    /// As [`Dump::part`], without a heading.
+    /// Like [`Dump::part`], but without a heading.
     pub fn section(
         &mut self,
         end: usize,
@@ -171,26 +171,23 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(())
     }
 
-    /// Prints the offset at the start of a line, this many bytes after the position.
+    /// Prints the offset of a line that starts `ahead` bytes after the position.
     fn offset(&mut self, ahead: usize) -> fmt::Result {
         write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
     }
 
-    /// Prints one byte as a number, and returns it.
     pub fn byte(&mut self, what: &str) -> Result<u8, Stop> {
         let value = self.peek(1, what)?[0];
         self.field(1, format_args!("{what}: {value}"))?;
         Ok(value)
     }
 
-    /// Prints a fixed32, and returns it.
     pub fn fixed32(&mut self, what: &str) -> Result<u32, Stop> {
         let value = fixed32(self.peek(4, what)?);
         self.field(4, format_args!("{what}: {value}"))?;
         Ok(value)
     }
 
-    /// Prints a fixed64, and returns it.
     pub fn fixed64(&mut self, what: &str) -> Result<u64, Stop> {
         let value = fixed64(self.peek(8, what)?);
         self.field(8, format_args!("{what}: {value}"))?;
@@ -203,7 +200,6 @@ impl<'a, 'w> Dump<'a, 'w> {
         found.ok_or_else(|| Stop::Unclear(format!("expected a varint: {what}, found none")))
     }
 
-    /// Prints a varint, and returns it.
     pub fn varint(&mut self, what: &str) -> Result<u64, Stop> {
         let (value, bytes) = self.peek_varint(0, what)?;
         self.field(bytes, format_args!("{what}: {value}"))?;

@@ -1,6 +1,6 @@
-//! Filter blocks: the parts of each family. Their layouts are drawn in `filter/bloom/layout.rs`,
+//! Filter blocks, part by part. Their layouts are drawn in `filter/bloom/layout.rs`,
 //! `filter/ribbon/layout.rs` and `filter/legacy.rs`. The bumped ribbon and the binary fuse filter
-//! are decoded here by `docs/format.md` alone, without the `layout.rs` of the family.
+//! are decoded here from `docs/format.md` alone, without the `layout.rs` of the family.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};
@@ -28,7 +28,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result
     }
 }
 
-/// The old block-based filter: filters for 2^b bytes of data each, and the offset of each.
+/// Prints RocksDB's old block-based filter: a filter for every 2^b bytes of data, and its offset.
 ///
 /// ```text
 /// filter | filter | … | fixed32 offset of each filter | fixed32 offset of these offsets | b
@@ -169,7 +169,8 @@ fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     let fixed = &filter[slot_bytes..];
     let segments = fixed32(fixed) as usize + 2;
     let (segment_slots, bits) = (1usize << fixed[4], usize::from(fixed[5]));
-    // Segments of four slots may end within a byte; then all slots are one field.
+    // Segments of four slots may end within a byte. In this case all slots are printed as one
+    // field.
     let segment_bits = segment_slots * bits;
     let shown = if segment_bits % 8 == 0 { segments.min(SEGMENTS_SHOWN) } else { 0 };
     for segment in 0..shown {

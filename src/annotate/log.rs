@@ -1,8 +1,8 @@
-//! Logs: WALs and MANIFESTs. The format is drawn in [`crate::wal`], version edits in
-//! [`crate::version::edit`].
+//! Logs: WALs and MANIFESTs. [`crate::wal`] draws the format, [`crate::version::edit`] that of
+//! version edits.
 //!
-//! After a record with a wrong header nothing is decoded, because its length means nothing. Whether
-//! that is a torn tail or rot is for [`LogReader`](crate::wal::LogReader) to decide.
+//! After a record with a wrong header nothing is decoded, because the length in that header means
+//! nothing. [`LogReader`](crate::wal::LogReader) decides whether this is a torn tail or rot.
 
 use std::fmt;
 
@@ -34,7 +34,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
     Ok(())
 }
 
-/// Prints the next record, or the whole rest. Returns `false` if nothing is left.
+/// Prints the next record, or the whole rest if no record begins here. Returns `false` after the
+/// rest.
 fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result<bool, fmt::Error> {
     let (offset, end) = (dump.position(), dump.bytes().len());
     let header = dump.rest().first_chunk::<RECORD_HEADER_BYTES>();

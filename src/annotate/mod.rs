@@ -41,9 +41,9 @@ use dump::Dump;
 /// A file whose [`Display`](fmt::Display) is an annotated dump: a line for each field, with its
 /// offset, its bytes and its meaning. Long fields are cut.
 ///
-/// It accepts any table that RocksDB (format_version 2 to 7) or Maypole wrote, and any write-ahead
-/// log or MANIFEST of Maypole, including damaged files: the dump marks the bytes that it cannot
-/// decode.
+/// The file may be any table that RocksDB (format_version 2 to 7) or Maypole wrote, or any
+/// write-ahead log or MANIFEST of Maypole, even a damaged one: the dump marks the bytes that it
+/// cannot decode.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -73,11 +73,11 @@ impl AnnotatedFile {
         AnnotatedFile::open_in(&RealFs, path)
     }
 
-    /// As [`AnnotatedFile::open`], in another file system.
+    /// Like [`AnnotatedFile::open`], but in the file system `fs`.
     ///
     /// # Errors
     ///
-    /// As [`AnnotatedFile::open`].
+    /// The same as for [`AnnotatedFile::open`].
     pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<AnnotatedFile> {
         let path = path.as_ref();
         let file = fs.open(path)?;
@@ -91,7 +91,7 @@ impl AnnotatedFile {
         Ok(AnnotatedFile { path: path.to_owned(), bytes })
     }
 
-    /// Whether it is a log. If the first bytes do not decide this, the name does.
+    /// Whether the file is a log. If the first bytes do not decide this, the name does.
     fn is_log(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let named = names::parse(name);

@@ -1,5 +1,5 @@
-//! Tables. Blocks are found as a reader finds them, from the footer on; they are printed in the
-//! order of the file.
+//! Tables. Blocks are found by following the handles from the footer, as a reader does, and printed
+//! in the order of the file.
 //!
 //! ```text
 //! footer ──► metaindex ──► properties, filter, range deletions
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Padding is labelled, and so are other bytes that no handle points to. If handles of a damaged
-//! file overlap, the first block is printed completely and the other is only named.
+//! file overlap, the first block is printed completely and the later one is only named.
 
 use std::fmt;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
                 Role::Entries(_, Contents::Properties)
                     if dump.peek(4, "checksum")? != computed.to_le_bytes() =>
                 {
-                    // RocksDB may have overwritten zeros with the number that an ingestion
+                    // RocksDB may have overwritten zeros with the sequence number that an ingestion
                     // assigned, without changing the checksum.
                     let before = with_zero_global_sequence(stored);
                     let before = before.map(|stored| footer.block_checksum(&stored, handle.offset));
@@ -88,7 +88,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
     dump.part(heading, bytes.len(), |dump| print_footer(dump, &footer, footer_at))
 }
 
-/// A stored properties block with the global sequence number as it was written: zero.
+/// Returns a stored properties block with its global sequence number as first written: zero.
 fn with_zero_global_sequence(stored: &[u8]) -> Option<Vec<u8>> {
     let (_, payload) = stored.split_last()?;
     let range = TableProperties::global_sequence_range(payload)?;
@@ -146,7 +146,7 @@ fn compression_name(type_byte: u8) -> &'static str {
     }
 }
 
-/// Blocks that other versions and programs write in addition to those that are read here.
+/// The title of a block that other versions or programs write, and that is not read here.
 fn named_block(name: &str) -> Option<&'static str> {
     Some(match name {
         "rocksdb.hashindex.prefixes" => "Prefixes of the hash index",
@@ -163,11 +163,11 @@ fn named_block(name: &str) -> Option<&'static str> {
 enum Role {
     Entries(&'static str, Contents),
     Filter(FilterEncoding),
-    /// RocksDB's old filter: one for each 2 KiB of data. It is not queried here.
+    /// RocksDB's old filter, one for each 2 KiB of data. Maypole does not query it.
     BlockBasedFilter,
-    /// What the data blocks are compressed with.
+    /// The dictionary that the data blocks are compressed with.
     Dictionary,
-    /// A block whose name is known, and whose contents are not read here.
+    /// A block whose name is known, but whose contents are not read here.
     Named(&'static str),
     Unknown,
 }
@@ -190,7 +190,7 @@ struct Stored<'a> {
     /// The file without its footer.
     blocks: &'a [u8],
     footer: Footer,
-    /// The one of the data blocks.
+    /// The dictionary of the data blocks.
     dictionary: Option<Dictionary>,
 }
 
@@ -325,7 +325,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// `None` if the payload is not compressed.
+    /// Returns the uncompressed payload, or `None` if the payload is not compressed.
     fn uncompress(
         &self,
         payload: &[u8],

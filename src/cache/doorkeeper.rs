@@ -5,28 +5,29 @@
 //!   older   [ 1010 1100 … ]   the bits of the previous generation
 //! ```
 //!
-//! Where filters and indexes fill the cache, a data block is kept only from its second use on. Most
-//! blocks are used only once in such a cache. Keeping such a block would evict a part of a filter
-//! or an index, although a hit on that part saves as much as a hit on the block. This is the
-//! doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
-//! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations instead of a
-//! reset.
+//! Where filters and indexes fill the cache, a data block is kept only from its second use on,
+//! because most blocks are used only once in such a cache. Keeping every block would evict parts of
+//! filters and indexes, although a hit on such a part saves as much as a hit on a block. This is
+//! the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
+//! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations in place of
+//! the paper's reset.
 //!
-//! A generation ends when as many blocks were marked as the cache could hold. If two blocks share a
-//! bit, the second one is kept at its first use.
+//! A generation ends when about as many blocks were marked as the cache could hold. If two blocks
+//! share a bit, the second one is kept at its first use.
 
 use std::sync::OnceLock;
 
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The number of blocks that the cache could hold is estimated with this block size.
+/// The block size from which the number of blocks that the cache could hold is estimated.
 const BLOCK_BYTES: usize = 4096;
 /// How many bits a generation has for each of its blocks. When a generation ends, about 1/16 of its
 /// bits are set, which is the probability that it mistakes a new block for a marked one.
 const BITS_PER_BLOCK: usize = 16;
 const MIN_BLOCKS: usize = 64;
 
-/// Remembers numbers for a while. Takes 1/1024 of the capacity, from its first use on.
+/// Remembers which numbers were marked in this generation and the previous one. The first use
+/// allocates its memory: 1/1024 to 1/512 of the capacity.
 pub(super) struct Doorkeeper {
     /// How many blocks make a generation: a power of two.
     blocks: usize,
@@ -42,9 +43,9 @@ impl Doorkeeper {
         Doorkeeper { blocks, words: OnceLock::new(), marks: AtomicUsize::new(0) }
     }
 
-    /// Whether `number` was marked in this generation or in the previous one. Marks it now.
-    /// `number` is spread evenly over all values. Threads that mark at the same time may miss each
-    /// other's marks.
+    /// Whether `number` may have been marked in this generation or in the previous one. Marks it
+    /// now. The caller's numbers are spread evenly over all values. Threads that mark at the same
+    /// time may miss each other's marks.
     pub fn knows(&self, number: u64) -> bool {
         let words_each = self.blocks * BITS_PER_BLOCK / 64;
         let words =
@@ -61,7 +62,7 @@ impl Doorkeeper {
         let known = words[older + place].load(Ordering::Relaxed) & bit != 0;
         let marks = self.marks.fetch_add(1, Ordering::Relaxed) + 1;
         if marks.is_multiple_of(self.blocks) {
-            // The next generation begins where the older one was.
+            // The next generation takes the words of the older one.
             let next = &words[older..older + words_each];
             next.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }

@@ -1,4 +1,5 @@
-//! Eviction: which values leave the cache to make room, and the accounts of the values that stay.
+//! Eviction: which values leave the cache to make room, and how many bytes the remaining values
+//! take.
 //!
 //! ```text
 //!   room is made for    by evicting
@@ -15,17 +16,18 @@
 //!            evicted: its slot keeps a stamp      comes back soon ─► protected, at once
 //! ```
 //!
-//! Most blocks are used once: by a scan, or by the tail of a distribution. So new data must be used
-//! again while it is on probation, in a tenth of the room, before it may displace data in use. A
-//! block that returns soon after its eviction counts as used again. This is S3-FIFO (Yang et al.,
-//! "FIFO queues are all you need for cache eviction", SOSP 2023) with one bit of use, rings in
-//! place of queues, and stamps in empty slots in place of the list of evicted keys.
+//! Most blocks are used once: by a scan, or because their keys are rarely read. So a new data block
+//! is on probation, in a tenth of the bytes of all data, and may displace data in use only after it
+//! is used again. A block that returns soon after its eviction counts as used again. This is
+//! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023) with three
+//! changes: one bit records use, rings replace the queues, and stamps in empty slots replace the
+//! list of evicted keys.
 //!
-//! Where metadata fills the cache, only data that was used before is cached (`doorkeeper`), and it
-//! is protected at once. If a block is used again before the hand of its ring meets it, the block
-//! joins the ring of the metadata, where the hand treats both kinds alike.
+//! Where metadata fills the cache, only data that was used before is cached (`doorkeeper`), and
+//! such data is protected at once. If a block is used again before the hand of its ring meets it,
+//! the block joins the ring of the metadata, where the hand treats data and metadata alike.
 //!
-//! Nothing is dropped here: evicted values are collected in `leaving`, and the cache retires them
+//! No value is dropped here: evicted values are collected in `leaving`, and the cache retires them
 //! when it holds no lock.
 
 use std::sync::Arc;
@@ -33,17 +35,17 @@ use std::sync::Arc;
 use super::kind::{BlockKind, KindUsage};
 use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
 
-/// Data may take up to 1/8 of the capacity from metadata: a data block then displaces metadata that
-/// was not used during a whole turn of the hand, so that the filters of cold tables cannot keep all
-/// data out. Above this share data displaces data only.
+/// While data has less than 1/8 of the capacity, a new data block displaces metadata that was not
+/// used during a whole turn of the hand, so that the filters of cold tables cannot keep all data
+/// out. Above this share data displaces data only.
 const DATA_SHARE: usize = 8;
 
-/// For a new data block, at most this many metadata entries are examined. If evicting the unused
-/// ones makes too little room, the block stays out of the cache, because losing it is cheaper than
-/// losing a filter in use.
+/// For a new data block, at most this many metadata entries are examined, and the unused ones are
+/// evicted. If this and the eviction of data make too little room, the block stays out of the
+/// cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// Data on probation takes up to 1/10 of the room of all data, as in the paper.
+/// Data on probation takes up to 1/10 of the bytes of all data, as in the paper.
 const PROBATION_SHARE: usize = 10;
 
 /// The values that the cache owns, counts and evicts. Guarded by its mutex.
@@ -57,15 +59,16 @@ pub(super) struct CacheState {
     probation_bytes: usize,
     /// Indexed by [`RingName`].
     rings: [Ring; 4],
-    /// One more than the number of data blocks evicted so far: the stamp of the next one.
+    /// One more than the number of data blocks evicted so far: the stamp that the next eviction
+    /// leaves.
     stamp: usize,
-    /// Evicted data, gathered until there is enough to retire together.
+    /// Evicted values, collected until there are enough bytes to retire together.
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
     /// Whether filters and indexes would fill the cache, so that they compete with data.
     metadata_fills: bool,
-    /// Whether `leaving` has metadata too, which must be retired at once: an index has a reference
-    /// to the cache, so the cache must not keep the index.
+    /// Whether `leaving` has metadata too, which must be retired at once: an index owns a reference
+    /// to the cache, so an index that stayed in `leaving` would keep the cache alive.
     pub metadata_leaves: bool,
 }
 
@@ -86,8 +89,9 @@ impl CacheState {
         }
     }
 
-    /// Says whether filters and indexes would fill the cache. When they no longer would, the data
-    /// among them becomes data like any other. Otherwise no data could displace it.
+    /// Sets whether filters and indexes would fill the cache. When they no longer would, the data
+    /// blocks in the ring of the metadata become protected, because new data could hardly displace
+    /// them in that ring.
     pub fn set_metadata_fills(&mut self, fills: bool) {
         if self.metadata_fills && !fills {
             for _ in 0..self.rings[RingName::Metadata as usize].len() {
@@ -102,7 +106,8 @@ impl CacheState {
         self.metadata_fills = fills;
     }
 
-    /// Evicts until `entry` fits into `room_bytes`. Returns `false` if it does not fit.
+    /// Evicts, if `may_evict`, until `entry` and the charged values fit into `room_bytes`. Returns
+    /// whether they fit.
     pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
@@ -142,7 +147,7 @@ impl CacheState {
         }
     }
 
-    /// Takes the next data block to evict out of its ring.
+    /// Removes from its ring the data block to evict next.
     fn next_data(&mut self) -> Option<Arc<dyn Entry>> {
         for step in 0.. {
             if !self.probation_leaves() {
@@ -195,13 +200,13 @@ impl CacheState {
         self.evict(victim);
     }
 
-    /// Adds `entry`, for which there is room. `stamp` is what its last eviction left in its slot,
-    /// or 0.
+    /// Adds `entry`, for which there is room. `stamp` is what the last eviction left in the slot,
+    /// or 0 if there was none.
     pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;
         if header.ring() == RingName::Probation {
-            // Fewer blocks have been evicted since then than the cache holds.
+            // The block returned soon if no more blocks left meanwhile than the cache holds.
             match stamp > 0 && self.stamp.wrapping_sub(stamp) <= blocks {
                 true => header.set_ring(RingName::Protected),
                 false => self.probation_bytes += header.charge_bytes,

@@ -1,6 +1,8 @@
-//! What is cached: [`BlockKind`], how much of it: [`KindUsage`], and what stays: [`PinMetadata`].
+//! What is cached: [`BlockKind`], how much of it: [`KindUsage`], and what is never evicted:
+//! [`PinMetadata`].
 
-/// What a cached value is. Data blocks are evicted before the others.
+/// The kind of a cached value. Data blocks are evicted before indexes and filters, unless these
+/// alone would fill the cache.
 ///
 /// ```
 /// use maypole::{BlockCache, BlockKind};
@@ -21,8 +23,8 @@ pub enum BlockKind {
 
 /// The tables whose filters and indexes are never evicted, once the first lookup has loaded them.
 ///
-/// Pinned values are charged like others. If they alone fill the cache, it keeps nothing else: data
-/// blocks, and metadata that does not fit, are read again at every use.
+/// Pinned values are charged like others. If they alone fill the cache, the cache keeps nothing
+/// else: data blocks, and metadata that does not fit, are read again at every use.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -34,8 +36,8 @@ pub enum BlockKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinMetadata {
-    /// No table. Filters and indexes are evicted after all data, the least used first. The best
-    /// choice if the cache is smaller than all metadata.
+    /// No table. Filters and indexes are evicted after data, those that were not used lately first.
+    /// The best choice if the cache is smaller than all metadata.
     #[default]
     None,
     /// Flushed tables and level 0, which nearly every lookup searches. Lookups in these tables keep

@@ -1,4 +1,4 @@
-//! loom models: readers, loaders, evictions and closing, in every order.
+//! loom models: readers, loaders, evictions and closing, in every interleaving.
 
 use std::convert::Infallible;
 
@@ -75,14 +75,14 @@ fn loom_two_threads_that_miss_read_once() {
     });
 }
 
-/// Two calls of `multi_get` have read the same blocks. Each adds them to the cache one by one, and
-/// keeps them all.
+/// Two calls of `multi_get` have read the same blocks. Each call adds the blocks to the cache one
+/// by one, and keeps a lease of each.
 #[test]
 fn loom_two_batches_that_load_the_same_blocks_in_opposite_order_both_end() {
     check_model(|| {
         collect();
-        // Large enough that nothing is evicted: other models cover evictions, which would make this
-        // one long.
+        // The cache is so large that nothing is evicted, because evictions would make this model
+        // long. Other models cover them.
         let cache = BlockCache::new(4 * VALUE_BYTES);
         let slots = slots(&cache, 2);
         let batch = |slots: &Slots<Canary>, first: usize| {

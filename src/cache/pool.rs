@@ -6,16 +6,18 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines: the first free run that is long enough, in the slab that was used
-//! last or in a later one. Freed runs join automatically, because the bits do not record pieces. A
-//! piece larger than a slab starts at the start of a slab and covers several.
+//! A piece is a run of lines: the first free run that is long enough, searched from the slab of the
+//! latest piece to the last slab, then in the slabs before it. Freed runs join automatically,
+//! because the bits do not record pieces. A piece larger than a slab starts at the start of a slab
+//! and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
-//! - A slab that is not resident has no bit set. All empty slabs but one go back to the operating
-//!   system.
-//! - `free_bytes` is the memory of resident slabs that belongs to no piece. The cache counts it
-//!   against its capacity, so the memory stays bounded however large the holes between pieces are.
+//! - A slab that is not resident has no bit set. At most one empty slab is resident. The others go
+//!   back to the operating system.
+//! - `free_bytes` is the memory of resident slabs that belongs to no piece, and the memory of the
+//!   bits. The cache counts it against its capacity, so the memory stays bounded however large the
+//!   holes between pieces are.
 
 use std::sync::Arc;
 
@@ -31,7 +33,6 @@ const SLAB_WORDS: usize = SLAB_LINES / 64;
 /// Smaller caches have no pool, because one partly used slab would be too large a part of them.
 const MIN_CAPACITY_BYTES: usize = 32 * SLAB_BYTES;
 
-/// The pool; see the module.
 pub(super) struct Pool {
     pages: LargePages,
     /// A forked child does not give pieces back.
@@ -59,7 +60,7 @@ struct Slab {
 }
 
 impl Pool {
-    /// A pool for a cache of `capacity_bytes`. `None` for a small capacity, or if the addresses
+    /// Creates a pool for a cache of `capacity_bytes`, or `None` if that is small or the addresses
     /// cannot be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
         if capacity_bytes < MIN_CAPACITY_BYTES {
@@ -71,13 +72,13 @@ impl Pool {
         Some(Arc::new(Pool { pages, process, free_bytes, state: Mutex::new(state) }))
     }
 
-    /// Resident bytes that belong to no piece.
+    /// Resident bytes that belong to no piece, and the bytes of the bits.
     pub fn free_bytes(&self) -> usize {
         self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// A buffer of `len` bytes with any content. `None` when the reservation is used up, or when
-    /// the buffer needs new slabs and `may_grow` returns `false` for their bytes.
+    /// Returns a buffer of `len` bytes with any content, or `None` if the reservation is used up,
+    /// or if the buffer needs new slabs and `may_grow` returns `false` for their bytes.
     pub fn buffer(
         self: &Arc<Pool>,
         len: usize,
@@ -115,12 +116,11 @@ impl LineLender for Pool {
 }
 
 impl PoolState {
-    /// Resident bytes that no piece uses, and the bits.
     fn free_bytes(&self) -> usize {
         self.free_lines * LINE_BYTES + self.slabs.len() * (SLAB_LINES / 8)
     }
 
-    /// Takes a run of `lines` lines in a reservation of `most_slabs`. Returns its first line.
+    /// Takes a run of `lines` lines in a reservation of `most_slabs` slabs. Returns its first line.
     fn take(
         &mut self,
         lines: usize,
@@ -175,7 +175,7 @@ impl PoolState {
             run = if slab.resident { 0 } else { run + 1 };
             run == count
         });
-        // The last run may continue past the slabs that were ever resident.
+        // The last run of absent slabs may continue past the slabs that were ever resident.
         let first = in_row.map_or(self.slabs.len() - run, |last| last + 1 - count);
         let end = first.checked_add(count).filter(|&end| end <= most_slabs)?;
         self.slabs.resize_with(end.max(self.slabs.len()), Slab::absent);
@@ -186,15 +186,15 @@ impl PoolState {
         Some(first)
     }
 
-    /// Marks free lines of one slab as a piece's.
+    /// Marks free lines of one slab as the lines of a piece.
     fn mark(&mut self, slab: usize, first: usize, lines: usize) {
         self.slabs[slab].flip(first, lines);
         self.slabs[slab].free_lines -= lines;
         self.free_lines -= lines;
     }
 
-    /// Takes a piece's lines back. Passes slabs that become empty to `release`, except the last
-    /// empty one of the pool.
+    /// Takes a piece's lines back. Passes each slab that becomes empty to `release`, unless no
+    /// other slab has a free line.
     fn give_back(&mut self, line: usize, lines: usize, release: impl Fn(usize)) {
         let (mut at, end) = (line, line + lines);
         while at < end {
@@ -204,7 +204,7 @@ impl PoolState {
             let slab = &mut self.slabs[i];
             slab.flip(first, here);
             slab.free_lines += here;
-            // The run may have joined one at either end.
+            // The freed run may have joined a free run at either end.
             slab.longest = slab.free_lines.min(2 * slab.longest + here);
             self.free_lines += here;
             if slab.free_lines == SLAB_LINES && self.free_lines > SLAB_LINES {
@@ -226,7 +226,8 @@ impl Slab {
         }
     }
 
-    /// The first run of `wanted` free lines. If there is none, the length of the longest run.
+    /// Returns the first line of the first run of `wanted` free lines. If there is none, the error
+    /// is the length of the longest run.
     fn find(&self, wanted: usize) -> Result<usize, usize> {
         let (mut end, mut longest) = (0, 0);
         while end < SLAB_LINES {
@@ -240,8 +241,8 @@ impl Slab {
         Err(longest)
     }
 
-    /// The first line at or after `from` that is used, or free. The number of lines if there is
-    /// none.
+    /// Returns the first line at or after `from` that is used, or free if `used` is `false`.
+    /// Returns the number of lines if there is none.
     fn next(&self, from: usize, used: bool) -> usize {
         let flipped = if used { 0 } else { u64::MAX };
         let mut hidden = u64::MAX << (from % 64);
@@ -327,8 +328,8 @@ mod tests {
     #[test]
     fn what_was_given_back_is_used_again() {
         let pool = Pool::new(MIN_CAPACITY_BYTES).unwrap();
-        // The pool is filled. Then every second piece is freed and replaced by a new one, twice as
-        // large where two neighbours were freed.
+        // The pool is filled. Then every second piece is freed, and new pieces fill the holes. When
+        // these are freed too, no hole is long enough for a larger piece.
         let pieces: Vec<_> = std::iter::from_fn(|| pool.buffer(4_000, |_| true)).collect();
         assert_eq!(pieces.len(), 32 * (SLAB_LINES / 64));
         let mut odd: Vec<_> = pieces.into_iter().enumerate().filter(|(i, _)| i % 2 == 1).collect();
@@ -337,7 +338,7 @@ mod tests {
         drop(even);
         assert!(pool.buffer(8_000, |_| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
-        // Three of four are adjacent, except at the end of a slab.
+        // Three of four former pieces are now one hole, except at the end of a slab.
         let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
     }

@@ -8,10 +8,9 @@
 //!   the table of c is closed:   [ b | a | d ]
 //! ```
 //!
-//! The ring is cut open at the hand, which makes it a queue whose first entry the hand meets next.
-//! An entry that leaves from the middle is replaced by the first entry, which may stay for a while
-//! because there is room now. So the entries that the hand is about to meet are adjacent, and are
-//! fetched before the hand comes.
+//! The ring is stored as a queue whose first entry the hand meets next. If an entry leaves from the
+//! middle, the first entry takes that position, and stays for longer, because there is room now. So
+//! the entries that the hand meets next are adjacent, and are fetched before the hand comes.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
 //! modulo 2^32. It stays the same while the queue moves on.
@@ -28,7 +27,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::kind::BlockKind;
 
-/// One search passes over this many used entries at most. Then the next entry leaves, used or not,
+/// One search passes over at most this many used entries. Then the next entry leaves, used or not,
 /// so that a miss never waits for a whole turn around a large ring.
 pub(super) const MAX_SECOND_CHANCES: usize = 64;
 
@@ -78,7 +77,6 @@ pub(super) trait Entry: Send + Sync + 'static {
     /// caller took the mutex or later.
     unsafe fn empty_slot(&self, stamp: usize);
 
-    /// Starts to fetch the slot.
     fn prefetch_slot(&self);
 
     /// Whether the byte at this address is part of the value that lookups read.
@@ -100,7 +98,7 @@ impl Header {
         }
     }
 
-    /// Requests a second chance. Writes only if the bit is not set, so that the line of a value in
+    /// Marks the value as used. Writes only if the bit is not set, so that the line of a value in
     /// steady use stays in every processor's cache.
     #[inline]
     pub fn mark_used(&self) {
@@ -131,7 +129,7 @@ impl Header {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// Whether it was used since the previous call.
+    /// Whether the value was used since the previous call.
     pub fn take_used(&self) -> bool {
         let used = self.referenced.load(Ordering::Relaxed);
         if used {
@@ -141,7 +139,7 @@ impl Header {
     }
 }
 
-/// The entry that holds the byte at this address.
+/// Returns the entry that holds the byte at this address.
 pub(super) fn part_at(entries: &[Arc<dyn Entry>], address: usize) -> Option<Part> {
     let owner = entries.iter().find(|entry| entry.holds(address))?;
     let heap_bytes = owner.header().charge_bytes;
@@ -204,7 +202,7 @@ impl Ring {
         }
     }
 
-    /// Looks at up to `steps` entries for an unused one, and takes it out.
+    /// Examines up to `steps` entries, and takes out the first unused one.
     pub fn next_unused(&mut self, steps: &mut usize) -> Option<Arc<dyn Entry>> {
         while *steps > 0 {
             *steps -= 1;
@@ -217,8 +215,9 @@ impl Ring {
         None
     }
 
-    /// Takes out the entry that the hand meets next, used or not. Starts to fetch the entries that
-    /// it meets soon, and their slots, which may not have been used for a whole turn.
+    /// Takes out the entry that the hand meets next, used or not. Prefetches one of the entries
+    /// that the hand meets soon, and the slot of another, because neither may have been used for a
+    /// whole turn.
     pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
         let entry = self.queue.pop_front()?;
         self.first = self.first.wrapping_add(1);
@@ -295,8 +294,8 @@ mod tests {
         assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES);
     }
 
-    /// When a table was closed, the ring removed the entry of a block of another table. The entry
-    /// to remove was found by an index that was outdated, because the queue had moved on.
+    /// Closing a table once removed a block of another table from the ring. The entry to remove was
+    /// found by its index, which was outdated because the queue had moved on.
     #[test]
     fn any_entry_can_leave_at_any_time_and_all_others_stay() {
         let mut ring = Ring { first: u32::MAX - 500, ..Ring::default() };

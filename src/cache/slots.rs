@@ -1,9 +1,9 @@
 //! Slots: where a resident value is reached by one load, without a hash table, lock or fence.
 //!
 //! A [`Slots`] belongs to the owner of its values: a table has one for its filter and its index, a
-//! parsed index has one with a slot for each data block. It starts empty. [`Slots::get`] finds a
-//! resident value. [`Slots::load`] loads a value once, however many threads miss it at the same
-//! moment.
+//! parsed index has one with a slot for each data block. All slots start empty. [`Slots::get`]
+//! finds a resident value. [`Slots::load`] loads a value once, however many threads miss it at the
+//! same moment.
 //!
 //! ```text
 //!   Slots.array  [ stamp · | pointer ahead | claim · | ... ]   an odd number is no pointer: the slot
@@ -12,13 +12,13 @@
 //!                                        garbage, until no guard can reach it
 //! ```
 //!
-//! *Ahead* names memory of the value that every use reads first. Because it is stored next to the
-//! pointer, the cache miss of that memory and the miss of the resident overlap. It is only
-//! prefetched, so an outdated address costs one useless fetch and does no other harm.
+//! *Ahead* is the address of the memory that every use of the value reads first. It is stored next
+//! to the pointer, so that the cache misses of this memory and of the resident overlap. The address
+//! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
-//! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the line of
-//! the slot anyway, and shares no other line with threads that fill other slots. A thread that
-//! finds the slot claimed sets another bit there, and sleeps until it is woken.
+//! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
+//! line anyway, so the claim shares no line with threads that fill other slots. A thread that finds
+//! the slot claimed sets another bit there, and sleeps until it is woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
@@ -35,7 +35,8 @@
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
 //! 1. a slot holds a pointer only while a ring or a miss buffer of the cache owns a strong count of
 //!    the value;
-//! 2. eviction empties the slot and *retires* that count, so the count is dropped after the guard;
+//! 2. eviction empties the slot and *retires* that count, so the count is dropped only after the
+//!    guard;
 //! 3. dropping the `Slots` drops the rings' counts at once, without the garbage. `Slots::drop` has
 //!    `&mut self`, so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state
 //!    alive, and with it the version, the tables and their `Slots`.
@@ -44,11 +45,11 @@
 //! dropped, by 2 or by 3, [`Cached::holds`] tells whether user code may be reading it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
-//! goes too, with all data blocks that were reached through it: a deleted file leaves nothing
-//! behind.
+//! is dropped too, with all data blocks that were reached through it, so no block of a deleted file
+//! stays.
 //!
-//! Why the cache may write to a slot. A resident knows its slot by address. If a resident held a
-//! count of the array, a value that a user keeps would keep the whole array alive. The cache
+//! Why the cache may write to a slot. A resident knows its slot by address. It owns no count of the
+//! array, because a value that a user keeps would then keep the whole array alive. The cache
 //! follows the address only under its mutex and while a ring or a miss buffer owns the resident.
 //! Before the array is freed, `Slots::drop` empties the miss buffers, and takes the residents out
 //! of the rings under that mutex.
@@ -68,12 +69,12 @@ use super::kind::BlockKind;
 use super::ring::{Entry, Header, Ring, RingName, part_at};
 use super::{BlockCache, WaitingPlace};
 
-/// Dropping a `Slots` takes out this many residents each time it holds the cache's mutex.
+/// Dropping a `Slots` goes through this many slots each time it holds the cache's mutex.
 const REMOVED_AT_ONCE: usize = 64;
 
-/// What a cache can keep.
+/// A value that a cache can keep.
 pub(crate) trait Cached: Send + Sync + 'static {
-    /// What every use of the value reads first: fetched with the resident.
+    /// The bytes that every use of the value reads first. They are fetched with the resident.
     fn read_first(&self) -> &[u8] {
         &[]
     }
@@ -93,7 +94,7 @@ pub(crate) trait Cached: Send + Sync + 'static {
     }
 }
 
-/// A value that came through the cache. It lives as long as a reader holds it, also after eviction.
+/// A value that came through the cache. It lives as long as a reader holds it, even after eviction.
 /// The fields that eviction reads come first, next to the counts.
 #[repr(C)]
 pub(crate) struct Resident<T> {
@@ -126,12 +127,13 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
     (slot.addr() & NO_POINTER == 0).then(|| unsafe { NonNull::new_unchecked(slot) })
 }
 
-/// The number of lines that are always fetched ahead. For most values, what is read first has at
-/// most 320 bytes.
+/// The number of lines that are always fetched ahead. For most values, the bytes that are read
+/// first are at most 320.
 const USUAL_LINES_AHEAD: usize = 5;
 
-/// If a value has more lines than this, only the usual ones are fetched ahead. A processor fetches
-/// about this many at a time, and a use of a larger value reads only a part of it.
+/// If the bytes that are read first take more lines than this, only [`USUAL_LINES_AHEAD`] are
+/// fetched ahead. A processor fetches about this many at a time, and a use of a larger value reads
+/// only a part of it.
 const MAX_LINES_AHEAD: usize = 16;
 
 /// The address of the first line that holds `bytes`, and in its low bits the number of lines, or 0
@@ -150,10 +152,10 @@ fn charge_bytes<T>(heap_bytes: usize) -> usize {
 }
 
 /// The address of the slot that points to a resident. It is null for a resident that was never in a
-/// slot. Nobody follows it then, because no ring owns the resident.
+/// slot. A null address is never followed, because no ring owns the resident.
 struct SlotAddress<T>(*const AtomicPtr<Resident<T>>);
 
-// SAFETY: the address is followed only as the module comment says, and what it leads to is atomic.
+// SAFETY: the address is followed only as the module comment says, and the slot there is atomic.
 unsafe impl<T> Send for SlotAddress<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for SlotAddress<T> {}
@@ -164,8 +166,7 @@ impl<T> Resident<T> {
         self.header.charge_bytes
     }
 
-    /// Whether the cache kept the value when it was loaded. It does not keep a value that does not
-    /// fit.
+    /// Whether the cache kept the value when it was loaded. A value that does not fit is not kept.
     pub fn was_cached(&self) -> bool {
         self.header.was_cached()
     }
@@ -214,8 +215,8 @@ unsafe impl<T: StableBytes> StableBytes for Resident<T> {
 /// A resident in use: borrowed under a guard, or owned because it was just loaded.
 pub(crate) struct Lease<'g, T> {
     pointer: NonNull<Resident<T>>,
-    /// Keeps `pointer` alive if no guard does. The pointer is a field of its own, so that `deref`
-    /// need not branch.
+    /// Keeps the resident alive if no guard does. The pointer is a field of its own, so that
+    /// `deref` need not branch.
     owned: Option<Arc<Resident<T>>>,
     _guard: PhantomData<&'g Guard>,
 }
@@ -232,10 +233,10 @@ impl<T> Lease<'_, T> {
         Lease { pointer, owned: Some(resident), _guard: PhantomData }
     }
 
-    /// The resident itself.
     #[inline]
     pub fn resident(&self) -> &Resident<T> {
-        // SAFETY: alive for as long as the lease: by `owned`, or by the guard (module comment).
+        // SAFETY: the resident lives as long as the lease: by `owned`, or by the guard (module
+        // comment).
         unsafe { self.pointer.as_ref() }
     }
 
@@ -252,14 +253,14 @@ impl<T> Lease<'_, T> {
         }
     }
 
-    /// A handle to keep beyond the guard: one increment of the resident's count.
+    /// A handle to keep beyond the guard. Costs one increment of the resident's count.
     #[inline]
     pub fn to_arc(&self) -> Arc<Resident<T>> {
         match &self.owned {
             Some(resident) => Arc::clone(resident),
-            // SAFETY: the pointer came from a slot, hence from `Arc::into_raw`'s equal
-            // `Arc::as_ptr`, and the count is above 0 while the guard is held; the count added here
-            // belongs to the new `Arc`.
+            // SAFETY: the pointer came from a slot, hence from `Arc::as_ptr`, which returns the
+            // same pointer as `Arc::into_raw`. The count is above 0 while the guard is held, and
+            // the count added here belongs to the new `Arc`.
             None => unsafe {
                 Arc::increment_strong_count(self.pointer.as_ptr());
                 Arc::from_raw(self.pointer.as_ptr())
@@ -277,19 +278,20 @@ impl<T> Deref for Lease<'_, T> {
     }
 }
 
-/// One slot.
 struct Slot<T> {
-    /// [`empty`], or from `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring owns.
+    /// [`empty`], a claim of it, or `Arc::as_ptr` of an `Arc<Resident<T>>` that a ring or a miss
+    /// buffer owns.
     resident: AtomicPtr<Resident<T>>,
     /// The address of the first line to fetch with the resident, and in its low bits the number of
-    /// lines ([`lines_of`]). They belong to the last value that was loaded, also after its
+    /// lines ([`lines_of`]). They belong to the last value that was loaded, even after its
     /// eviction.
     ahead: AtomicUsize,
 }
 
 /// A fixed array of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Cached> {
-    /// Not a box: moving a box asserts that nothing else points into it, and residents do.
+    /// A `Box` is not used, because moving it asserts that no other pointer leads into it.
+    /// Residents point into this array.
     array: LineArray<Slot<T>>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
@@ -304,10 +306,11 @@ impl<T> Slot<T> {
 }
 
 impl<T: Cached> Slots<T> {
-    /// `count` empty slots for values of one kind. The values of a `pinned` array are charged, but
-    /// never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
+    /// Creates `count` empty slots for values of one kind. The values of a `pinned` array are
+    /// charged, but never evicted. The owner of the array charges [`Slots::heap_bytes`] for it.
     ///
-    /// The array is allocated as blocks are, because a lookup may read any of its lines.
+    /// The array is allocated like a block, in large pages if the cache has them, because a lookup
+    /// may read any of its lines.
     pub fn new(cache: &Arc<BlockCache>, count: usize, kind: BlockKind, pinned: bool) -> Slots<T> {
         let ring = match kind {
             _ if pinned => RingName::Pinned,
@@ -331,23 +334,22 @@ impl<T: Cached> Slots<T> {
         self.array.heap_bytes()
     }
 
-    /// How many slots there are.
     pub fn len(&self) -> usize {
         self.array.len()
     }
 
-    /// The resident in slot `i`, if there is one. One load; a write only if the resident was not
-    /// used since the hand passed it.
+    /// Returns the resident in slot `i`, if there is one. Costs one load, and a write only if the
+    /// resident was not used since the hand passed it.
     #[inline]
     pub fn get<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<Lease<'g, T>> {
         let pointer = self.pointer(i, guard)?;
         Some(Lease { pointer, owned: None, _guard: PhantomData })
     }
 
-    /// As [`Slots::get`], as a plain reference.
+    /// Like [`Slots::get`], but returns a plain reference.
     #[inline]
     pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<T>> {
-        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
+        // SAFETY: the resident lives while the guard is held and the array exists (module comment).
         self.pointer(i, guard).map(|pointer| unsafe { pointer.as_ref() })
     }
 
@@ -356,7 +358,7 @@ impl<T: Cached> Slots<T> {
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
-        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
+        // SAFETY: the resident lives while the guard is held and the array exists (module comment).
         unsafe { pointer.as_ref() }.header.mark_used();
         Some(pointer)
     }
@@ -382,7 +384,8 @@ impl<T: Cached> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
         let ahead = slot.ahead.load(Ordering::Relaxed);
         let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        // Values with fewer lines are rare. Fetching lines behind them costs less than counting.
+        // Values with fewer lines are rare. Fetching the lines behind them costs less than a
+        // branch.
         for line in 0..USUAL_LINES_AHEAD {
             prefetch(first.wrapping_add(line * LINE_BYTES));
         }
@@ -395,8 +398,8 @@ impl<T: Cached> Slots<T> {
     /// thread is filling the slot, waits for it and uses its value. A value that does not fit into
     /// the cache is returned and not kept. An error leaves the slot empty.
     ///
-    /// `read` must not load the same slot. `was_used`: the value is data that was used before, not
-    /// long ago, so it is not on probation.
+    /// `read` must not load the same slot. If `was_used` is set, the value is data that was used
+    /// before, not long ago, so it enters the protected ring instead of probation.
     #[inline(always)]
     pub fn load<E>(
         &self,
@@ -418,7 +421,7 @@ impl<T: Cached> Slots<T> {
         let resident = Arc::new(Resident { header, slot, value });
         let entry: Arc<dyn Entry> = resident.clone();
         let leaving = self.cache.insert(entry, claim.stamp(), || claim.publish(&resident));
-        // The claim ends before other values are dropped, because a thread may wait for this one.
+        // The claim ends before other values are dropped, because a thread may wait for this claim.
         drop(claim);
         self.cache.retire(leaving);
         Ok(Lease::<T>::owning(resident))
@@ -480,7 +483,7 @@ impl<T: Cached> Slots<T> {
         full(seen).is_none() && seen.addr() & AWAITED != 0
     }
 
-    /// Where threads wait for slot `i`, and for some other slots.
+    /// The place where threads wait for slot `i`, and for some other slots.
     fn waiting_place(&self, i: usize) -> &WaitingPlace {
         &self.cache.waiting_places[i % self.cache.waiting_places.len()]
     }
@@ -508,8 +511,8 @@ impl<T: Cached> Claim<'_, T> {
         self.empty.addr() >> STAMP_SHIFT
     }
 
-    /// Lets readers find the resident. A ring or a miss buffer owns it, or will own it before it
-    /// could be evicted.
+    /// Lets readers find the resident. A ring or a miss buffer owns the resident, or will own it
+    /// before it could be evicted.
     fn publish(&self, resident: &Arc<Resident<T>>) {
         let ahead = lines_of(resident.value.read_first());
         self.slots.array[self.i].ahead.store(ahead, Ordering::Relaxed);
@@ -557,7 +560,7 @@ impl<T: Cached> Drop for Slots<T> {
             return;
         }
         if self.kind == BlockKind::Data {
-            // Nothing of this array is loaded any more: from here on its residents are in rings.
+            // No value of this array is being loaded, so from here on its residents are in rings.
             self.cache.settle_miss_buffers();
         }
         for slots in self.array.chunks(REMOVED_AT_ONCE) {
@@ -569,7 +572,7 @@ impl<T: Cached> Drop for Slots<T> {
                     .map(|full| unsafe { full.as_ref() });
                 removed.extend(resident.map(|resident| state.remove(resident)));
             }
-            // The values are dropped after the mutex: they may hold slots of their own.
+            // The values are dropped without the mutex, because they may hold slots of their own.
             drop(state);
             sync::drop_at_once(Removed(removed));
         }

@@ -1,6 +1,6 @@
 //! The cost of the bound on the age of deletions: a simulation without files.
 //!
-//! A tree of some 170 tables is overwritten, added to and deleted from at random. A clock runs with
+//! Random overwrites, insertions and deletions change a tree of about 170 tables. A clock runs with
 //! the writes, and [`pick`] chooses each compaction. The bytes of all flushes and compactions are
 //! counted, with and without a `max_deletion_age`. Tables are real lists of keys, so that merges
 //! drop what real merges would drop.
@@ -42,7 +42,7 @@ const SHAPE: TreeShape = TreeShape {
 type Entries = BTreeMap<u32, (u64, bool)>;
 
 struct Tree {
-    /// Level 0 newest first, the others in key order.
+    /// Newest first in level 0, in key order in the others.
     levels: [Vec<(FileMeta, Entries)>; LEVELS],
     next_number: u64,
     now: u64,
@@ -147,9 +147,9 @@ impl Tree {
     }
 }
 
-/// The bytes that flushes and compactions write, and the greatest age of a deletion in seconds,
-/// while as many entries are written as there are live keys. Each day a `1 / days` part of them is
-/// written: half are overwrites, a quarter deletions, a quarter new keys.
+/// Returns the bytes that flushes and compactions write, and the greatest age of a deletion in
+/// seconds, while as many entries are written as there are live keys. Each day brings a `1/days`
+/// part of these writes: half are overwrites, a quarter deletions, a quarter new keys.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
     let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };
@@ -186,8 +186,8 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     (tree.written_bytes, oldest)
 }
 
-/// The bound held, but its cost was unknown. A tree with many writes pays nothing, because its
-/// deletions move down anyway. A tree with few writes is rewritten for its deletions.
+/// The bound on the age held, but its cost was unknown. A tree with many writes pays little,
+/// because its deletions move down anyway. A tree with few writes is rewritten for its deletions.
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {
     let mut costs = Vec::new();

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A table counts if the key is in its range. If a filter of whole keys is in memory and can be
-//! trusted, its "no" excludes the table too, because filters have no false negatives.
+//! trusted, its negative result excludes the table too, because filters have no false negatives.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Below<'a> {
     version: &'a Version,
     /// Files of level 0, which overlap each other.
     level_0: &'a [Arc<TableFile>],
-    /// The files of each deeper level, and the index of the first that may hold the next key.
+    /// The files of each deeper level, and the index of the first file that may hold the next key.
     levels: Vec<(&'a [Arc<TableFile>], usize)>,
     first_level: usize,
     asks_filters: bool,
@@ -44,12 +44,14 @@ impl<'a> Below<'a> {
         Below::new(version, &level_0[behind..], 1, false)
     }
 
-    /// The tables that are older than a memtable that is about to be flushed. Filters are used.
+    /// The tables that are older than a memtable that is about to be flushed. Their filters are
+    /// used.
     pub fn memtable(version: &'a Version) -> Below<'a> {
         Below::new(version, &version.levels[0], 1, true)
     }
 
-    /// For merges whose older tables are not known yet: any key may have an older entry.
+    /// Assumes that any key may have an older entry, because the merge's older tables are not known
+    /// yet.
     pub fn unknown(version: &'a Version) -> Below<'a> {
         Below { is_unknown: true, ..Below::memtable(version) }
     }
@@ -72,7 +74,8 @@ impl<'a> Below<'a> {
         self.is_unknown
             || candidates.any(holds)
             || self.levels.iter_mut().any(|(files, next)| {
-                // The exclusive end of a range deletion may be the first key of the next file.
+                // A file that ends with a range deletion does not hold the exclusive end of that
+                // deletion, which may be the first key of the next file.
                 while files.get(*next).is_some_and(|file| file.meta.ends_before(key)) {
                     *next += 1;
                 }
@@ -81,12 +84,14 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table holds an entry in the range of user keys.
+    /// Whether an older table may hold an entry from the user key `start` to before `end`: a key
+    /// range overlaps, or the older tables are unknown.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
     }
 
-    /// The approximate bytes in the range of older tables that cross one of its ends.
+    /// The approximate bytes between `start` and `end` in those older tables whose key range
+    /// crosses `start` or `end`.
     pub fn bytes_cut(&self, start: &[u8], end: &[u8]) -> u64 {
         let is_cut = |file: &&Arc<TableFile>| {
             user_key(&file.meta.smallest) < start || user_key(&file.meta.largest) >= end
@@ -95,7 +100,7 @@ impl<'a> Below<'a> {
         files.map(|file| bytes_between(file, start, end)).sum()
     }
 
-    /// The approximate bytes of older tables in the range.
+    /// The approximate bytes between `start` and `end` in all older tables.
     pub fn bytes(&self, start: &[u8], end: &[u8]) -> u64 {
         self.in_range(start, end).map(|file| bytes_between(file, start, end)).sum()
     }
@@ -110,12 +115,12 @@ impl<'a> Below<'a> {
             &version.levels[level][version.overlapping_range(level, Some(start), Some(end))]
         });
         let level_0 = self.level_0.iter().filter(move |file| file.overlaps(Some(start), Some(end)));
-        // The range ends before the key `end`.
+        // The range ends before `end`, so a file that starts with `end` is outside.
         level_0.chain(deeper).filter(move |file| user_key(&file.meta.smallest) < end)
     }
 }
 
-/// An index that cannot be read counts as 0. The merge of its table will report the error.
+/// Returns 0 if the index cannot be read: the merge of this table will report the error.
 fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
     file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }

@@ -1,8 +1,9 @@
 //! Damaged files, and the other files that they prevent from moving: pure functions.
 //!
-//! A file with a damaged block stays where it is. Lookups read it as before: its good blocks
-//! answer, the bad one returns its error. Nothing is merged with it. So no newer file that overlaps
-//! it may move to its level or deeper, because a lookup would find the older version first.
+//! A file with a damaged block stays where it is. Lookups read it as before: its intact blocks
+//! serve them, and the damaged block returns an error. The file is never merged. So no newer file
+//! that overlaps it may move to its level or deeper, because a lookup would then find the older
+//! version of a key first.
 //!
 //! ```text
 //!   level 0, newest first:
@@ -16,9 +17,9 @@
 //!     6        |=damaged=|    |---|         b stays
 //! ```
 //!
-//! - A file moves to a deeper level only if it overlaps no damaged file of that level, nor of a
-//!   level between.
-//! - In level 0 a file stays if it overlaps an older one that stays.
+//! - A file moves to a deeper level only if it overlaps no damaged file of that level or of a level
+//!   between.
+//! - In level 0 a file stays if it overlaps an older file that stays.
 //! - Files that go to the level of a damaged file are merged separately on either side of it,
 //!   because an output must not span it.
 //! - Outputs above a damaged file are cut at its bounds (*fences*), so that the damaged file holds
@@ -56,7 +57,8 @@ impl<'a> DamagedFiles<'a> {
         self.0.iter().any(|(_, damaged)| damaged.number == file.number)
     }
 
-    /// Whether `file` may move from `level` to `output_level`. Ignores the files of `level`.
+    /// Whether `file` may move from `level` to `output_level`. Damaged files of `level` itself do
+    /// not count.
     pub fn lets_pass(&self, file: &FileMeta, level: usize, output_level: usize) -> bool {
         !self.contains(file)
             && self.0.iter().all(|&(damaged_level, damaged)| {
@@ -64,7 +66,7 @@ impl<'a> DamagedFiles<'a> {
             })
     }
 
-    /// Whether a table of this range would span a damaged file of `level`.
+    /// Whether a table of this range would overlap a damaged file of `level`.
     pub fn is_reached_over(&self, level: usize, smallest: &[u8], largest: &[u8]) -> bool {
         self.0.iter().any(|&(damaged_level, damaged)| {
             damaged_level == level && meets(damaged, smallest, largest)
@@ -90,8 +92,8 @@ impl<'a> DamagedFiles<'a> {
         free
     }
 
-    /// `files` in groups that may be merged into `output_level` together: a damaged file of that
-    /// level is between any two groups. None of the files overlaps a damaged file.
+    /// Splits `files` into groups that may be merged into `output_level`: a damaged file of that
+    /// level is between any two groups. None of `files` overlaps a damaged file.
     pub fn parted<'f>(
         &self,
         files: &[&'f FileMeta],
@@ -107,7 +109,7 @@ impl<'a> DamagedFiles<'a> {
         parts.into_values().collect()
     }
 
-    /// The user keys at which tables of this range are cut in `output_level`, ascending.
+    /// The user keys, ascending, at which tables of this range are cut in `output_level`.
     pub fn fences(&self, output_level: usize, smallest: &[u8], largest: &[u8]) -> Vec<Vec<u8>> {
         let deeper = self
             .0
@@ -168,7 +170,8 @@ mod tests {
         }
     }
 
-    /// The plan's output level, its inputs, and the files of that level that they are merged with.
+    /// The plan's output level, its inputs, and the files of that level that the inputs are merged
+    /// with.
     fn outline(plan: Option<Plan>) -> (usize, Vec<u64>, Vec<u64>) {
         let plan = plan.expect("there is something to do");
         (plan.output_level, plan.inputs, plan.output_inputs)
@@ -210,7 +213,8 @@ mod tests {
         let files: Vec<_> = level_0.into_iter().chain(below).collect();
         let plan = Tree::new(&files, &[2]).pick().unwrap();
         assert_eq!(plan.output_level, 5);
-        // Cut at the bounds of the damaged file, so that the outputs on both sides can move on.
+        // The output is cut at the bounds of the damaged file, so that both sides of it can move
+        // on.
         assert_eq!(plan.fences, [vec![20], vec![29, 0]]);
         assert_eq!(plan.kind, PlanKind::Merge);
         let files =

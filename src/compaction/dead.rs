@@ -1,5 +1,6 @@
 //! Dead data: which table is dropped, rewritten or moved down because of data that no reader can
-//! see any more. Pure functions of the information that tables store ([`crate::table::garbage`]).
+//! see any more. All functions are pure, and use the information that tables store
+//! ([`crate::table::garbage`]).
 //!
 //! ```text
 //!   the table                                          what happens
@@ -9,21 +10,22 @@
 //!                                                      entries there, and go in the end
 //! ```
 //!
-//! A table and the older tables in its range are a *place*. Its **dead share** is what a rewrite of
-//! the whole place would free, divided by its bytes:
+//! A table and the older tables in its range are a *place*. Its **dead share** is the bytes that a
+//! rewrite of the place would free, divided by all of its bytes. It counts:
 //!
 //! - hidden versions that no snapshot needs;
-//! - deletions with nothing to hide in this table;
-//! - the older entries that the deletions are expected to hide: as many entries of average size as
-//!   there are deletions, times the [hit rate](Conditions::hit_rate) of earlier ones. This part is
-//!   0 while a snapshot needs any of these entries.
+//! - deletions that hide nothing in this table;
+//! - the older entries that the deletions are expected to hide: the number of deletions times the
+//!   [hit rate](Conditions::hit_rate) of earlier deletions, each with the average size of an older
+//!   entry. This part is 0 while a snapshot needs any of these entries.
 //!
 //! During writes, a place is rewritten from a dead share of one third on. Once the tree is
-//! [settled](Conditions::settled), one tenth is enough. A deletion that is older than
+//! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
 //! [`Conditions::max_deletion_age`] goes down whatever its share.
 //!
 //! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
-//! a table. If that table were rewritten at once, its rest would be dead after the next flush:
+//! a table. If that table were rewritten at once, the rest of it would be dead after the next
+//! flush:
 //!
 //! ```text
 //!   flush n         ├─deletions─┤├────┤                 a flush is cut where older tables start
@@ -31,13 +33,13 @@
 //!   older tables    ├───────────┤├──────────┤├──────────┤
 //! ```
 //!
-//! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. And a
-//! table that goes down takes along the tables of its level whose deletions are over the same older
-//! tables ([`companions`]), so that one merge rewrites or drops the older tables for all of them.
+//! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. A table
+//! that goes down takes along those tables of its level whose deletions cover the same older tables
+//! ([`companions`]), so that one merge rewrites or drops the older tables for all of them.
 //!
-//! **It ends.** A dropped table is gone. A table that goes down nears the last level. A table that
-//! is rewritten in its place loses everything that was counted: what is counted as droppable is
-//! what the merge drops, and a table with nothing older in its range keeps only those of its
+//! **The rewrites end.** A dropped table is gone. A table that goes down nears the last level. A
+//! table that is rewritten in its level loses everything that was counted as dead, because only
+//! what the merge drops is counted: with nothing older in its range, it keeps only those of its
 //! deletions that a snapshot needs.
 
 use std::collections::{BTreeMap, HashMap};
@@ -52,18 +54,18 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
 use crate::version::{FileMeta, LEVELS};
 
-/// From this dead share on a place is rewritten while writes continue.
+/// From this dead share on, a place is rewritten while writes continue.
 const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 
-/// From this dead share on a place is rewritten while its deletions are fresh.
+/// From this dead share on, a place is rewritten while its deletions are fresh.
 const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
 /// If level 0 has more files than this, it goes down because of their number. Its dead share is not
 /// computed, because that takes time proportional to the cube of the number.
 const MAX_OF_LEVEL_0: usize = 64;
 
-/// From this dead share on a place is rewritten in a settled tree. A table whose own dead share is
-/// this large is merged where it could be moved.
+/// From this dead share on, a place is rewritten in a settled tree. A table whose own dead share is
+/// this large is merged even if it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
 /// The conditions that decide about dead data, apart from the tree.
@@ -85,7 +87,8 @@ pub(crate) struct Conditions {
 }
 
 impl Default for Conditions {
-    /// No snapshots, writes continue, every deletion frees an entry, none is old.
+    /// There are no snapshots, writes continue, each deletion frees an entry, and no deletion is
+    /// old.
     fn default() -> Conditions {
         Conditions {
             snapshots: Vec::new(),
@@ -159,7 +162,7 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
         return Dead { place_bytes: file.file_bytes, ..Dead::default() };
     }
     let contents = &file.contents;
-    // Bytes in the file per byte before compression.
+    // `stored` converts bytes before compression to bytes of the file.
     let raw_bytes = contents.raw_key_bytes.saturating_add(contents.raw_value_bytes).max(1);
     let stored = |raw: f64| (raw * file.file_bytes as f64 / raw_bytes as f64) as u64;
     let (mut free, mut held) = ((0, 0), (0, 0));
@@ -192,14 +195,15 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
         freed_bytes += contents.garbage.range_hides_bytes;
         freed_bytes = freed_bytes.min(older_bytes);
     } else if ranges > 0 {
-        // The entries that the range deletions hide in their own table were not counted.
+        // The entries that the range deletions hide in their own table are not counted, so all of
+        // the table may be dead.
         freed_bytes = file.file_bytes;
     }
     if range_needed {
         held = (held.0 + freed_entries, held.1 + freed_bytes);
         (freed_entries, freed_bytes) = (0, 0);
     }
-    // A deletion above a snapshot's entries stays; a deletion above nothing goes.
+    // A deletion stays while a snapshot needs the older entries that it hides.
     let lone_goes = !has_older || !range_needed;
     let lone = if lone_goes { (lone, lone_bytes) } else { (0, 0) };
     let place_bytes = file.file_bytes + older_bytes;
@@ -239,8 +243,8 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
     dead(&alone, LAST_LEVEL, 0, conditions).share() >= SHARE_WHEN_SETTLED
 }
 
-/// The largest sequence number of a snapshot that keeps data from being freed, or 0. The release of
-/// a younger snapshot frees nothing.
+/// The largest sequence number of a snapshot that may keep data from being freed, or 0. The release
+/// of a younger snapshot frees nothing.
 pub(crate) fn newest_needed_snapshot<'a>(
     files: impl Iterator<Item = &'a FileMeta>,
     snapshots: &[SequenceNumber],
@@ -252,7 +256,7 @@ pub(crate) fn newest_needed_snapshot<'a>(
     files.filter(|file| may_hold_dead(file)).filter_map(newest_below).max().unwrap_or(0)
 }
 
-/// The tables of one level that range deletions cover completely, to be dropped.
+/// The plan that drops the tables of one level that range deletions cover completely.
 pub(super) fn pick_covered(
     levels: &Levels,
     conditions: &Conditions,
@@ -267,7 +271,8 @@ pub(super) fn pick_covered(
     (0..LEVELS).find_map(|level| {
         let mut covered: Vec<&FileMeta> = Vec::new();
         for (above, sets) in sets.iter().enumerate().take(level + 1) {
-            // In level 0 each file counts separately, and one may cover an older one.
+            // Files of level 0 overlap, so the range deletions of each file are taken alone. They
+            // may cover an older file of level 0.
             for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                 for (start, end) in together.iter().filter_map(|set| set.span()) {
                     let inside = levels[level].iter().filter(|file| {
@@ -327,13 +332,13 @@ struct Place {
     level: usize,
     /// The index of the file that requests the rewrite.
     file: usize,
-    /// The indexes of the files of the level that go together, this file included, ascending.
+    /// The indexes of the files of the level that go down together, this file included, ascending.
     files: Vec<usize>,
     /// Whether older tables overlap the file's range.
     has_older: bool,
 }
 
-/// The place whose rewrite frees the largest share.
+/// The plan for the place with the largest dead share, or in a settled tree for the shallowest one.
 pub(super) fn pick_dead(
     levels: &Levels,
     shape: &TreeShape,
@@ -394,7 +399,7 @@ pub(super) fn pick_dead(
             }
         }
     }
-    // A place from above joins the one below, and both are rewritten once.
+    // Shallow places go first: their data joins the places below, which are then rewritten once.
     if conditions.settled {
         places.sort_by_key(|place| (place.level, place.file));
     } else {
@@ -403,17 +408,18 @@ pub(super) fn pick_dead(
     plan_places(levels, shape, &places, unavailable)
 }
 
-/// Whether less was written since the newest entry of the file than between its oldest and its
-/// newest one. If the file's deletions came in key order, the next ones follow.
+/// Whether fewer writes came after the newest entry of the file than between its oldest and its
+/// newest entry. If the file's deletions came in key order, the next deletions are likely to
+/// follow.
 fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
     let wrote = file.largest_sequence.saturating_sub(file.smallest_sequence);
     conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
 }
 
-/// File `i` of `level` and the files that go to the level `next` with it: in level 0 the older
-/// files that must also go, and files whose deletions are over the same files of `next`, so that no
-/// further file of `next` is rewritten. As indexes, ascending. `with_older` has the result of
-/// [`with_older`] for each file of level 0.
+/// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
+/// it: in level 0 the older files that must also go, and files whose deletions cover the same files
+/// of `next`, which are then rewritten only once. `with_older` has the result of [`with_older`] for
+/// each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,
@@ -455,8 +461,8 @@ fn companions(
     together
 }
 
-/// The dead share of the places of some files of a level together. `dead` has the result for each
-/// file of the level, by index.
+/// The dead share of several files' places taken together. `dead` has the result for each file of
+/// the level, by index.
 fn share_of_all(
     levels: &Levels,
     level: usize,
@@ -471,7 +477,8 @@ fn share_of_all(
     freed.min(place_bytes) as f64 / place_bytes as f64
 }
 
-/// The place that frees most among the tables for which `is_wanted` holds, however small its share.
+/// The plan for the place with the largest dead share, however small, among the tables for which
+/// `is_wanted` holds.
 pub(crate) fn pick_wanted(
     levels: &Levels,
     shape: &TreeShape,
@@ -496,7 +503,7 @@ pub(crate) fn pick_wanted(
     plan_places(levels, shape, &places, unavailable)
 }
 
-/// The first plan that can start.
+/// The plan for the first place whose rewrite can start.
 fn plan_places(
     levels: &Levels,
     shape: &TreeShape,
@@ -513,19 +520,20 @@ fn plan_places(
             (_, true) => plan_files(levels, level, next, numbers, shape, unavailable),
             (_, false) => plan_files(levels, level, level, numbers, shape, unavailable),
         };
-        // Level 0 may move fewer levels down if damaged files are in the way. A table that would
-        // only be rewritten in its level frees nothing.
+        // Level 0 may move fewer levels down if damaged files are in the way. If older tables
+        // overlap a table, its rewrite in its own level would free nothing.
         plan.filter(|plan| plan.level != plan.output_level || !has_older)
     };
     places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
-        // Perhaps a damaged file holds up only a companion.
+        // If the companions allow no plan, perhaps because a damaged file holds one up, the file
+        // goes without them.
         plan_of(level, files, has_older)
             .or_else(|| plan_of(level, &with_older(levels, level, file), has_older))
     })
 }
 
-/// The expected number of the merge's deletions that meet an older entry in the merge, if each
-/// deletion has an older entry in the tree.
+/// The number of deletions in the merge that would meet an older entry there, if each deletion has
+/// an older entry somewhere in the tree.
 pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     let inputs = levels[plan.level].iter().filter(|file| plan.inputs.contains(&file.number));
     let deletions: u64 =
@@ -573,15 +581,15 @@ impl DeletionHits {
     }
 }
 
-/// When the file's deletions are due, in seconds since 1970; `None` if it has none, or does not
-/// record their age.
+/// When the file's deletions are due, in seconds since 1970. `None` if the file has no deletions,
+/// or does not record their age.
 pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> {
     let since = file.contents.garbage.oldest_deletion;
     (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))
 }
 
-/// File `i` of `level` and the older ones of its level that must go down with it, as indexes,
-/// ascending. Only files of level 0 overlap each other.
+/// The indexes, ascending, of file `i` of `level` and of the older files of its level that must go
+/// down with it. Only files of level 0 overlap each other.
 fn with_older(levels: &Levels, level: usize, i: usize) -> Vec<usize> {
     let mut files = vec![i];
     if level > 0 {
@@ -672,9 +680,9 @@ mod tests {
         assert_eq!(outline(plan_of(&old, &at(150))), merged);
     }
 
-    /// A retention deleted keys in order. Each flush emptied one table completely and a third of
-    /// the next one, which was rewritten at once, only to be dropped after the next flush. Now
-    /// fresh deletions wait for more, and the deletions of two flushes go down together.
+    /// A workload deleted its oldest keys in order. Each flush emptied one table completely and a
+    /// third of the next table. That table was rewritten at once, and dropped after the next flush.
+    /// Now fresh deletions wait for more, and the deletions of two flushes go down together.
     #[test]
     fn fresh_deletions_wait_for_the_next_ones_and_go_down_with_them() {
         let newer = |mut table: FileMeta, from: u64| {
@@ -705,14 +713,15 @@ mod tests {
             inputs.sort_unstable();
             assert_eq!((inputs, plan.output_inputs), (vec![8, 9], vec![1]), "level {level}");
         }
-        // Deletions over different tables do not go together, and fresh ones wait separately.
+        // Deletions over different tables do not go down together, and fresh deletions wait
+        // separately.
         let below = [(6, table(2, 0, 3)), (6, table(1, 4, 9))];
         let tree = [[(0, next), (0, first)], below].concat();
         let plan = plan_into_last(&tree, &at(300)).unwrap();
         assert_eq!((plan.inputs, plan.output_inputs), (vec![8], vec![2]));
     }
 
-    /// Files that are merged with deletions may not pass older files of level 0.
+    /// Files that are merged with deletions must not pass older files of level 0 that they overlap.
     #[test]
     fn a_companion_in_level_0_brings_the_older_files_that_it_overlaps() {
         let tree = |reaching| {
@@ -774,8 +783,8 @@ mod tests {
         assert_eq!(plan.unwrap().kind, PlanKind::Merge);
     }
 
-    /// A range deletion is newer than the table, covers all of it, and no snapshot sees the table
-    /// without it.
+    /// The range deletion is newer than the table and covers all of it, and no snapshot sees the
+    /// table without the range deletion.
     #[test]
     fn a_table_is_dropped_when_a_range_deletion_hides_all_of_it_from_everybody() {
         let dropped = |range: FileMeta, snapshots: &[u64]| {

@@ -1,4 +1,4 @@
-//! Level 0: when it is due, and whether its files are merged among themselves first.
+//! Level 0: when it is compacted, and whether its files are merged among themselves first.
 //!
 //! ```text
 //!   level 0   newest │10│ │10│ │10│ │40│ │200│ oldest      sizes in KiB
@@ -6,15 +6,15 @@
 //!   base      │ 60 MiB │ 60 MiB │ 60 MiB │
 //! ```
 //!
-//! A flush of a few entries, for a checkpoint say, makes a small file. If a level 0 of such files
-//! went down, the merge would rewrite all files that they overlap. If that is more than ten times
-//! the bytes of level 0, the newest files become one file of level 0 instead. An older file joins
-//! if it has at most twice the bytes of the newer ones together, so a file that does not join is
-//! more than twice as large as all newer ones together. Sizes therefore triple, and few files stay.
-//! Each byte is rewritten about once for each tripling.
+//! A flush of a few entries, for example for a checkpoint, makes a small file. A merge of such
+//! files into the base level rewrites every file that they overlap. If these have more than ten
+//! times the bytes of level 0, the newest files become one file of level 0 instead. The next older
+//! file joins them if it has at most twice the bytes of the newer files together. So each file that
+//! does not join at least triples the bytes of level 0: few files stay, and each byte is rewritten
+//! about once for each tripling.
 //!
-//! Only files whose neighbours in age are certain are merged. An ingested file may be newer than a
-//! memtable that is not flushed yet, whose file then comes between the ingested file and the older
+//! Only files that are older than every unflushed memtable are merged. An ingested file may be
+//! newer than such a memtable, whose own file then comes between the ingested file and the older
 //! ones.
 
 use super::dead::Conditions;
@@ -24,28 +24,29 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// A merge downward may rewrite this many times the bytes of level 0. Moving data down each further
-/// level costs about as much.
+/// A merge downward may rewrite at most this many times the bytes of level 0. Moving data down each
+/// further level costs about as much.
 const MAX_REWRITE: u64 = 10;
 
-/// A merge downward that rewrites less than this part of a table is cheap.
+/// A merge downward that rewrites less than this fraction of a table is cheap.
 const CHEAP_FRACTION: u64 = 16;
 
-/// With this many files level 0 goes down, whatever the cost, because lookups search each of them.
+/// With this many files level 0 is compacted into the base level whatever that costs, because a
+/// lookup may have to search each file.
 const MAX_FILES: usize = 12;
 
-/// The score of level 0, which is compacted from 1 on. It counts files, and bytes if a few files
-/// are large.
+/// The score of level 0, which is compacted from a score of 1 on: its number of files relative to
+/// the trigger, or its bytes if a few files are large.
 pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
     let most_bytes = shape.level_base_bytes.max(flushes).max(1);
     let by_count = files.len() as f64 / shape.l0_trigger as f64;
-    // Flushes alone never make level 0 larger than this.
+    // Flushes alone take level 0 past this size only when it has more files than the trigger.
     by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
 }
 
-/// Whether level 0 is too small for the bytes that it would rewrite in `output_level`.
+/// Whether level 0 is too small to be worth the bytes that it would rewrite in `output_level`.
 pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) -> bool {
     let files = &levels[0];
     if files.len() >= MAX_FILES {
@@ -58,14 +59,14 @@ pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) 
     rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MAX_REWRITE > bytes
 }
 
-/// The merge of the newest files of level 0 that are of similar size.
+/// The plan that merges the newest files of level 0 that have similar sizes.
 pub(super) fn plan_small(
     levels: &Levels,
     conditions: &Conditions,
     unavailable: &Unavailable,
 ) -> Option<Plan> {
     let files = &levels[0];
-    // With a damaged file a merge may have to be cut, but this one must have one output.
+    // With damaged files the output of a merge may be cut, but this merge must have one output.
     if !unavailable.damaged.is_empty() {
         return None;
     }
@@ -97,7 +98,7 @@ pub(super) fn plan_small(
 }
 
 /// The files that may go down alone: they share no key with any other file of level 0, except with
-/// newer tables of deletions. Such tables stay, and go down to the file's new level later.
+/// newer files that are mostly deletions. These files stay, and go down to the same level later.
 pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let files = &levels[0];
     let mut by_key: Vec<usize> = (0..files.len()).collect();
@@ -149,7 +150,7 @@ mod tests {
         memtable_bytes: 250,
     };
 
-    /// Files of level 0, newest first, all over the same keys, above a table of `below` bytes.
+    /// Files of level 0, newest first and all over the same keys, above a table of `below` bytes.
     fn tree(sizes: &[u64], below: u64) -> Vec<(usize, FileMeta)> {
         let mut files: Vec<_> =
             (0..).zip(sizes).map(|(i, &bytes)| (0, file(90 - i, 0, 9, bytes))).collect();
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(picked(&[5, 50, 60, 300], 9000), Some((0, vec![89, 88])));
         assert_eq!(picked(&[5, 20, 80, 300], 9000), None, "none is of its size");
         assert_eq!(picked(&[5, 5, 5], 900), None, "three");
-        // They go down if that costs little, or if there are many.
+        // The files go down if that costs little, or if there are many of them.
         assert_eq!(picked(&[5, 5, 5, 5], 99), Some((6, vec![90, 89, 88, 87])));
         assert_eq!(picked(&[30, 30, 30, 30], 900), Some((6, vec![90, 89, 88, 87])));
         assert_eq!(
@@ -178,7 +179,8 @@ mod tests {
         );
     }
 
-    /// An ingested file can be newer than a memtable, whose table will be between the two.
+    /// An ingested file can be newer than a memtable, whose table will then come between the
+    /// ingested file and the older files.
     #[test]
     fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
         let mut files = tree(&[5, 5, 5, 5], 900);
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!(lone, [3, 1]);
     }
 
-    /// The deletions stay above the file in any case.
+    /// The newer deletions stay above the file, so they still hide its entries.
     #[test]
     fn a_file_goes_down_from_under_newer_deletions_but_not_over_older_ones() {
         let deletions = |number, smallest, largest| {

@@ -4,15 +4,16 @@
 //!
 //! - [`targets`]: how large each level may be, and how far the tree is from that;
 //! - [`mod@pick`]: which compaction is due next;
-//! - [`level0`]: when level 0 goes down, and when its files are merged among themselves;
-//! - [`dead`]: the compactions for deletions and hidden versions;
+//! - [`level0`]: when level 0 is compacted into the base level, and when its files are merged among
+//!   themselves;
+//! - [`dead`]: the compactions that remove deletions and hidden versions;
 //! - [`overspent`]: the compactions for filters that exceed their budget;
 //! - [`plan`]: the inputs of one compaction, and the range of its output;
 //! - [`small_tables`]: small neighbours that become one table;
 //! - [`damaged`]: the files that damaged files prevent from moving;
 //! - [`split`]: where a large compaction is cut, so that several threads share it;
 //! - [`run`]: the merge itself, from open tables to new ones;
-//! - [`retain`]: which entries survive it;
+//! - [`retain`]: which entries survive the merge;
 //! - [`below`]: the data that is older than a merge;
 //! - [`ranges`]: which entries range deletions drop, and which range deletions are kept.
 //!

@@ -1,14 +1,14 @@
 //! [`plan_overspent`]: which table is rewritten because the filters of the tree exceed the budget
-//! of the filter policy. A table keeps its filter until it is rewritten, while its share of the
-//! budget shrinks as the tree grows.
+//! of the filter policy. A table keeps its filter until it is rewritten, while the filter's share
+//! of the budget shrinks as the tree grows.
 
 use super::plan::{Plan, Unavailable, plan_files};
 use super::targets::TreeShape;
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::version::{LEVELS, Version};
 
-/// Rewrites the table whose filter exceeds its share by most bits, within its level, if all filters
-/// together exceed the budget by a twentieth.
+/// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
+/// bits. Returns `None` unless all filters together exceed the budget by more than a twentieth.
 pub(crate) fn plan_overspent(
     policy: &FilterPolicy,
     version: &Version,
@@ -25,16 +25,16 @@ pub(crate) fn plan_overspent(
     }
     let is_held =
         |number| unavailable.busy.contains(&number) || unavailable.damaged.contains(&number);
-    // Level 0 is compacted soon anyway. A filter of another family was written under another policy
-    // or after a failed build: a rewrite might change nothing. The sizes of small filters are not
-    // exact enough for the comparison.
+    // Tables of level 0 are left out, because they are compacted soon anyway. So are filters of
+    // another family, written under another policy or after a failed build, because a rewrite might
+    // change nothing. The sizes of small filters are not exact enough for the comparison.
     let candidates: Vec<_> = infos()
         .filter(|(level, file, info)| {
             let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
             *level > 0 && may_shrink && !is_held(file.meta.number)
         })
         .collect();
-    // What follows takes milliseconds, and every change of the tree calls this.
+    // The shares take milliseconds to compute, and every change of the tree calls this function.
     if candidates.is_empty() {
         return None;
     }

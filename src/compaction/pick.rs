@@ -2,9 +2,9 @@
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
 //! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). Level 0
-//! is compacted as a whole. Any other level moves one file: the one with the smallest overlap with
-//! the next level, relative to its size and to what its deletions would free there. This file moves
-//! the most data per rewritten byte. When no level is above its target, dead data is removed
+//! is compacted as a whole. Any other level moves one file: the file with the smallest overlap with
+//! the next level, relative to its size and to what its deletions would free. This file moves the
+//! most data per rewritten byte. When no level is above its target, dead data is removed
 //! ([`super::dead`]), and small tables are merged ([`super::small_tables`]).
 
 use super::damaged::DamagedFiles;
@@ -50,7 +50,7 @@ fn pick_merge(
             !unavailable.busy.contains(&file.number) && damaged.lets_pass(file, level, next)
         });
         let idle: u64 = idle.map(|file| file.file_bytes).sum();
-        // A level above the base remained when the tree shrank: empty it first.
+        // A level above the base still holds files after the tree has shrunk. It is emptied first.
         let score = match idle {
             0 => 0.0,
             _ if level < base => 100.0,
@@ -67,7 +67,7 @@ fn pick_merge(
             _ => pick_file(levels, level, next, shape, conditions, unavailable),
         }
     });
-    // An urgent compaction may be waiting for running ones, and other merges would delay it.
+    // An urgent compaction may be waiting for running ones. Tidying merges would delay it further.
     let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
     let tidy = || {
         pick_dead(levels, shape, conditions, unavailable).or_else(|| {
@@ -78,7 +78,7 @@ fn pick_merge(
 }
 
 /// Compacts level 0. Files that can move go first and alone, so that they are not rewritten with
-/// the rest.
+/// the other files.
 fn pick_level_0(
     levels: &Levels,
     next: usize,
@@ -99,7 +99,7 @@ fn pick_level_0(
 }
 
 /// Compacts the file of `level` with the smallest overlap with `output_level`, relative to its size
-/// and to the bytes that it frees there.
+/// and to the bytes that its deletions and hidden versions would free.
 fn pick_file(
     levels: &Levels,
     level: usize,
@@ -211,7 +211,8 @@ mod tests {
         assert!(plan.kind == PlanKind::Move && plan.output_inputs.is_empty());
     }
 
-    /// While the last file of such a level was being moved, level 0 was once sent past it.
+    /// While the last file of a level above the base was being moved, level 0 was once compacted
+    /// past that level.
     #[test]
     fn nothing_is_sent_past_a_level_above_the_base_that_still_holds_files() {
         let mut files: Vec<_> = (0..4).map(|i| (0, file(9 - i, 10, 20, 10))).collect();

@@ -1,7 +1,7 @@
 //! A compaction as a plan: which files it merges, and the range of its output.
 //!
-//! The caller names files of one level. [`plan_files`] adds the files of the output level that they
-//! overlap, and returns `None` if the plan would touch anything [`Unavailable`].
+//! The caller names files of one level. [`plan_files`] adds the files of the output level that
+//! these overlap, and returns `None` if the plan would touch anything [`Unavailable`].
 //!
 //! ```text
 //!   level          |--chosen--|   |--chosen--|
@@ -14,7 +14,7 @@
 //! merges small tables in their level, and the other writes into a gap between two of these tables.
 //! So a running plan also reserves the span of its output.
 //!
-//! Absent on purpose: open files, threads. The caller passes in what is unavailable.
+//! A plan knows no open files and no threads. The caller passes in what is unavailable.
 
 use std::collections::HashSet;
 
@@ -46,11 +46,12 @@ pub(crate) struct Plan {
 /// How the inputs are processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PlanKind {
-    /// Their entries go to new tables.
+    /// The entries of the inputs go to new tables.
     Merge,
-    /// They move unchanged: they share no key with each other, nor with a file of the output level.
+    /// The inputs move unchanged: they share no key with each other, nor with a file of the output
+    /// level.
     Move,
-    /// They leave the tree unread, because no reader sees any of their entries.
+    /// The inputs leave the tree unread, because no reader sees any of their entries.
     Drop,
 }
 
@@ -65,7 +66,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether files of the two spans could overlap, which level 0 allows.
+    /// Whether files of the two spans could overlap in one level. Level 0 allows this, so its spans
+    /// exclude nothing.
     pub fn excludes(&self, other: &Span) -> bool {
         self.level == other.level
             && self.level > 0
@@ -79,7 +81,7 @@ impl Span {
 pub(crate) struct Unavailable {
     /// Numbers of the files that compactions are reading.
     pub busy: HashSet<u64>,
-    /// The ranges that compactions are writing, and those of tables that are being ingested.
+    /// The ranges that compactions are writing, and the ranges of tables that are being ingested.
     pub outputs: Vec<Span>,
     /// Numbers of the damaged files. They are never merged ([`super::damaged`]).
     pub damaged: HashSet<u64>,
@@ -107,22 +109,23 @@ impl Unavailable {
         }
     }
 
-    /// The state while `plan` runs too.
+    /// A copy of the state in which `plan` runs too.
     pub fn with(&self, plan: &Plan) -> Unavailable {
         let mut with = self.clone();
         with.reserve(plan);
         with
     }
 
-    /// The state with no compaction running.
+    /// A copy of the state in which no compaction runs.
     pub fn at_rest(&self) -> Unavailable {
         Unavailable { damaged: self.damaged.clone(), ..Unavailable::default() }
     }
 }
 
-/// Compacts the files among `files`, newest first, that may leave level 0: into `deepest`, or into
-/// a shallower level if damaged files let more of `files` go there. Each other file of level 0 must
-/// be newer than all of `files`, or share no key with them.
+/// The plan that compacts files of level 0 among `files`, which are newest first: as many as may
+/// leave level 0 together. They go into `deepest`, or into a shallower level if damaged files let
+/// more of `files` go there. Each other file of level 0 must be newer than all of `files`, or share
+/// no key with them.
 pub(crate) fn plan_level_0(
     levels: &Levels,
     files: &[&FileMeta],
@@ -142,7 +145,8 @@ pub(crate) fn plan_level_0(
     })
 }
 
-/// Compacts as many of `files`, which are neighbours in `level`, as may be merged together.
+/// The plan that compacts the first run of `files` that may be merged together. `files` are
+/// neighbours in `level`.
 pub(crate) fn plan_neighbours(
     levels: &Levels,
     level: usize,
@@ -159,9 +163,9 @@ pub(crate) fn plan_neighbours(
     })
 }
 
-/// The plan that compacts `inputs` of `level` into `output_level`. `None` if it would touch
-/// anything unavailable. In level 0 each older file that overlaps an input must be an input too,
-/// except damaged files and the files that they hold up.
+/// The plan that compacts `inputs` of `level` into `output_level`. Returns `None` if the plan would
+/// touch anything unavailable. In level 0 each older file that overlaps an input must be an input
+/// too, except damaged files and the files that they hold up.
 pub(crate) fn plan_files(
     levels: &Levels,
     level: usize,
@@ -194,7 +198,8 @@ pub(crate) fn plan_files(
         return None;
     }
     let fences = damaged.fences(output_level, &output.smallest, &output.largest);
-    // A file that overlaps much of the level after the output would be expensive to compact later.
+    // A file that overlaps much of the level after the output level would be expensive to compact
+    // later.
     let grandparent_bytes = grandparent_bytes(levels, output_level, smallest, largest);
     let may_move = are_disjoint(&chosen)
         && below.is_empty()
@@ -234,7 +239,7 @@ pub(super) fn bounds<'a>(
     Some((smallest, largest))
 }
 
-/// Whether no two files share a user key. A fill in key order leaves such files in level 0.
+/// Whether no two files share a user key. Writes in key order leave such files in level 0.
 fn are_disjoint(files: &[&FileMeta]) -> bool {
     let mut files = files.to_vec();
     files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));
@@ -246,8 +251,8 @@ pub(super) fn meets(file: &FileMeta, smallest: &[u8], largest: &[u8]) -> bool {
     !file.ends_before(smallest) && !file.starts_after(largest)
 }
 
-/// The files among `files`, disjoint and in key order, that overlap the range from the user key
-/// `smallest` to the internal key `largest`.
+/// The part of `files` that overlaps the range from the user key `smallest` to the internal key
+/// `largest`. `files` are disjoint and in key order.
 pub(crate) fn overlapping<'a, 'b>(
     files: &'b [&'a FileMeta],
     smallest: &[u8],

@@ -1,8 +1,9 @@
 //! Range deletions in a compaction: which entries they drop, and which range deletions remain.
 //!
 //! Snapshots cut the sequence numbers into stripes, as for versions of a key ([`super::retain`]). A
-//! range deletion drops the older entries of its own stripe, because no reader sees them without
-//! it. Each stripe keeps only the newest range deletion that covers a key.
+//! range deletion drops the older entries of its own stripe, because every reader that could see
+//! them also sees the range deletion. Each stripe keeps only the newest range deletion that covers
+//! a key.
 //!
 //! ```text
 //!   sequence          1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7
@@ -13,8 +14,8 @@
 //!
 //! Surviving range deletions are cut at the ends of the outputs, so that the range deletions of a
 //! file are within the file's range. A range deletion is dropped under the same conditions as a
-//! tombstone: it is in the oldest stripe, and no older table holds an entry in its range. The same
-//! merge drops the entries that it hid in the inputs.
+//! tombstone: it is in the oldest stripe, and no older table holds an entry in its range. The
+//! entries that it hid in the inputs are dropped by the same merge.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ impl<'a> Ranges<'a> {
         Ranges::of(RangeTombstones::new(sets.flat_map(|set| set.iter())), snapshots, below)
     }
 
-    /// The range deletions `set`. `below` is the older data.
+    /// Takes the range deletions from `set`. `below` is the older data.
     pub fn of(
         set: RangeTombstones,
         snapshots: &'a [SequenceNumber],
@@ -67,8 +68,8 @@ impl<'a> Ranges<'a> {
         !self.set.is_empty() && self.covering(user_key(internal_key), sequence) > sequence
     }
 
-    /// Whether one range deletion hides a whole file from every reader, including the file's own
-    /// range deletions. Such a file need not be read.
+    /// Whether the range deletions are known to hide a whole file from every reader, including the
+    /// file's own range deletions. Such a file need not be read.
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);
@@ -77,20 +78,21 @@ impl<'a> Ranges<'a> {
         {
             return false;
         }
-        // If the keys are in one fragment, the answer for the first holds for all.
+        // If one fragment holds all keys of the file, what holds for the first key holds for all.
         let end = self.set.fragment_at(first, MAX_SEQUENCE).end;
         end.is_some_and(|end| key::ends_before(&meta.largest, end))
     }
 
-    /// The newest range deletion that covers the key, in the stripe of `sequence` or an older one.
+    /// The sequence number of the newest range deletion that covers the key, in the stripe of
+    /// `sequence` or an older stripe.
     fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         let next = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
         let stripe_end = self.snapshots.get(next).copied().unwrap_or(MAX_SEQUENCE);
         self.set.covering(user_key, stripe_end)
     }
 
-    /// The range deletions of an output with the user keys from `lower` to before `upper` (`None`:
-    /// unbounded), in the order of internal keys.
+    /// The range deletions that survive in an output with the user keys from `lower` to before
+    /// `upper` (`None`: unbounded), in the order of internal keys.
     fn survivors<'r>(
         &'r self,
         lower: Option<&'r [u8]>,
@@ -110,9 +112,9 @@ impl<'a> Ranges<'a> {
         })
     }
 
-    /// Ends an output with its range deletions, those from `lower` to before `upper`. If there are
-    /// range deletions but no table, `create` opens one for them. `oldest_deletion`: see
-    /// [`NewTable::describe_deletions`].
+    /// Adds the surviving range deletions from `lower` to before `upper` to an output, and finishes
+    /// it. If there are such range deletions but no table, `create` opens one for them.
+    /// `oldest_deletion` is passed to [`NewTable::describe_deletions`].
     pub fn end_table<'t>(
         &self,
         mut table: Option<NewTable<'t>>,

@@ -10,10 +10,10 @@
 //!   kept         3         6       9
 //! ```
 //!
-//! A tombstone goes when it has nothing left to hide. Two things can be left: an entry of an older
-//! table ([`super::below`]), and an older version of the key that the same merge keeps for a
-//! snapshot. Whether the merge keeps such a version is known one entry later, so the tombstone is
-//! *held*: it is written if an older version of its key follows, and dropped otherwise.
+//! A tombstone is dropped when it has nothing left to hide. Two things can be left: an entry of an
+//! older table ([`super::below`]), and an older version of the key that the same merge keeps for a
+//! snapshot. Whether the merge keeps such a version is known only later, so the tombstone is
+//! *held*: it is written if a kept older version of its key follows, and dropped otherwise.
 
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};
@@ -21,10 +21,10 @@ use crate::encoding::key::{EntryKind, SequenceNumber};
 pub(crate) struct Retention {
     /// Sequence numbers of the snapshots, ascending.
     snapshots: Vec<SequenceNumber>,
-    /// The user key of the last entry seen, and the stripe of its last version.
+    /// The user key of the last entry seen, and the stripe of that entry.
     last: Option<(Vec<u8>, usize)>,
-    /// Whether the last entry that was not dropped for a newer version is a tombstone that no older
-    /// version has followed yet.
+    /// Whether the newest version in the last entry's stripe is a tombstone for which no older
+    /// version was dropped yet.
     was_tombstone: bool,
     hits: u64,
     /// Whether the last entry's key has a version of an unknown kind. That version may need the
@@ -38,12 +38,12 @@ impl Retention {
         Retention { snapshots, last: None, was_tombstone: false, hits: 0, keeps_older: false }
     }
 
-    /// The stripe of a sequence number: the number of snapshots that cannot see it.
+    /// The stripe of a sequence number: the number of snapshots that are older than it.
     pub fn stripe(&self, sequence: SequenceNumber) -> usize {
         self.snapshots.partition_point(|&snapshot| snapshot < sequence)
     }
 
-    /// The verdict on the next entry, in internal-key order. `is_below` returns whether an older
+    /// The verdict on the next entry in internal-key order. `is_below` returns whether an older
     /// table may hold the user key. It is called for tombstones only.
     pub fn next(&mut self, internal_key: &[u8], is_below: impl FnOnce(&[u8]) -> bool) -> Verdict {
         let user_key = key::user_key(internal_key);
@@ -73,14 +73,14 @@ impl Retention {
         let is_tombstone = matches!(kind, Some(EntryKind::Deletion | EntryKind::SingleDeletion));
         self.was_tombstone = is_tombstone;
         match is_tombstone && !is_below(user_key) {
-            // No later version that is kept is in the oldest stripe.
+            // This is the oldest stripe, so the merge keeps no older version of the key.
             true if stripe == 0 => Verdict::Drop,
             true => Verdict::Hold,
             false => Verdict::Keep,
         }
     }
 
-    /// The number of tombstones that met an older version of their key that they let drop.
+    /// The number of tombstones for which an older version of their key was dropped.
     pub fn hits(&self) -> u64 {
         self.hits
     }
@@ -91,11 +91,12 @@ impl Retention {
 pub(crate) enum Verdict {
     Keep,
     Drop,
-    /// A tombstone that is written only if an older version of its key is. See [`HeldTombstones`].
+    /// A tombstone that is written only if an older version of its key is written too. See
+    /// [`HeldTombstones`].
     Hold,
 }
 
-/// The tombstones of one key that wait for an older version of it, as internal keys.
+/// The tombstones of one key that wait for an older version of the key, as internal keys.
 #[derive(Default)]
 pub(crate) struct HeldTombstones(Vec<Vec<u8>>);
 
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(kept(&[9], &versions, false), [] as [u64; 0], "the snapshot sees no value");
     }
 
-    /// A queue under a snapshot: every entry was put and deleted after the snapshot. Each of these
+    /// All entries of a queue were put and deleted while an older snapshot was held. Each of these
     /// tombstones stayed until the snapshot was released, although it hid nothing.
     #[test]
     fn a_tombstone_above_a_snapshot_goes_when_no_older_version_stays() {
@@ -181,9 +182,9 @@ mod tests {
         assert_eq!(retention.hits(), 1);
     }
 
-    /// A compaction kept the newest version of each stripe, whatever its kind. A merge operand lost
-    /// the value below it, to which it applies, so that the value was gone for good, in RocksDB
-    /// too. Now everything below an entry of an unknown kind stays.
+    /// A compaction once kept only the newest version of each stripe, whatever its kind. So a merge
+    /// operand lost the older value to which it applies, and RocksDB could not restore that value
+    /// either. Now all versions below an entry of an unknown kind stay.
     #[test]
     fn what_lies_below_an_entry_that_is_not_understood_stays() {
         let versions = [(9, 2), (8, 2), (6, 1), (5, 0), (3, 1)];

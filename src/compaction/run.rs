@@ -1,14 +1,15 @@
-//! The merge of one compaction: entries of all inputs in order, survivors to new tables.
+//! The merge of one compaction: reads the entries of all inputs in order, and writes the survivors
+//! to new tables.
 //!
 //! An output ends at the target size. It ends earlier
 //!
 //! - before it overlaps too much of the level after the output level (the *grandparents* of the
 //!   inputs),
-//! - at the end of a grandparent, if it is full enough by then,
+//! - at the end of a grandparent, if the output is full enough by then,
 //! - at each fence of the plan.
 //!
-//! It never ends between two versions of a user key, because a level holds a user key in one file.
-//! Its range deletions are cut at the first key of the next output.
+//! An output never ends between two versions of a user key, because a level holds a user key in one
+//! file. Its range deletions are cut at the first key of the next output.
 //!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
 //! separate merge. The tables of all parts are returned together, or none is: the first part that
@@ -45,7 +46,7 @@ pub(crate) struct Job<'a> {
     pub filter: FilterSpec,
     /// Set when the database closes: the job then stops and leaves nothing behind.
     pub cancelled: &'a AtomicBool,
-    /// The approximate number of parts to split it into. Each gets a thread.
+    /// The approximate number of parts to split the compaction into. Each part gets a thread.
     pub parts: usize,
 }
 
@@ -56,11 +57,11 @@ pub(crate) struct Outcome {
     pub bytes_written: u64,
     /// Deletions that met an older entry of their key.
     pub hits: u64,
-    /// The number of parts that it was split into.
+    /// The number of parts that the compaction was split into.
     pub parts: usize,
 }
 
-/// Merges the files of `plan`. On an error it leaves no table behind.
+/// Merges the files of `plan`. If it fails, no table stays behind.
 pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let (mut inputs, mut output_inputs) = input_files(job.version, plan);
     let all = inputs.iter().chain(&output_inputs);
@@ -89,7 +90,8 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| {
         match (first, other) {
             (Ok(first), Ok(other)) => Ok(first + other),
-            // A part that was stopped by another's failure returns `Closed`, so look for the cause.
+            // A part that was stopped because another failed returns `Closed`, so the error of the
+            // failed part is returned.
             (Ok(_) | Err(Error::Closed), Err(error)) => Err(error),
             (Err(error), _) => Err(error),
         }
@@ -200,14 +202,13 @@ fn merge(
     Ok(retention.hits())
 }
 
-/// When the oldest deletion of the files was flushed, in seconds since 1970; 0 if no file records
-/// it.
+/// When the oldest deletion of the files was flushed, in seconds since 1970. 0 if no file records
+/// this time.
 fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
     let times = files.map(|file| file.meta.contents.garbage.oldest_deletion);
     times.filter(|&time| time > 0).min().unwrap_or(0)
 }
 
-/// The tables being written.
 struct Outputs<'a> {
     job: &'a Job<'a>,
     output_level: usize,
@@ -215,7 +216,8 @@ struct Outputs<'a> {
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
     held: HeldTombstones,
-    /// The start of the current table's part of the range deletions. `None`: at the first one.
+    /// The user key from which on the current table takes range deletions. `None`: from the first
+    /// one on.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,
@@ -301,7 +303,7 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// Ends the last table of a part that ends before the user key `upper`.
+    /// Ends the last table of a part. `upper` is the user key before which the part ends, if any.
     fn finish(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.pass_fences(|fence| upper.is_none_or(|upper| fence < upper))?;
         self.cut(upper)
@@ -319,7 +321,8 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Whether the next key goes to another table. `crossed_before`: `crossed` at the last key.
+    /// Whether the next key goes to another table. `crossed_before` is the value of `crossed` at
+    /// the previous key.
     fn is_full(&self, crossed_before: usize) -> bool {
         let Some(table) = &self.current else { return false };
         // A merge within level 0 has one output, because two outputs would have no order of age.
@@ -355,9 +358,9 @@ fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<New
 }
 
 /// How full, in percent, a table must be to be cut at the end of a grandparent. Such a cut saves a
-/// later rewrite of a file that the table would only touch. The more boundaries were crossed, the
-/// denser they are, so that waiting for the next boundary is cheap. (The rule and its numbers are
-/// RocksDB's.)
+/// later rewrite of a grandparent that the table would only touch. The more grandparents the table
+/// has crossed, the closer their boundaries are, so that waiting for the next boundary is cheap.
+/// (The rule and its numbers are RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)
 }

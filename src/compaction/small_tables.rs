@@ -1,8 +1,8 @@
-//! Tiny tables: a series of small neighbours becomes one table, in its own level.
+//! Tiny tables: a series of small neighbours becomes one table in the same level.
 //!
-//! Files that overlap nothing are moved down unchanged, so ascending keys would leave one small
-//! file for every small flush. When no level is above its target, a series of neighbours in one
-//! level is merged if
+//! Files that overlap nothing are moved down unchanged, so writes in key order would leave one
+//! small file for every small flush. When no level is above its target, a series of neighbours in
+//! one level is merged if
 //!
 //! - each is smaller than a **sixteenth** of a table. The flush of a memtable of default size is
 //!   larger, so a fill in key order still writes everything once. At most sixteen times as many
@@ -10,11 +10,11 @@
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
-//!   log2(S/s) times at most. Otherwise every seven new small files would rewrite a large
+//!   at most log2(S/s) times. Without this rule every seven new small files would rewrite a large
 //!   neighbour;
 //! - together they make at most one table.
 //!
-//! This ends: an output is no longer small, or is alone where eight tables were.
+//! The merges end, because an output either is no longer small or replaces at least eight tables.
 
 use super::damaged::DamagedFiles;
 use super::plan::{Plan, Unavailable, grandparent_bytes, plan_files};
@@ -28,7 +28,7 @@ const TINY_FRACTION: u64 = 16;
 /// A series of small tables has at least this many.
 const TINY_SERIES: usize = 8;
 
-/// A plan for the first series of small tables in the level, as long as possible.
+/// A plan for the first series of small tables in the level. The series is as long as possible.
 pub(super) fn small_series(
     levels: &Levels,
     level: usize,
@@ -51,7 +51,7 @@ pub(super) fn small_series(
             }
             if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
                 let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                // The output would be cut, and its tables would be small again.
+                // Here the output would be cut, and its tables would be small again.
                 if grandparent_bytes(levels, level, smallest, largest)
                     > max_grandparent_bytes(shape)
                     || !damaged.fences(level, smallest, largest).is_empty()
@@ -106,14 +106,13 @@ mod tests {
         let mut files = neighbours(6, 1, 14, 10);
         assert_eq!(tidy_from(&files, &busy(&[7])), None, "a busy file was passed over");
         files.extend(neighbours(6, 15, 1, 10));
-        // Nothing urgent waits, so the files after the busy one are merged.
+        // No urgent compaction waits for the busy file, so the files after it are merged.
         assert_eq!(tidy_from(&files, &busy(&[7])).unwrap().inputs, (8..16).collect::<Vec<_>>());
         files[6].1.file_bytes = 500;
         let plan = tidy_from(&files, &Unavailable::default()).unwrap();
         assert_eq!(plan.inputs, (8..16).collect::<Vec<_>>(), "a large file was passed over");
     }
 
-    /// Otherwise a large neighbour would be rewritten for every seven new small files.
     #[test]
     fn a_merge_of_tiny_tables_at_least_doubles_each() {
         let mut files = neighbours(6, 1, 8, 10);
@@ -121,7 +120,7 @@ mod tests {
         assert_eq!(tidy_from(&files, &Unavailable::default()), None);
         files[0].1.file_bytes = 70;
         assert_eq!(tidy_from(&files, &Unavailable::default()).unwrap().inputs.len(), 8);
-        // The large neighbour is left alone, the others are not.
+        // The large neighbour is left out, and the other files are merged.
         files[0].1.file_bytes = 99;
         files.extend(neighbours(6, 9, 1, 10));
         assert_eq!(
@@ -130,8 +129,8 @@ mod tests {
         );
     }
 
-    /// The output would be cut where it overlaps too much of the next level, and its tables would
-    /// be small again.
+    /// The output of a merge would be cut where it overlaps too much of the next level, and its
+    /// tables would be small again.
     #[test]
     fn tiny_tables_over_a_large_part_of_the_next_level_stay() {
         let mut files = neighbours(5, 1, 8, 10);
@@ -143,7 +142,8 @@ mod tests {
         assert_eq!(tidy_from(&files, &Unavailable::default()), None);
     }
 
-    /// Level 0 can go into a gap between two files without sharing a file with the merge of both.
+    /// A compaction of level 0 into a gap between two files shares no file with a merge of the two,
+    /// but both write to the same range.
     #[test]
     fn a_merge_in_place_and_one_into_a_gap_exclude_each_other() {
         let small: Vec<_> =
@@ -167,7 +167,7 @@ mod tests {
         );
     }
 
-    /// Each plan is simulated: outputs are as large as their inputs together.
+    /// Each plan is simulated: an output is as large as all its inputs together.
     #[test]
     fn tiny_tables_come_to_an_end_with_few_rewrites() {
         let mut files: Vec<(usize, FileMeta)> = Vec::new();
@@ -194,9 +194,10 @@ mod tests {
                 files.insert(first, (6, meta));
             }
         }
-        // 15,000 bytes in tables of 1,600: tables of 100 bytes are not small any more.
+        // The files have 15,000 bytes in all, and a table is no longer small from 100 bytes on.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
-        // From 3 bytes to 100: each rewrite at least doubles the size, and most do more.
+        // A byte goes from a table of 3 bytes to one of 100. Each rewrite at least doubles the size
+        // of its table, most by far more.
         assert!(rewritten <= 3 * written, "{rewritten} of {written}");
     }
 }

@@ -6,10 +6,10 @@
 //!   parts    [ …      ) [ …   ) [ …  ]         about as many bytes in each
 //! ```
 //!
-//! Anchors come from the files' indexes, so no data block is read. A cut is a user key, the first
-//! of its part, so all versions of a key are in one part.
+//! Anchors come from the files' indexes, so no data block is read. A cut is the first user key of a
+//! part, so all versions of a key are in one part.
 //!
-//! Absent: threads.
+//! The functions here know no threads.
 
 use std::sync::Arc;
 
@@ -33,13 +33,14 @@ struct Anchor {
     bytes: u64,
 }
 
-/// How many parts a compaction of `input_bytes` is worth: each should fill a table.
+/// The number of parts into which a compaction of `input_bytes` is split: as many as can each fill
+/// a table, but at most `threads`.
 pub(crate) fn part_count(input_bytes: u64, table_bytes: u64, threads: usize) -> usize {
     (input_bytes / table_bytes.max(1)).clamp(1, threads.max(1) as u64) as usize
 }
 
-/// The user keys that cut `files` into about `parts` pieces of equal size, ascending. Fewer if the
-/// keys allow no more.
+/// The user keys, ascending, that cut `files` into about `parts` pieces of equal size. There are
+/// fewer if the anchors have too few distinct keys.
 pub(crate) fn cuts<'a>(
     files: impl Iterator<Item = &'a Arc<TableFile>>,
     parts: usize,
@@ -54,7 +55,6 @@ pub(crate) fn cuts<'a>(
     Ok(equal_cuts(anchors, parts))
 }
 
-/// The parts between the cuts.
 pub(crate) fn ranges(cuts: &[Vec<u8>]) -> Vec<KeyRange<'_>> {
     let bound = |i: usize| cuts.get(i).map(Vec::as_slice);
     let parts = 0..=cuts.len();
@@ -81,7 +81,7 @@ fn equal_cuts(mut anchors: Vec<Anchor>, parts: usize) -> Vec<Vec<u8>> {
     let total: u128 = anchors.iter().map(|anchor| u128::from(anchor.bytes)).sum();
     let mut cuts: Vec<Vec<u8>> = Vec::new();
     let mut passed = 0;
-    // Nothing follows the last anchor.
+    // No key follows the last anchor, so a cut there would make an empty part.
     let largest = anchors.last().map(|anchor| anchor.user_key.clone());
     for Anchor { user_key, bytes } in anchors {
         passed += u128::from(bytes);

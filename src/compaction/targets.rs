@@ -1,14 +1,16 @@
 //! How large each level may be, and how far the tree is from that: pure functions.
 //!
-//! Leveled compaction with dynamic level targets, as RocksDB's
+//! This is leveled compaction with dynamic level targets, like RocksDB's
 //! `level_compaction_dynamic_level_bytes`. The last level is as large as its data. Every level
-//! above may hold a tenth of the next one. The *base level*, into which level 0 is compacted, is
-//! the first one whose target is at least `level_base_bytes`. Levels between 0 and the base stay
-//! empty. So newer versions hide at most about a ninth of the data, however small the database is.
+//! above it may hold a tenth of the next level. The *base level*, into which level 0 is compacted,
+//! is the first one whose target is at least `level_base_bytes`. Levels between 0 and the base stay
+//! empty. So at most about a ninth of the data is hidden by newer versions, however small the
+//! database is.
 //!
-//! Why the base must hold `level_base_bytes`: if its target is below the size of one compaction of
-//! level 0, the data only stops there on its way down. RocksDB opens a level as soon as the next
-//! one is larger than `level_base_bytes`, so its base may be ten times smaller.
+//! Why the base must hold `level_base_bytes`: if its target were below the size of one compaction
+//! of level 0, the data would move on at once, after a rewrite that gained nothing. RocksDB opens a
+//! level as soon as the next one is larger than `level_base_bytes`, so its base may be ten times
+//! smaller.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger
@@ -33,7 +35,7 @@ pub(crate) struct TreeShape {
     pub l0_trigger: usize,
     /// The base level may hold at least this many bytes.
     pub level_base_bytes: u64,
-    /// Each level may be this many times as large as the one above.
+    /// Each level may be this many times as large as the level above it.
     pub level_multiplier: u64,
     /// A compaction ends a table at this size.
     pub table_bytes: u64,
@@ -41,10 +43,9 @@ pub(crate) struct TreeShape {
     pub memtable_bytes: u64,
 }
 
-/// The files of each level. Level 0 newest first, the others in key order.
+/// The files of each level: newest first in level 0, in key order in the others.
 pub(crate) type Levels<'a> = [Vec<&'a FileMeta>; LEVELS];
 
-/// Bytes of each level.
 pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
     std::array::from_fn(|level| levels[level].iter().map(|f| f.file_bytes).sum())
 }
@@ -65,9 +66,9 @@ pub(crate) fn level_targets(
     (base, targets)
 }
 
-/// The level that `level` is compacted into: the base, or the next one below the base. A level
-/// above the base that still holds files takes precedence, because newer files must not move past
-/// it.
+/// The level that `level` is compacted into: the base, or the next level if `level` is the base or
+/// deeper. A level above the base that still holds files takes precedence, because newer files must
+/// not move past these files.
 pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
     let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
     left_over.unwrap_or(base.max(level + 1))
@@ -79,9 +80,9 @@ pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
 }
 
 /// The bytes that compaction must still rewrite until every level is within its target. Counts the
-/// files of level 0 and the base, then, level by level, the excess and the part of the next level
-/// that it overlaps if keys are spread evenly. This is RocksDB's estimate of pending compaction
-/// bytes.
+/// files of level 0 and of the base if level 0 is due, then for each level its excess, and the part
+/// of the next level that the excess overlaps if keys are spread evenly. This is RocksDB's estimate
+/// of pending compaction bytes.
 pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);
@@ -132,8 +133,8 @@ mod tests {
         assert_eq!(debt_of(&[]), 0);
         let balanced: Vec<_> = l0(3).chain([last.clone(), (5, file(2, 0, 9, 1000))]).collect();
         assert_eq!(debt_of(&balanced), 0);
-        // The base is level 4, which may hold 100 and has 50. 200 come in, so 150 go on to level 5,
-        // which may hold 1000 and has 900, so 50 go on to level 6.
+        // The base is level 4, which may hold 100 bytes and has 50. 200 bytes come in, so 150 go on
+        // to level 5. Level 5 may hold 1000 bytes and has 900, so 50 go on to level 6.
         let full: Vec<_> =
             l0(4).chain([(4, file(3, 0, 9, 50)), (5, file(2, 0, 9, 900)), last]).collect();
         let to_base = 200 + 50;

@@ -9,8 +9,9 @@
 //! comparison, with the top of the heap. In a fully compacted tree nearly every step is such a
 //! step.
 //!
-//! Sources must hold distinct internal keys; if two are equal, the source given first goes first.
-//! Backward the order is reversed, and every other source is before the current key.
+//! Sources must hold distinct internal keys; if two are equal, the key of the source given first
+//! comes first. When the cursor moves backward, the order is reversed, and every other source is on
+//! an entry before the current key.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -27,7 +28,7 @@ enum Direction {
     Backward,
 }
 
-/// An index that no source has: the lookup itself is the check.
+/// An index that no source has. The bounds check of `sources` thereby also checks for an entry.
 const NO_SOURCE: usize = usize::MAX;
 
 pub(crate) struct MergingCursor<C> {
@@ -37,8 +38,8 @@ pub(crate) struct MergingCursor<C> {
     /// Indices of the other valid sources, a binary heap in the order of `direction`.
     heap: Vec<usize>,
     direction: Direction,
-    /// Forward: whether the top of the heap is known to have another user key than the current
-    /// entry.
+    /// Whether the direction is forward and the top of the heap is known to have another user key
+    /// than the current entry.
     is_alone: bool,
 }
 
@@ -54,12 +55,12 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// The sources, to change how they read from now on. None may be moved to another entry.
+    /// The sources. The caller may change how they read from now on, but must not move them.
     pub fn sources_mut(&mut self) -> &mut [C] {
         &mut self.sources
     }
 
-    /// The index of the entry's source. Without an entry, a number that no source has.
+    /// The index of the source of the current entry; `NO_SOURCE` if there is no entry.
     #[inline]
     pub fn current_source(&self) -> usize {
         self.current
@@ -116,7 +117,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// After the current source has moved: is it still the nearest?
+    /// Restores the order after the current source has moved.
     #[inline]
     fn settle(&mut self, current: usize) {
         if !self.sources[current].valid() {
@@ -141,7 +142,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Moves every source to the other side of the current entry and rebuilds the order.
+    /// Moves every other source to the other side of the current entry and rebuilds the order.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let current = self.current;
         let Some(source) = self.sources.get(current) else { return Ok(()) };
@@ -157,8 +158,9 @@ impl<C: Cursor> MergingCursor<C> {
             }
         }
         self.gather(direction);
-        // `gather` has put the current entry in front. Forward it is the first at or after
-        // `target`; backward it is the last, since all others are now before it.
+        // `gather` has made the same source current again. Forward, its entry is the first at or
+        // after `target`. Backward, its entry is the last, because all other sources are now before
+        // it.
         Ok(())
     }
 
@@ -180,9 +182,9 @@ impl<C: Cursor> MergingCursor<C> {
         Ok(())
     }
 
-    /// Skips entries in the sources for which `may_skip` returns `true`. Forward, sources before
-    /// the internal key `target` go to it. Backward, sources at or after `target` go to the last
-    /// entry before it.
+    /// Skips entries in the sources for which `may_skip` returns `true`. Forward, such a source
+    /// before the internal key `target` moves to `target`. Backward, such a source at or after
+    /// `target` moves to its last entry before `target`.
     pub fn skip(&mut self, target: &[u8], may_skip: impl Fn(&C) -> bool) -> Result<()> {
         let direction = self.direction;
         let skipped =
@@ -247,7 +249,7 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
         self.advance(Direction::Forward)
     }
 
-    /// A step within the current source: the top of the heap must be known to have another key.
+    /// Steps within the current source. The top of the heap must be known to have another user key.
     #[inline(always)]
     fn step(&mut self) -> Option<Step> {
         let current = self.current;

@@ -1,8 +1,9 @@
 //! [`Cursor`]: the trait of everything that walks sorted entries: memtables, blocks, tables and
 //! merges of them.
 //!
-//! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until it moves. It is on an
-//! entry or on none ([`Cursor::valid`]); after an error it is on none. Keys are internal keys.
+//! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until the cursor moves. It is
+//! on an entry or on none ([`Cursor::valid`]); after an error it is on none. Keys are internal
+//! keys.
 
 pub(crate) mod merging;
 
@@ -13,28 +14,28 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor is on an entry. All methods but the seeks need that.
+    /// Whether the cursor is on an entry. All methods but the seeks require this.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;
 
     fn seek_to_last(&mut self) -> Result<()>;
 
-    /// To the first entry at or after the internal key `target`.
+    /// Moves to the first entry at or after the internal key `target`.
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
-    /// Prefetches what [`Cursor::seek`] to the same target will read; that seek must come next.
-    /// When many cursors seek, each part is fetched for all of them before the next part, so that
-    /// their cache misses overlap.
+    /// Prefetches memory that [`Cursor::seek`] to the same target will read. That seek must come
+    /// next. A caller with many cursors makes one [`Fetch`] for all of them before the next, so
+    /// that their cache misses overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 
-    /// To the last entry **before** the internal key `target`.
+    /// Moves to the last entry **before** the internal key `target`.
     fn seek_before(&mut self, target: &[u8]) -> Result<()>;
 
     fn next(&mut self) -> Result<()>;
 
-    /// The common case of [`Cursor::next`], which cannot fail. `None`: the cursor did not move, and
-    /// `next` must be called.
+    /// Moves to the next entry in the common case, which cannot fail. `None`: the cursor did not
+    /// move, and [`Cursor::next`] must be called.
     fn step(&mut self) -> Option<Step> {
         None
     }
@@ -47,12 +48,12 @@ pub(crate) trait Cursor {
     /// The value, until the cursor moves.
     fn value(&self) -> &[u8];
 
-    /// The value to keep. It shares the cached block if there is one.
+    /// The value as a slice to keep. The slice shares the cached block if there is one.
     fn value_slice(&self) -> Slice {
         Slice::copy_from(self.value())
     }
 
-    /// The file that the entry is in; `None` where it is in memory.
+    /// The file that the entry is in; `None` if the entry is in memory.
     fn file(&self) -> Option<&Path> {
         None
     }
@@ -63,21 +64,22 @@ pub(crate) trait Cursor {
 pub(crate) enum Fetch {
     /// The block's header and key heads.
     Block,
-    /// The entries in it.
+    /// The entries in the block.
     Entries,
 }
 
-/// The result of [`Cursor::step`]. A walk of the tree needs it at every entry, and most cursors
-/// know it without a copy of the previous key.
+/// The result of [`Cursor::step`]. A walk of the tree needs both fields at every entry, and most
+/// cursors know them without a copy of the previous key.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    /// Whether the entry has the same user key as the one before.
+    /// Whether the entry has the same user key as the previous one.
     pub repeats: bool,
     /// The trailer of its key.
     pub trailer: u64,
 }
 
-/// [`Cursor::next`], which returns what [`Step::repeats`] says. `scratch` is any buffer.
+/// Calls [`Cursor::next`], and returns whether the user key is the same as before
+/// ([`Step::repeats`]). `scratch` receives a copy of the previous user key.
 #[inline(never)]
 pub(crate) fn next_by_copy<C: Cursor>(cursor: &mut C, scratch: &mut Vec<u8>) -> Result<bool> {
     scratch.clear();

@@ -2,8 +2,8 @@
 //!
 //! The standard library compares by calls of `memcmp`, which suits long strings. Keys differ early
 //! and prefixes are short, so the call costs more than the comparison. Each function here returns
-//! the standard library's result. The functions here that make no call are used where a measurement
-//! showed a difference.
+//! the standard library's result, mostly without a call, and is used where a measurement showed a
+//! difference.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -14,8 +14,8 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The first 8 bytes as a number, so that numbers have the order of the bytes. Shorter keys are
-/// padded with zeros, so equal heads say nothing.
+/// The first 8 bytes as a number. The numbers have the same order as the bytes. Shorter keys are
+/// padded with zeros, so keys with equal heads may differ.
 #[inline(always)]
 pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -28,7 +28,8 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of this part of `bytes`. A short part takes no copy if other bytes follow it.
+/// The [`head`] of this part of `bytes`. A short part is not copied if `bytes` has 8 bytes from the
+/// start of the part on.
 #[inline(always)]
 pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     let length = part.len();
@@ -39,9 +40,9 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     }
 }
 
-/// How many of the ascending numbers are below `bound`. The last number must not be below it. `N`
-/// is a power of two. Compiled, it has no branch and no loop: each halving takes four or five
-/// instructions, where `partition_point` takes ten.
+/// How many of the ascending numbers are below `bound`. The last number must not be below `bound`.
+/// `N` is a power of two. The machine code has no branch and no loop: each halving takes four or
+/// five instructions, where `partition_point` takes ten.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };
@@ -58,7 +59,8 @@ pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usi
 #[derive(Default)]
 pub(crate) struct Prefix {
     bytes: Box<[u8]>,
-    /// The first 8 bytes in memory order, padded with zeros, and a mask of the bits that count.
+    /// The first 8 bytes in memory order, padded with zeros, and a mask of the bits that are not
+    /// padding.
     word: u64,
     mask: u64,
 }
@@ -80,7 +82,8 @@ impl Prefix {
         &self.bytes
     }
 
-    /// The [`head`] of what follows the prefix in `key`. `None` if the key does not begin with it.
+    /// The [`head`] of what follows the prefix in `key`. `None` if `key` does not begin with the
+    /// prefix.
     #[inline(always)]
     pub fn head_after(&self, key: &[u8]) -> Option<u64> {
         let length = self.bytes.len();
@@ -124,7 +127,7 @@ pub(crate) fn are_equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The order of slices, eight bytes a step, without a call for keys that differ early.
+/// Compares two slices, eight bytes a step, without a call for keys that differ early.
 #[inline(always)]
 pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while let (Some((x, a_rest)), Some((y, b_rest))) =
@@ -160,7 +163,8 @@ mod tests {
     #[test]
     fn numbers_below_a_bound_are_counted_as_by_the_library() {
         fn check<const N: usize>() {
-            // Each number twice or not at all, so that bounds meet equal ones and gaps.
+            // Each number occurs twice or not at all, so that bounds are equal to numbers or in
+            // gaps.
             let mut numbers: [u64; N] = std::array::from_fn(|i| i as u64 / 2 * 4 + 4);
             numbers[N - 1] = u64::MAX;
             for bound in (0..2 * N as u64 + 8).chain([u64::MAX]) {

@@ -7,8 +7,8 @@
 //! length-prefixed bytes         varint32 length, then the bytes
 //! ```
 //!
-//! [`Decoder`] reads untrusted bytes: every read is checked, and an error has the position. The
-//! encoding is that of LevelDB and RocksDB (`util/coding.h` of either).
+//! [`Decoder`] reads untrusted bytes: every read is checked, and an error names the position. The
+//! encoding is the same as LevelDB's and RocksDB's (`util/coding.h` of either).
 
 use byteorder::{ByteOrder, LittleEndian};
 
@@ -46,13 +46,13 @@ pub(crate) fn put_length_prefixed(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The first four bytes of `bytes`, which the caller has checked to exist.
+/// The first four bytes of `bytes` as a number. The caller has checked that they exist.
 #[inline]
 pub(crate) fn fixed32(bytes: &[u8]) -> u32 {
     LittleEndian::read_u32(bytes)
 }
 
-/// The first eight bytes of `bytes`, which the caller has checked to exist.
+/// The first eight bytes of `bytes` as a number. The caller has checked that they exist.
 #[inline]
 pub(crate) fn fixed64(bytes: &[u8]) -> u64 {
     LittleEndian::read_u64(bytes)
@@ -89,13 +89,11 @@ impl<'a> Decoder<'a> {
         Decoder { bytes, position: 0 }
     }
 
-    /// Bytes consumed so far.
     #[inline]
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The bytes that have not been read yet.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..]

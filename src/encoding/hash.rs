@@ -4,8 +4,9 @@
 //! `hash64` is XXH3 of **xxHash 0.7.2**, seed 0, with RocksDB's own value for the empty string. It
 //! is not the XXH3 that was released later: the avalanche multiplier differs in one digit pair
 //! (`…B1…` here, `…91…` there), short inputs are mixed in another order, and long inputs add a word
-//! to another lane. A wrong variant still looks like a good hash and loses keys only where RocksDB
-//! reads our filters, or we read theirs; `tests/data/xxph3-vectors.csv` covers every branch.
+//! to another lane. A wrong variant would still look like a good hash, and would lose keys only
+//! where RocksDB reads our filters, or we read theirs. So `tests/data/xxph3-vectors.csv` covers
+//! every branch.
 //!
 //! ```text
 //! length      method

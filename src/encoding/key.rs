@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 use super::coding::{fixed64, put_fixed64};
 
-/// A sequence number: the position of a write in the order of all writes. Below 2^56.
+/// A sequence number: the position of a write in the order of all writes. It is below 2^56.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -39,7 +39,8 @@ pub(crate) const TRAILER_BYTES: usize = 8;
 /// A seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
 pub(crate) const SEEK_KIND: u8 = 0xff;
 
-/// The kinds of entry that Maypole writes. Foreign tables may hold more: readers see the raw byte.
+/// The kinds of entry that Maypole understands. Tables of other programs may hold more kinds, which
+/// readers see as raw bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {
@@ -47,7 +48,8 @@ pub(crate) enum EntryKind {
     Deletion = 0,
     /// A value.
     Value = 1,
-    /// A tombstone for one key that was written at most once. Read only.
+    /// A tombstone for one key that was written at most once. Maypole reads this kind and never
+    /// writes it.
     SingleDeletion = 7,
     /// A tombstone for `[start, end)`, stored in a separate block.
     RangeDeletion = 0x0f,
@@ -66,7 +68,8 @@ impl EntryKind {
         }
     }
 
-    /// As [`EntryKind::from_byte`], for an entry of one key, which a range deletion is not.
+    /// Like [`EntryKind::from_byte`], but returns `None` for a range deletion, which has no single
+    /// key.
     #[inline]
     pub fn of_point(byte: u8) -> Option<EntryKind> {
         match byte {
@@ -115,14 +118,12 @@ pub(crate) fn pack(sequence: SequenceNumber, kind: u8) -> u64 {
     sequence << 8 | u64::from(kind)
 }
 
-/// Appends the internal key to `out`.
 #[inline]
 pub(crate) fn put_internal_key(out: &mut Vec<u8>, user_key: &[u8], trailer: u64) {
     out.extend_from_slice(user_key);
     put_fixed64(out, trailer);
 }
 
-/// A new internal key.
 pub(crate) fn internal_key(user_key: &[u8], sequence: SequenceNumber, kind: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(user_key.len() + TRAILER_BYTES);
     put_internal_key(&mut out, user_key, pack(sequence, kind));
@@ -171,8 +172,8 @@ pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
     &internal_key[..internal_key.len() - TRAILER_BYTES]
 }
 
-/// Whether two user keys are equal. Neighbours in order differ in the last byte most often, so it is
-/// compared first.
+/// Whether two user keys are equal. Neighbours in order differ most often in the last byte, so the
+/// last bytes are compared first.
 #[inline]
 pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.last() == b.last() && a == b

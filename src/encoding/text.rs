@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Bytes as text: printable UTF-8 as it is, a backslash as `\\`, every other byte as `\xNN`.
-/// The command line reads the same bytes back.
+/// Bytes as text: printable UTF-8 as it is, a backslash as `\\`, every other byte as `\xNN`. The
+/// command line turns this text back into the same bytes.
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let push_hex = |text: &mut String, bytes: &[u8]| {
@@ -33,7 +33,8 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// The largest unit that a number of bytes reaches, and how many of it. `None`: bytes.
+/// The largest unit that a number of bytes reaches, and the number in that unit. `None` below 1
+/// KiB.
 pub(crate) fn in_units(bytes: u64) -> Option<(f64, &'static str)> {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let (unit, shift) = units.into_iter().find(|(_, shift)| bytes >> shift > 0)?;
@@ -55,7 +56,7 @@ pub fn count(number: u64) -> String {
 
 /// A count with its noun, given in the singular: `1 table`, `1,886 entries`.
 pub fn counted(number: u64, thing: &str) -> String {
-    // Entries, but keys.
+    // `entry` becomes `entries`, but `key` becomes `keys`.
     let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with('e'));
     match (number, stem) {
         (1, _) => format!("1 {thing}"),

@@ -6,12 +6,12 @@
 //!   restored:  /data/db ──► directory 23        and never touches this
 //! ```
 //!
-//! A path whose parent is the name by which the directory was opened means a file of the open
-//! directory, whatever has that name now. The name itself means the open directory. Every other
-//! path is as in [`RealFs`]. Paths stay as they were given, for errors.
+//! The path by which the directory was opened means the open directory, and a path with this parent
+//! means a file in it, even if another directory has that path now. Every other path is as in
+//! [`RealFs`]. Errors show each path as it was given.
 //!
 //! A removed directory contains no files any more: nothing can be created there, and the sync of a
-//! file that has lost its last name fails (`real.rs`).
+//! file that has lost its last name fails (`real/mod.rs`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct AnchoredFs {
     anchor: Arc<Anchor>,
     /// The function that opens a file for reading.
     open: OpenToRead,
-    /// Whether reads bypass the system's cache, as those of [`super::DirectFs`] do.
+    /// Whether reads bypass the system's cache, as in [`super::DirectFs`].
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     is_direct: bool,
 }

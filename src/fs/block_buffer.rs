@@ -8,8 +8,8 @@
 //!   buffer   ├ slack ┤──────────────────────────────┤              address aligned as the offset
 //! ```
 //!
-//! A file that is read through the system's cache has blocks of one byte, so only the range is
-//! read.
+//! A file that is read through the system's cache counts as having blocks of one byte, so only the
+//! range is read.
 
 /// Reusable bytes at an address that the device accepts.
 #[derive(Default)]
@@ -35,7 +35,7 @@ impl BlockRange {
         self.block_bytes > 1
     }
 
-    /// The offset of its first block in the file.
+    /// The offset of the range's first block in the file.
     pub fn start(self) -> u64 {
         self.offset - self.skipped() as u64
     }
@@ -45,14 +45,14 @@ impl BlockRange {
         (self.offset % self.block_bytes as u64) as usize
     }
 
-    /// The number of bytes from the start of its first block to the end of the range. The end of
+    /// The number of bytes from the start of the first block to the end of the range. The end of
     /// the file may cut the last block, so no read needs to return more.
     pub fn needed(self) -> usize {
         self.skipped() + self.bytes
     }
 
-    /// Where a read that has filled `filled` bytes continues. The bytes may end within a block,
-    /// which is then read again.
+    /// Where a read that has filled `filled` bytes continues. If these end within a block, this
+    /// block is read again.
     pub fn next(self, filled: usize) -> usize {
         filled - filled % self.block_bytes
     }
@@ -76,7 +76,7 @@ impl BlockBuffer {
         &self.blocks(range)[range.skipped()..range.needed()]
     }
 
-    /// The size of its memory, by which callers decide whether to keep it.
+    /// The size of the memory, by which callers decide whether to keep the buffer.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }

@@ -2,10 +2,10 @@
 //!
 //! The system reads the device's blocks straight into a program's memory. So offset, length and
 //! address must be multiples of the block size. A read goes to a `BlockBuffer` of the thread, and
-//! the wanted bytes are copied, which takes 100 ns, compared with the 50 µs of a device.
+//! the wanted bytes are copied, which takes 100 ns, compared with 50 µs for the read of a device.
 //!
 //! Where the file system has no such reads, or needs larger multiples, files are read through the
-//! cache, so that a database works everywhere and only its memory differs.
+//! cache, so that a database works everywhere and differs only in its use of memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::system;
 use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, RealFs, WritableFile};
 use crate::error::Result;
 
-/// The operating system's file system, with files that are read past the system's cache. For a
-/// database whose block cache is its only cache: give the block cache the memory that the system's
-/// cache would use.
+/// The operating system's file system, with files that are read past the system's cache. Use it for
+/// a database whose block cache is the only cache, and give the block cache the memory that the
+/// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache always waits for the device. The system does not
-/// read ahead for a scan. Files are written as by [`RealFs`]; the system's cached pages of a table
-/// are dropped when it is opened. Only Linux has such reads: elsewhere this is the same as
+/// read ahead for a scan. Files are written as by [`RealFs`]. When a table is opened, the system's
+/// cached pages of it are dropped. Only Linux has such reads: elsewhere this is the same as
 /// `RealFs`.
 ///
 /// ```
@@ -118,7 +118,7 @@ pub(super) mod linux {
         pool: &Arc<DescriptorPool>,
     ) -> Result<Arc<dyn RandomAccessFile>> {
         let inner = Arc::new(PooledFile::open(path, pool, opening)?);
-        // Drops the pages of a table that was just written. This is a hint that may fail.
+        // Drops the cached pages of a table that was just written. This is a hint that may fail.
         let _ = inner.drop_page_cache();
         Ok(Arc::new(DirectFile { inner }))
     }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     /// Bytes that this thread has made a device read so far. `None` where the system does not
-    /// report it.
+    /// report this number.
     fn device_bytes() -> Option<u64> {
         let io = std::fs::read_to_string("/proc/thread-self/io").ok()?;
         io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::system;
 use crate::error::{Error, Result};
 
-/// The number of descriptors that this process may have; `u64::MAX` without a limit.
+/// The number of descriptors that this process may have; `u64::MAX` if there is no limit.
 ///
 /// ```
 /// let limit = maypole::fs::open_files_limit();
@@ -25,10 +25,10 @@ pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { soft, hard }
 }
 
-/// Raises the soft limit to the hard one, for the whole process, and returns the limits after that.
-/// If the system refuses, they do not change.
+/// Raises the soft limit to the hard limit, for the whole process, and returns the limits after
+/// that. If the system refuses, the limits do not change.
 ///
-/// Not for programs that call `select`, which cannot handle descriptors from 1024 on.
+/// Do not call this in a program that uses `select`, which cannot handle descriptors from 1024 on.
 pub fn raise_open_files_limit() -> OpenFilesLimit {
     system::raise_open_files_limit();
     open_files_limit()

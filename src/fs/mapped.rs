@@ -1,5 +1,5 @@
-//! A log file that is written through memory, so that a record reaches the operating system by a
-//! copy.
+//! A log file that is written through mapped memory, so that a copy is enough to pass a record to
+//! the operating system.
 //!
 //! ```text
 //!   file     | written, unmapped … | written ▸ · · · · |                    |
@@ -15,25 +15,27 @@
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
 //!   pages are made writable, before it is used, so that a full disk is an error of `append`, not a
-//!   signal during the copy. No write waits longer for its log than one step takes ([`Pages`]).
+//!   signal during the copy. A write waits for its log at most as long as one step takes
+//!   ([`Pages`]).
 //! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
-//!   them off. After a kill the reader of the log takes them for a torn tail.
-//! * If no window is available, the file continues as the plain one of [`super::real`]: the file
-//!   system does not allocate ahead, memory for the mapping is short (`ulimit -v`), or the file may
-//!   not become that long (`ulimit -f`). The plain file is also the oracle of the tests.
+//!   them off. After a kill the reader of the log takes the zeros for a torn tail.
+//! * The file continues as the plain file of [`super::real`] if no window is available: because the
+//!   file system does not allocate ahead, memory for the mapping is short (`ulimit -v`), or the
+//!   file may not become that long (`ulimit -f`). The plain file is also the oracle of the tests.
 //!
 //! # Where it is safe
 //!
-//! After a page was written back, the next record that ends in it changes it again. A file system
-//! that writes the page elsewhere then needs space for it a second time, during the copy, and can
-//! report a lack of space only by SIGBUS. So mappings are used only on file systems that rewrite an
-//! allocated block in place, whatever else happens to the file ([`is_safe_to_map`]):
+//! After a page was written back, the next record on this page changes it again. A file system that
+//! writes the changed page elsewhere then needs space for it a second time, during the copy, and
+//! can report a lack of space only by SIGBUS. So mappings are used only on file systems that
+//! rewrite an allocated block in place, whatever else happens to the file ([`is_safe_to_map`]):
 //!
 //! * **ext2, ext3, ext4, tmpfs**: they share no blocks between files.
-//! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy is a SIGBUS.
+//! * **not btrfs**: it writes changed blocks elsewhere. When it is full, the copy ends in a SIGBUS.
 //! * **not XFS**: a reflinked copy of the live log (`cp --reflink`) shares its blocks. From then on
 //!   changed blocks are written elsewhere too. Any user may make such a copy at any time.
-//! * **nothing else**: no overlays, network file systems, file systems in user space, unknown ones.
+//! * **nothing else**: no overlays, network file systems, file systems in user space, or unknown
+//!   ones.
 //!
 //! SIGBUS is still possible if the device cannot read back a page that was evicted within the
 //! window's short life, if the file system turned read-only after an error of its device, or if
@@ -61,14 +63,14 @@ const STEP_BYTES: usize = 64 << 10;
 /// A step of zeros is many of these.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
-/// How the system's cache holds a step. Linux makes pages as large as the write that they come
-/// from, where the file system can (ext4 since Linux 6.16), and writes back whole pages.
+/// How the system's cache holds a step. Linux makes each page as large as the write that creates
+/// it, if the file system supports this (ext4 since Linux 6.16), and writes back whole pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pages {
-    /// Small pages, each touched on its own. A sync of one record writes one of them.
+    /// Small pages, each touched on its own. A sync of one record writes one small page.
     Small,
-    /// One large page, created by writing zeros. It is several times as fast, but a sync writes all
-    /// of it.
+    /// One large page, created by writing zeros. This is several times as fast, but a sync writes
+    /// the whole large page.
     Large,
 }
 
@@ -90,7 +92,7 @@ unsafe impl Send for MappedWindow {}
 unsafe impl Sync for MappedWindow {}
 
 impl MappedWindow {
-    /// Maps `file` from `offset` on, with nothing ready. `None` if it cannot be mapped.
+    /// Maps `file` from `offset` on, with nothing ready. Returns `None` if it cannot be mapped.
     fn new(file: &File, offset: u64) -> Option<MappedWindow> {
         let (anywhere, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping, at an address of the kernel's choice.
@@ -100,8 +102,8 @@ impl MappedWindow {
         Some(MappedWindow { start, ready: 0, filled: 0 })
     }
 
-    /// Makes the next step of the window ready, which starts at `offset` in `file`. `false` if that
-    /// is impossible: a plain write may then succeed, or returns the reason.
+    /// Makes the next step of the window ready, which starts at `offset` in `file`. Returns `false`
+    /// if that is impossible: then a plain write may succeed, or it returns the reason.
     fn step(&mut self, file: &File, offset: u64, pages: Pages) -> rustix::io::Result<bool> {
         let bytes = STEP_BYTES as u64;
         if longest_file_bytes().is_some_and(|most| offset + bytes > most) {
@@ -117,13 +119,13 @@ impl MappedWindow {
             // The rest after a short write is touched below.
             retry_on_intr(|| pwritev(file, &zeros, offset))?;
         }
-        // SAFETY: a part of the mapping, as `ready` is a multiple of a step below the window's end.
-        // The advice changes no byte.
+        // SAFETY: this is a part of the mapping, because `ready` is a multiple of a step below the
+        // window's end. The advice changes no byte.
         let touched = unsafe {
             let start = self.start.as_ptr().add(self.ready);
             madvise(start.cast(), STEP_BYTES, Advice::LinuxPopulateWrite)
         };
-        // Before Linux 5.14 the copy touches the pages.
+        // Linux before 5.14 does not know this advice. There the copy touches the pages.
         let ready = matches!(touched, Ok(()) | Err(Errno::INVAL));
         if ready {
             self.ready += STEP_BYTES;
@@ -201,7 +203,6 @@ impl Mapped {
         Ok(())
     }
 
-    /// Bytes in the window.
     fn filled(&self) -> u64 {
         self.window.as_ref().map_or(0, |window| window.filled as u64)
     }
@@ -290,7 +291,8 @@ mod tests {
         }
         one.flush().unwrap();
         assert!(one.len() > 4 * WINDOW_BYTES as u64);
-        // Read before the file is dropped, as after a kill: the same bytes, then zeros.
+        // The file is read before it is dropped, as after a kill: it has the same bytes, then
+        // zeros.
         let (expected, found) = (std::fs::read(&plain).unwrap(), std::fs::read(&mapped).unwrap());
         assert!(found.starts_with(&expected), "appended bytes are not in the file");
         assert!(found[expected.len()..].iter().all(|&byte| byte == 0));
@@ -314,7 +316,8 @@ mod tests {
         }
     }
 
-    /// A sync writes whole pages. With large ones each sync of a small record would write 64 KiB.
+    /// A sync writes whole pages, so with large pages each sync of a small record would write 64
+    /// KiB.
     #[test]
     fn a_log_that_is_synced_has_small_pages() {
         let dir = tempfile::tempdir().unwrap();
@@ -363,7 +366,7 @@ mod tests {
         let path = |name: &str| Path::new(&dir).join(name);
         let empty = RealWritableFile::create(None, &path("from the start")).unwrap();
         let mut begun = create(&path("from the second window"));
-        // Less than the process already uses, so that no mapping is granted any more.
+        // The limit is less than the process already uses, so no further mapping is granted.
         let limit = getrlimit(Resource::As);
         setrlimit(Resource::As, Rlimit { current: Some(1 << 20), ..limit }).unwrap();
         let mut plain = Mapped::new(empty).unwrap();

@@ -21,15 +21,15 @@
 //!   every creation, rename and removal in that directory so far.
 //! * A rename within one directory happens as a whole or not at all.
 //! * After an error from a [`WritableFile`] nothing is known about its unsynced bytes. The caller
-//!   must drop it: after a failed sync Linux marks the lost pages clean, so a second sync can
+//!   must drop the file: after a failed sync Linux marks the lost pages clean, so a second sync can
 //!   falsely succeed (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
 //!   2020).
 //!
-//! Absent on purpose: overwriting, truncating, seeking, memory mapping (except of logs, where it
-//! makes `flush` cheap: [`Fs::create_log`]), asynchronous I/O (a call of [`OverlappedReader`]
-//! returns when all of its reads have ended).
+//! The interface deliberately has no overwriting, truncating, seeking or asynchronous I/O: a call
+//! of [`OverlappedReader`] returns when all of its reads have ended. Only logs are mapped into
+//! memory, which makes `flush` cheap ([`Fs::create_log`]).
 
-/// Methods that pass their arguments on to the same method of `$to`.
+/// Defines methods that pass their arguments on to the same method of `$to`.
 macro_rules! pass_on {
     ($to:expr => $($(#[$about:meta])*
         fn $name:ident(&$me:ident $(, $arg:ident: $Type:ty)*) -> $Out:ty;)+) => {
@@ -70,9 +70,9 @@ pub use overlapped::{OverlappedReader, ReadBuffer, ReadRequest};
 pub use real::RealFs;
 
 /// A file that is being written passes on this many bytes at a time, and starts each piece at a
-/// multiple of it. Linux then keeps the piece in large units of its page cache and finds them
-/// faster: random reads of 4 KiB take a third less time than from a file that was written in pieces
-/// of 60 KiB.
+/// multiple of this number. Linux then keeps the piece in large units of its page cache and finds
+/// them faster: random reads of 4 KiB take a third less time than from a file that was written in
+/// pieces of 60 KiB.
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system.
@@ -106,30 +106,30 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// and other hard links keep its bytes.
     ///
     /// # Errors
-    /// If the system refuses, for lack of permission or space for example.
+    /// If the system refuses, for example for lack of permission or space.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// As [`Fs::create`], for a file that is flushed after every small append. After a crash zeros
-    /// may follow the appended bytes.
+    /// Like [`Fs::create`], but for a file that is flushed after every small append. After a crash
+    /// zeros may follow the appended bytes.
     ///
     /// # Errors
-    /// As [`Fs::create`].
+    /// The same as for [`Fs::create`].
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.create(path)
     }
 
-    /// Opens an existing file for reading. It stays readable after its name is removed.
+    /// Opens an existing file for reading. The file stays readable after its name is removed.
     ///
     /// # Errors
     /// If there is no such file, or it cannot be read.
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 
-    /// As [`Fs::open`], for a file that keeps its name and its bytes while it is open. If open
-    /// files cost descriptors, the file takes one of `pool` when it is read, and may lose it to
-    /// another file afterwards.
+    /// Like [`Fs::open`], but for a file that keeps its name and its bytes while it is open. If
+    /// open files cost descriptors, the file takes one of `pool` when it is read, and may lose it
+    /// to another file afterwards.
     ///
     /// # Errors
-    /// As [`Fs::open`].
+    /// The same as for [`Fs::open`].
     fn open_pooled(
         &self,
         path: &Path,
@@ -141,7 +141,8 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// Reads the whole of a small file.
     ///
     /// # Errors
-    /// As [`Fs::open`] and [`RandomAccessFile::read_exact_at`], and if there is not enough memory.
+    /// The errors of [`Fs::open`] and [`RandomAccessFile::read_exact_at`], and [`Error::Io`] if
+    /// there is not enough memory.
     fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let file = self.open(path)?;
         let (mut bytes, length) = (Vec::new(), file.len() as usize);
@@ -153,7 +154,7 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
         Ok(bytes)
     }
 
-    /// Gives `from` the name `to`, and replaces the file of that name.
+    /// Renames `from` to `to`. If a file already has the name `to`, replaces it.
     ///
     /// # Errors
     /// If there is no `from`, or the system refuses.
@@ -184,7 +185,7 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// If there is no such directory, or it cannot be read.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
 
-    /// Creates a directory and its missing parents. None of them is durable yet: see
+    /// Creates a directory and its missing parents. Their names are not durable yet: see
     /// [`create_dir_durably`].
     ///
     /// # Errors
@@ -197,17 +198,16 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// If the directory cannot be synced. The state of the names is then unknown.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Takes the lock file at `path`, and creates it if it is missing. The lock has one holder at a
-    /// time, across all processes and within this one, until the holder drops it.
+    /// Takes the lock file at `path`, and creates it if it is missing. Until the holder drops the
+    /// lock, nobody else can take it, in this process or another.
     ///
     /// # Errors
     /// [`Error::Locked`] if the lock is already held.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
     /// This file system with `dir` held open: the paths of `dir` and of the files in it keep their
-    /// meaning even when the directory gets another name or another directory gets its name. An
-    /// open database reaches its files this way. The default is `None`: files are found by name
-    /// only.
+    /// meaning even if the directory is renamed or another directory gets its name. An open
+    /// database reaches its files this way. The default is `None`: files are found by name only.
     ///
     /// # Errors
     /// If `dir` is not a directory, or cannot be read.
@@ -232,29 +232,29 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
 /// ```
 #[expect(clippy::len_without_is_empty, reason = "a file is no collection")]
 pub trait WritableFile: Send + Sync + fmt::Debug {
-    /// Adds `bytes` at the end. They may stay in this process until `flush` or `sync`. If the file
-    /// is dropped before that, they are lost.
+    /// Adds `bytes` at the end. They may stay in this process until `flush` or `sync`, and are lost
+    /// if the file is dropped before that.
     ///
     /// # Errors
-    /// [`Error::Io`] if the bytes cannot be written, for lack of space for example.
+    /// [`Error::Io`] if the bytes cannot be written, for example for lack of space.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Passes all appended bytes to the operating system.
     ///
     /// # Errors
-    /// As [`WritableFile::append`].
+    /// The same as for [`WritableFile::append`].
     fn flush(&mut self) -> Result<()>;
 
-    /// Discards the appended bytes that are still in this process. For use after an `append` or
-    /// `flush` without space, because a later sync must not write bytes that were reported as
-    /// failed. A part of the bytes may be in the file already, so nothing may be appended after
-    /// them.
+    /// Discards the appended bytes that are still in this process. Call it after an `append` or
+    /// `flush` that failed for lack of space, because a later sync must not write bytes that were
+    /// reported as failed. A part of the bytes may be in the file already, so nothing may be
+    /// appended after them.
     fn discard_unflushed(&mut self);
 
     /// Makes all appended bytes durable.
     ///
     /// # Errors
-    /// [`Error::Io`] if the device fails. That is final: drop the file, do not retry.
+    /// [`Error::Io`] if the device fails. This error is final: drop the file, do not retry.
     fn sync(&mut self) -> Result<()>;
 
     /// The number of bytes appended so far.
@@ -293,24 +293,24 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     fn path(&self) -> &Path;
 
     /// The descriptor through which an [`OverlappedReader`] may read the file. The file keeps it
-    /// open until the returned value is dropped. `None` if there is none, or if the file cannot be
-    /// opened at the moment; it is then read by [`RandomAccessFile::read_exact_at`].
+    /// open until the returned value is dropped. `None` if the file has none, or cannot be opened
+    /// now. The file is then read by [`RandomAccessFile::read_exact_at`].
     fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
         None
     }
 
     /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many in
-    /// flight. If not, it makes the reads one after the other, in the order of the requests.
+    /// flight. If not, the reader makes them one after the other, in the order of the requests.
     fn waits_for_device(&self) -> bool {
         true
     }
 
-    /// Makes a file of [`Fs::open_pooled`] whose name may soon be removed keep its descriptor from
-    /// now on, without counting in a pool. `false` if a quarter of the process's limit on
-    /// descriptors is kept already; then the file stays in its pool.
+    /// Lets a file of [`Fs::open_pooled`] keep its descriptor from now on, outside its pool,
+    /// because the name of the file may soon be removed. Returns `false` if a quarter of the
+    /// process's limit on descriptors is kept already. The file then stays in its pool.
     ///
     /// # Errors
-    /// As [`Fs::open`], if the file must be opened again.
+    /// The errors of [`Fs::open`], if the file must be opened again.
     fn keep_open(&self) -> Result<bool> {
         Ok(true)
     }
@@ -344,18 +344,20 @@ pub trait FileLock: Send + Sync + fmt::Debug {}
 /// Replaces the file at `path` by one that holds `bytes`, durably: a crash leaves either the old
 /// file or the new one, complete.
 ///
-/// Writes to `path` with `.tmp` appended first. Only one caller at a time may write to a path.
+/// First writes a temporary file, at `path` with `.tmp` appended. Only one caller at a time may
+/// write to a path.
 ///
 /// # Errors
-/// As the methods of [`Fs`] and [`WritableFile`]. Either the old or the new file then has the name.
+/// The errors of the methods of [`Fs`] and [`WritableFile`]. After an error `path` names the old or
+/// the new file.
 pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = OsString::from(path);
     name.push(".tmp");
     let temporary = PathBuf::from(name);
     let mut file = fs.create(&temporary)?;
     file.append(bytes)?;
-    // Must precede the rename, because otherwise the new name could point to bytes that a crash
-    // loses.
+    // The sync comes before the rename, because otherwise the new name could point to bytes that a
+    // crash loses.
     file.sync()?;
     fs.rename(&temporary, path)?;
     fs.sync_dir(parent(path))
@@ -364,12 +366,12 @@ pub fn write_atomic(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
 /// Creates a directory and its missing parents, and makes their names durable.
 ///
 /// # Errors
-/// As [`Fs::create_dir_all`] and [`Fs::sync_dir`].
+/// The errors of [`Fs::create_dir_all`] and [`Fs::sync_dir`].
 pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut ancestor = dir;
-    // The empty path has no ancestor that exists, nor has `.` if the process's directory was
-    // removed. The creation below returns the error for them.
+    // Neither the empty path nor `.` in a removed directory has an existing ancestor. The creation
+    // below returns the error for both.
     while !fs.exists(ancestor)? && !missing.contains(&ancestor) {
         missing.push(ancestor);
         ancestor = parent(ancestor);
@@ -378,8 +380,8 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
 }
 
-/// `path` with the symbolic links of its existing part resolved. A path of a file system that is
-/// not the operating system's stays unchanged.
+/// `path` with the symbolic links of its existing part resolved. A path of another file system than
+/// the operating system's stays unchanged.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|ancestor| {
         let real = std::fs::canonicalize(ancestor).ok()?;

@@ -163,7 +163,6 @@ impl Miss {
 /// Continues a lookup from a miss on. Returns the newest entry of the key if it is a value. Holds
 /// no guard while it reads. Lookups call this function through
 /// [`TreeObserver::call_find_and_read`].
-#[cold]
 #[inline(always)]
 pub(in crate::db) fn find_and_read(
     miss: Miss,

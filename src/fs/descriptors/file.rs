@@ -30,7 +30,7 @@ pub(in crate::fs) struct PooledFile {
 }
 
 impl PooledFile {
-    /// Opens the file by `opening`, now and later.
+    /// Opens the file by `opening`, now and whenever it must be opened again.
     pub fn open(path: &Path, pool: &Arc<DescriptorPool>, opening: Opening) -> Result<PooledFile> {
         let slot = Arc::new(Slot::closed());
         let (_pinned, identity) = pool.open_into(&slot, || {
@@ -51,7 +51,7 @@ impl PooledFile {
 
     #[inline]
     fn pin(&self) -> Result<Pinned<'_>> {
-        // Written only if it is not set, because many threads may read the line.
+        // The mark is written only if it is not set, because many threads may read the line.
         if !self.slot.used.load(Ordering::Relaxed) {
             self.slot.used.store(true, Ordering::Relaxed);
         }
@@ -68,7 +68,7 @@ impl PooledFile {
         self.pin_alone()
     }
 
-    /// [`PooledFile::pin`] under the file's lock.
+    /// Like [`PooledFile::pin`], but the caller holds the file's lock.
     fn pin_alone(&self) -> Result<Pinned<'_>> {
         if let Some(pinned) = self.slot.descriptor.pin() {
             return Ok(pinned);
@@ -134,7 +134,8 @@ impl RandomAccessFile for PooledFile {
     }
 }
 
-/// Counts one more kept descriptor. `false` if a quarter of the process's limit is already kept.
+/// Counts one more kept descriptor. Returns `false` if a quarter of the process's limit is already
+/// kept.
 fn keep_one() -> bool {
     let most = (open_files_limit().soft.min(4 * MAX_FILES) / 4) as usize;
     let one_more = |kept| (kept < most).then_some(kept + 1);

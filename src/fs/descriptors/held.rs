@@ -29,7 +29,7 @@ pub struct HeldDescriptor<'a> {
 // Only Linux has a ring that uses it.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
-    /// The descriptor of a pooled file; its pool must not close it meanwhile.
+    /// The descriptor of a pooled file. Its pool must not close it while this value lives.
     Pinned(Pinned<'a>),
     /// The descriptor of a file that keeps its own for good.
     Lent(Borrowed<'a>),
@@ -44,20 +44,19 @@ impl<'a> HeldDescriptor<'a> {
         HeldDescriptor { held: Held::Lent(descriptor), block_bytes: 1 }
     }
 
-    /// A descriptor that reads whole blocks of this size, a power of two, to an address that is a
-    /// multiple of the size.
+    /// The same descriptor, for reads of whole blocks of this size to addresses that are multiples
+    /// of the size. The size is a power of two.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn in_blocks_of(self, block_bytes: usize) -> HeldDescriptor<'a> {
         HeldDescriptor { block_bytes, ..self }
     }
 
-    /// The block size: offset, length and address of a read are multiples of it.
+    /// The block size. The offset, length and address of a read are multiples of this size.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn block_bytes(&self) -> usize {
         self.block_bytes
     }
 
-    /// The descriptor, valid while this value is borrowed.
     #[cfg(target_os = "linux")]
     pub(in crate::fs) fn descriptor(&self) -> Borrowed<'_> {
         match &self.held {

@@ -10,22 +10,22 @@
 //!   HeldDescriptor   of any file, open until it is dropped                        (held.rs)
 //! ```
 //!
-//! * A read of an open file takes no lock. A read of a closed one opens it again, under a lock of
+//! * A read of an open file takes no lock. A read of a closed file opens it again, under a lock of
 //!   that file alone.
-//! * Room is made before a file is opened: the hand takes the first descriptor that was not used
-//!   since the hand passed it and that is not in use. If all are in use, the pool exceeds its
+//! * Room is made before a file is opened: the hand takes the first descriptor that is not in use
+//!   and was not used since the hand last passed it. If all are in use, the pool exceeds its
 //!   capacity by at most the number of reading threads, because a read never waits for another
 //!   read. A thread that reads many files at once also keeps this bound: when there is no room it
 //!   lets its reads in flight end before it opens another file.
-//! * A file that is opened again must be the one of the first opening: by device, inode and length,
-//!   on Windows by its times and length.
+//! * A file that is opened again must be the same as at the first opening: in its device, inode and
+//!   length, on Windows in its times and length.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
 //!   its descriptor.
 //!
 //! If the process has no descriptor left, idle descriptors of every pool are closed before an
 //! opening fails ([`with_descriptor`]).
 //!
-//! Absent on purpose: waiting for a descriptor; knowledge of what the files contain.
+//! No call waits for a descriptor, and nothing here knows what the files contain.
 
 mod file;
 mod held;
@@ -46,7 +46,8 @@ pub(super) use urings::MakeUring;
 
 /// When the system has no descriptor left, each pool closes this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
-/// Attempts to open a file, because other threads may take the descriptors that were closed for it.
+/// The most attempts to open a file. Other threads may take the descriptors that were closed for
+/// it.
 const ATTEMPTS: usize = 64;
 
 /// Runs `open`, which takes a descriptor. If the process or the system has none left, closes table

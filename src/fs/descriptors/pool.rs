@@ -11,10 +11,11 @@ use crate::fs::limits::open_files_limit;
 use crate::fs::system;
 use crate::sync::{PerProcess, Process, lock};
 
-/// A larger bound would have no use, and tables of the system grow with it.
+/// The greatest capacity that is derived from the process's limit. A larger one would have no use,
+/// and tables of the system would grow with it.
 pub(super) const MAX_FILES: u64 = 1 << 20;
 
-/// A bound on the descriptors that table files have open together. Any number of files share a
+/// A bound on the descriptors that table files have open together. Any number of files can share a
 /// pool.
 ///
 /// ```
@@ -103,8 +104,8 @@ impl DescriptorPool {
         Arc::clone(shared)
     }
 
-    /// The number of descriptors that the files of the pool may have. Files that are being read at
-    /// one moment may exceed it.
+    /// The number of descriptors that the files of the pool may have. The pool may exceed it while
+    /// many files are being read at the same time.
     pub fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
     }
@@ -123,7 +124,7 @@ impl DescriptorPool {
         self.reopened.load(Ordering::Relaxed)
     }
 
-    /// Runs `open` within the capacity and puts the descriptor into `slot`, which is closed.
+    /// Makes room, runs `open`, and puts the descriptor into `slot`, which is closed.
     pub(super) fn open_into<'s, T>(
         &self,
         slot: &'s Arc<Slot>,
@@ -132,7 +133,8 @@ impl DescriptorPool {
         self.process.check()?;
         let room = Room::new(self);
         let (descriptor, value) = open()?;
-        // Pinned before it enters the ring, so that the hand does not take it before its first use.
+        // The descriptor is pinned before it enters the ring, so that the hand does not take it
+        // before its first use.
         let Ok(pinned) = slot.descriptor.install(descriptor) else {
             unreachable!("a slot is opened by one thread at a time, when it is closed")
         };
@@ -141,7 +143,7 @@ impl DescriptorPool {
     }
 
     /// Whether one more file can be opened within the capacity. If not, a caller that holds
-    /// descriptors must give one up before it takes another.
+    /// descriptors must give up one of them before it takes another.
     pub(in crate::fs) fn has_room(&self) -> bool {
         if !self.crowded.load(Ordering::Relaxed) {
             return true;
@@ -154,7 +156,7 @@ impl DescriptorPool {
         has_room
     }
 
-    /// Takes the slot out of the ring, if it is in it.
+    /// Takes the slot out of the ring, if it is there.
     pub(super) fn forget(&self, slot: &Arc<Slot>) {
         let mut ring = lock(&self.ring);
         let position = slot.position.load(Ordering::Relaxed);
@@ -163,7 +165,8 @@ impl DescriptorPool {
         }
     }
 
-    /// Closes up to `count` descriptors that are not in use. Returns their number.
+    /// Closes up to `count` descriptors that are not in use, those of idle kernel rings first.
+    /// Returns the number of closed ones.
     pub(in crate::fs) fn close_idle(&self, count: usize) -> usize {
         let mut closed = Vec::new();
         let mut ring = lock(&self.ring);
@@ -177,8 +180,7 @@ impl DescriptorPool {
 impl Drop for DescriptorPool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // The memory of a kernel ring belongs to the parent: a child does not even have the
-            // addresses.
+            // The memory of a kernel ring belongs to the parent, and is not even mapped in a child.
             let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(ring));
         }
@@ -200,7 +202,8 @@ impl Ring {
         self.slots.len() + self.opening + self.urings.count()
     }
 
-    /// Takes out idle descriptors until at most `capacity` count. `false` if the others are in use.
+    /// Moves idle descriptors to `closed` until the others fit into `capacity`. Returns `false` if
+    /// they do not fit because they are in use.
     pub(super) fn make_room(
         &mut self,
         capacity: usize,

@@ -1,4 +1,4 @@
-//! The kernel rings that a pool's readers share. Each costs a descriptor.
+//! The kernel rings that a pool's readers share. Each ring costs a descriptor.
 //!
 //! ```text
 //!   lend ─► an idle ring                                  ─► LentUring ─► reusable: idle again
@@ -9,9 +9,9 @@
 //! * A ring serves one call at a time. No call waits for a ring, because the waiting call could
 //!   hold descriptors that the ring's user needs to continue. A call without a ring reads by
 //!   threads.
-//! * After a kernel or a sandbox has refused a ring, no other is requested. A lack of descriptors
-//!   is temporary and does not count as a refusal.
-//! * When the pool's last reader is dropped, so are the idle rings.
+//! * After a kernel or a sandbox has refused a ring, no further ring is requested. A lack of
+//!   descriptors is temporary and does not count as a refusal.
+//! * When the pool's last reader is dropped, the idle rings are dropped too.
 
 use std::io;
 
@@ -20,10 +20,10 @@ use super::{is_exhausted, with_descriptor};
 use crate::fs::overlapped::Uring;
 use crate::sync::lock;
 
-/// Rings of one pool, at most. Together they allow 2048 reads in flight, more than devices gain
-/// from.
+/// The most rings of one pool. Together they allow 2048 reads in flight, more than devices can use.
 const MAX_URINGS: usize = 32;
-/// The rest of the pool is for files. A pool with fewer descriptors has no ring.
+/// A pool has at most one ring for each eight descriptors. The others are for files. A pool with
+/// fewer descriptors has no ring.
 const DESCRIPTORS_PER_URING: usize = 8;
 
 /// The function that creates a ring: [`Uring::new`], except in tests.
@@ -76,7 +76,7 @@ impl DescriptorPool {
         drop(idle);
     }
 
-    /// An idle ring, or a new one from `make`. `None` if neither is available.
+    /// Lends an idle ring, or a new one from `make`. Returns `None` if neither is available.
     pub(in crate::fs) fn lend_uring(&self, make: MakeUring) -> Option<LentUring<'_>> {
         let mut closed = Vec::new();
         let mut ring = lock(&self.ring);
@@ -116,7 +116,7 @@ impl DescriptorPool {
 }
 
 impl LentUring<'_> {
-    /// Passes the ring to `work`, which returns it if it is reusable.
+    /// Passes the ring to `work`, which returns the ring if it is reusable.
     pub fn use_for(mut self, work: impl FnOnce(Uring) -> Option<Uring>) {
         self.uring = self.uring.take().and_then(work);
     }

@@ -17,12 +17,12 @@
 //!
 //! Invariant: while the lock is free, all words are open with one descriptor, or all are closed.
 //!
-//! Why a pinned descriptor stays open: only `take_idle` takes it out, and it must close every word
-//! first. It compares the whole word, so it closes a word only while the word counts no pin. A
-//! later pin finds the word closed.
+//! Why a pinned descriptor stays open: only `take_idle` takes the descriptor out, and it must close
+//! every word first. It compares the whole word, so it closes a word only while the word counts no
+//! pin. A later pin finds the word closed.
 //!
 //! A pin costs two additions to a line that few threads write, and no lock. With a single word,
-//! each thread fetched its line from the processor that had read the same file last
+//! each thread would fetch its line from the processor that had read the same file last
 //! (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a guard of [`crate::sync`],
 //! because nothing else must wait while a pinned descriptor waits for its device.
 
@@ -35,17 +35,17 @@ const ONE_PIN: u64 = 1 << 32;
 /// Closed words count pins too: those of threads that are about to find the word closed.
 const PINS: u64 = OPEN - ONE_PIN;
 
-/// Threads that use a file at the same time mostly have a word each. More words would take more
-/// memory for each table.
+/// Enough words that most threads that use a file at the same time have different ones. More words
+/// would take more memory for each table.
 const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// The word of some threads, alone on its cache line. It stores a descriptor as its number.
+/// The word that some threads use, alone on its cache line. It stores a descriptor as its number.
 #[repr(align(64))]
 struct Word(AtomicU64);
 
 impl Word {
-    /// The descriptor, which stays open until [`Word::unpin`]. `None`, without a pin, if the word
-    /// is closed.
+    /// Pins the descriptor, which stays open until [`Word::unpin`]. Returns `None`, without a pin,
+    /// if the word is closed.
     #[inline]
     fn pin(&self) -> Option<u32> {
         // Acquire: the opening of the descriptor came before.
@@ -90,7 +90,6 @@ impl Word {
     }
 }
 
-/// The words of one descriptor.
 struct Words {
     words: [Word; WORDS],
     /// Held while words are opened or closed.
@@ -103,7 +102,8 @@ impl Words {
         Words { words, changes: Mutex::new(()) }
     }
 
-    /// The descriptor, which stays open until the word is unpinned. `None` if there is none.
+    /// Pins the descriptor, which stays open until the word is unpinned. Returns `None` if there is
+    /// none.
     #[inline]
     fn pin(&self, thread: usize) -> Option<(&Word, u32)> {
         let word = &self.words[thread % WORDS];
@@ -111,15 +111,14 @@ impl Words {
         Some((word, number))
     }
 
-    /// Tries again under the lock. The word may be closed only while `take_idle` checks the other
-    /// words.
+    /// Tries again under the lock, because `take_idle` closes words for a moment.
     #[cold]
     fn pin_unchanging(&self, word: &Word) -> Option<u32> {
         let _unchanging = lock(&self.changes);
         word.pin()
     }
 
-    /// Stores `descriptor` and pins it. `None` if there is one already.
+    /// Stores `descriptor` and pins it. Returns `None` if there is one already.
     fn install(&self, thread: usize, descriptor: u32) -> Option<&Word> {
         let _unchanging = lock(&self.changes);
         if self.is_open() {
@@ -133,7 +132,8 @@ impl Words {
     /// Takes the descriptor out, if there is one and it is not pinned.
     fn take_idle(&self) -> Option<u32> {
         let _unchanging = lock(&self.changes);
-        // Closing some words and opening them again would send their users to the lock.
+        // Pins are checked first, because closing words and opening them again sends their users to
+        // the lock.
         if self.words.iter().any(|word| word.is_pinned()) {
             return None;
         }
@@ -147,7 +147,8 @@ impl Words {
         Some(number)
     }
 
-    /// Call under the lock: an open word may seem closed while `take_idle` checks the other words.
+    /// Whether a descriptor is open. Exact only under the lock, because `take_idle` closes words
+    /// for a moment.
     fn is_open(&self) -> bool {
         self.words[0].is_open()
     }
@@ -178,7 +179,7 @@ impl Descriptor {
         self.0.pin(thread_index()).map(|(word, number)| self.pinned(word, number))
     }
 
-    /// Stores `descriptor` and pins it. Returns it if there is one already.
+    /// Stores `descriptor` and pins it. If there is one already, returns `descriptor` as the error.
     pub fn install(
         &self,
         descriptor: system::Descriptor,
@@ -198,18 +199,17 @@ impl Descriptor {
 
     /// `word` belongs to this descriptor, and counts a pin for the returned value.
     fn pinned<'a>(&'a self, word: &'a Word, number: u32) -> Pinned<'a> {
-        // SAFETY: by the invariant the number is that of an open descriptor. It stays open while
-        // its pin is counted, which ends when the returned value is dropped; and that value lends
-        // it no longer than it lives itself (`descriptor`).
+        // SAFETY: by the invariant the number is that of an open descriptor. The descriptor stays
+        // open while its pin is counted, which ends when the returned value is dropped. That value
+        // lends the descriptor only while it is borrowed itself (`descriptor`).
         Pinned { word, descriptor: unsafe { system::lend(number) } }
     }
 }
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // Only a pin that was never released keeps the descriptor here (`Pinned::forever`): no
-        // other pin can exist, because each borrows this value. For the same reason no word is
-        // changing.
+        // The only pin that can be left is one that was never released (`Pinned::forever`), because
+        // every other pin borrows this value. For the same reason no thread is changing a word.
         let word = self.0.words[0].0.load(Ordering::Relaxed);
         if word & OPEN != 0 {
             // SAFETY: by the invariant the number is that of a descriptor that this value owns, and
@@ -225,7 +225,6 @@ impl Pinned<'_> {
         std::mem::forget(self);
     }
 
-    /// The descriptor, valid while this value is borrowed.
     #[inline]
     pub fn descriptor(&self) -> Borrowed<'_> {
         self.descriptor
@@ -249,8 +248,8 @@ mod models {
     use super::*;
     use crate::sync::check_model;
 
-    /// The descriptors of a model, indexed by number: whether each is open. Loom reports a use that
-    /// is not ordered before the closing.
+    /// The descriptors of a model, indexed by number: whether each is open. Loom reports a use of a
+    /// descriptor that is not ordered before its closing.
     struct Table(Vec<UnsafeCell<bool>>);
 
     // SAFETY: loom checks every access.
@@ -364,8 +363,8 @@ mod models {
         });
     }
 
-    /// A thread that finds no descriptor opens one, and no other thread may do so. So the check
-    /// whether all words are idle must never make an open descriptor look closed.
+    /// A thread that finds no descriptor opens one, while no other thread does the same. So the
+    /// check whether all words are idle must never make an open descriptor look closed.
     #[test]
     fn loom_what_one_word_has_pinned_is_found_by_every_other() {
         check_model(|| {

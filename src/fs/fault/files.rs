@@ -70,8 +70,8 @@ impl RandomAccessFile for FaultRandomAccessFile {
         fn drop_page_cache(&self) -> Result<()>;
     }
 
-    /// `false`, so that several reads at once run in order and the n-th call is the same in every
-    /// run, and so that none goes through the descriptor, which would bypass the rules.
+    /// Returns `false`, so that reads requested together run in order and the n-th call is the same
+    /// in every run. Reads through the descriptor would also bypass the rules.
     fn waits_for_device(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! A file system that fails on demand.
 //!
 //! Every call passes [`Control::admit`]: it counts the call, runs the hook before anything changes,
-//! and decides whether the call fails. A test runs its workload once to count the calls, then once
-//! for each call to fail it, as in the example of [`FaultFs`].
+//! and decides whether the call fails. A test runs its workload once to count the calls, and then
+//! once for each call, which it lets fail, as in the example of [`FaultFs`].
 //!
 //! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
 //! report success. So the next crash exposes code that retries a sync.
@@ -19,7 +19,7 @@ use files::{FaultRandomAccessFile, FaultWritableFile};
 use rules::{Control, Hook, Rule};
 pub use rules::{Fault, Operation, Target};
 
-/// Wraps a file system and fails chosen calls. Clones share the choices.
+/// Wraps a file system and fails chosen calls. Clones share these choices and the counts.
 ///
 /// ```
 /// use maypole::fs::{Fault, FaultFs, Fs, MemFs, Target, write_atomic};
@@ -46,18 +46,18 @@ impl FaultFs {
         FaultFs { inner, control: Arc::default() }
     }
 
-    /// Fails one call of `target`: the next one after `nth` others.
+    /// Fails one call of `target`: the next one after `nth` other calls of `target`.
     pub fn fail_once(&self, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: false, fault });
     }
 
-    /// As [`FaultFs::fail_once`], and fails every later call of `target` too.
+    /// Like [`FaultFs::fail_once`], but also fails every later call of `target`.
     pub fn fail_from(&self, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end: "", calls_before: nth, forever: true, fault });
     }
 
-    /// As [`FaultFs::fail_from`], but only for files whose names end in `name_end`. `nth` does not
-    /// count other calls.
+    /// Like [`FaultFs::fail_from`], but only for files whose names end in `name_end`. `nth` counts
+    /// the calls for these files only.
     pub fn fail_files_from(&self, name_end: &'static str, target: Target, nth: u64, fault: Fault) {
         self.add(Rule { target, name_end, calls_before: nth, forever: true, fault });
     }
@@ -82,7 +82,7 @@ impl FaultFs {
     }
 
     /// Calls `hook` before every call that can change what a crash leaves. The hook gets the number
-    /// of such calls so far. It may take an image of the wrapped file system. It must not use this
+    /// of such calls so far. It may take an image of the wrapped file system, but must not use this
     /// `FaultFs`, because that would call the hook again.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
         self.control.state().hook = Some(Hook(Arc::new(hook)));

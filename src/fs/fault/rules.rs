@@ -1,4 +1,4 @@
-//! Which calls fail, and how: the instructions, the counts and the hook of a [`FaultFs`].
+//! Which calls fail, and how: the rules, the counts and the hook of a [`FaultFs`].
 //!
 //! [`FaultFs`]: super::FaultFs
 
@@ -37,7 +37,6 @@ pub enum Operation {
     ReadExactAt,
 }
 
-/// The number of operations.
 const OPERATIONS: usize = Operation::ReadExactAt as usize + 1;
 
 impl Operation {

@@ -59,8 +59,8 @@ impl MemFs {
         MemFs::default()
     }
 
-    /// An image that a power loss at this moment may leave; `seed` decides. Everything in it is
-    /// durable.
+    /// An image that a power loss at this moment may leave. `seed` decides which. Everything in it
+    /// is durable.
     pub fn crash(&self, seed: u64) -> MemFs {
         let mut loss = PowerLoss::new(seed);
         let directories =
@@ -68,7 +68,7 @@ impl MemFs {
         MemFs::from_directories(directories)
     }
 
-    /// The image after the process is killed while the system continues: everything that was
+    /// The image after the process is killed while the system continues: it has everything that was
     /// flushed. A crash of the image can still lose the unsynced part.
     pub fn kill(&self) -> MemFs {
         let directories = lock(&self.tree).directories.iter().map(Directory::detached).collect();

@@ -1,4 +1,4 @@
-//! Draws the image after a power loss from a seed, by the rules of [`super`].
+//! Makes the image after a power loss from a seed, by the rules of [`super`].
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,8 @@ impl PowerLoss {
     pub fn new(seed: u64) -> PowerLoss {
         let mut loss =
             PowerLoss { random: seed, block_survival_tenths: 0, change_survival_tenths: 0 };
-        // Odds of 0 and 10: a coin for each block rarely loses everything or nothing.
+        // The odds include 0 and 10, because a coin for each block rarely loses everything or
+        // nothing.
         let odds = [0, 2, 5, 8, 10];
         loss.block_survival_tenths = odds[loss.below(odds.len())];
         loss.change_survival_tenths = odds[loss.below(odds.len())];

@@ -1,4 +1,4 @@
-//! Files and directories in memory, in their current state and as the disk has them.
+//! Files and directories in memory, in their current state and in their durable state.
 //!
 //! ```text
 //! Tree (one mutex: every change happens under it, so that an image is one moment)
@@ -139,7 +139,7 @@ impl Node {
 }
 
 /// A file, which open handles keep alive after its name is removed. Its mutex is taken after the
-/// tree's.
+/// mutex of the tree.
 pub type FileNode = Arc<Mutex<File>>;
 
 #[derive(Debug, Clone, Default)]

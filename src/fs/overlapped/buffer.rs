@@ -4,9 +4,9 @@
 //!   ReadBuffer ─► ReadRequest ─► the kernel, or a thread ─► done(number, Ok(ReadBuffer))
 //! ```
 //!
-//! The reader owns the memory during the read, so nothing can free it under the kernel. The bytes
-//! stay where they are when the value moves, so a block is read directly to where the cache keeps
-//! it.
+//! The reader owns the memory during the read, so nothing can free it while the kernel writes to
+//! it. The bytes stay where they are when the value moves, so a block is read directly to where the
+//! cache keeps it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -21,7 +21,7 @@ pub struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// Memory for a range of `bytes` bytes. Zeros, until it is read.
+    /// Memory for a range of `bytes` bytes. It holds zeros until the range is read.
     pub fn new(bytes: usize) -> ReadBuffer {
         ReadBuffer::in_front_of(LineBuf::zeroed(bytes), bytes)
     }

@@ -1,7 +1,8 @@
 //! Many reads in flight at one time.
 //!
-//! A device completes 64 reads in little more time than one. A caller that knows what it needs
-//! requests all of it, and checks and decompresses each range while the others are in flight.
+//! A device completes 64 reads in little more time than one. A caller that knows which ranges it
+//! needs requests all of them, and checks and decompresses each range while the others are in
+//! flight.
 //!
 //! ```text
 //!                            read_many
@@ -15,17 +16,17 @@
 //! * Errors are those of `read_exact_at`. The ring has no errors of its own: a read that it cannot
 //!   finish (the device's error, the end of the file, a file system that refuses) is repeated by
 //!   `read_exact_at`, which returns the error.
-//! * The reader owns the buffer, and passes it to `done`. A ring takes requests as it has room for
-//!   them, so 64 buffers are enough for any number of requests.
+//! * The reader owns the buffer of a request during the read, and then passes it to `done`. A ring
+//!   takes requests as it has room for them, so 64 buffers are enough for any number of requests.
 //! * `read_many` neither returns nor unwinds while the kernel has a buffer.
-//! * No call waits for another call. It gets an idle ring, or none. The threads never call `done`,
-//!   and the caller reads too, so a call ends even if the system refuses every thread.
+//! * No call waits for another call: a call that finds no ring reads by threads. The threads never
+//!   call `done`, and the caller reads too, so a call ends even if the system refuses every thread.
 //!
 //! Without a ring, several threads read at one time, because a device needs many reads in flight to
 //! be fast.
 //!
-//! Absent on purpose: writes, cancelling, priorities; joining neighbouring ranges (the caller knows
-//! its blocks).
+//! There are no writes, cancellations or priorities. Neighbouring ranges are not joined, because
+//! the caller knows its blocks.
 
 mod buffer;
 mod threads;
@@ -45,8 +46,9 @@ pub use buffer::ReadBuffer;
 use threads::Threads;
 pub(super) use uring::Uring;
 
-/// Reads many ranges of many files at one time. An open database owns one. It creates rings and
-/// threads when they are first needed; idle ones cost little, and they end when it is dropped.
+/// Reads many ranges of many files at one time. An open database owns one reader. Rings and threads
+/// are created when they are first needed. Idle ones cost little. The threads end with the reader,
+/// the rings with the last reader of their pool.
 ///
 /// ```
 /// use maypole::fs::{DescriptorPool, Fs, OverlappedReader, RealFs};
@@ -103,8 +105,8 @@ impl OverlappedReader {
         OverlappedReader::with(pool, Some(Uring::new))
     }
 
-    /// A reader that never requests a ring from the kernel. For sandboxes that kill a process which
-    /// does, and for comparisons.
+    /// A reader that never requests a ring from the kernel. Use it in sandboxes that kill a process
+    /// for such a request, and for comparisons.
     pub fn by_threads(pool: &Arc<DescriptorPool>) -> OverlappedReader {
         OverlappedReader::with(pool, None)
     }
@@ -115,16 +117,17 @@ impl OverlappedReader {
     }
 
     /// Reads every range, many at one time, in any order. Calls `done` for each completed request,
-    /// with its index in `requests`. Returns when all have been answered. From the third request
-    /// on, reads continue while `requests` produces the next one.
+    /// with its index in `requests`. Returns when all requests have been answered. From the third
+    /// request on, reads are in flight while `requests` produces the next one.
     ///
     /// `done` gets the error of one request as [`RandomAccessFile::read_exact_at`] returns it; this
-    /// does not affect the other requests. Other reads continue while `done` works. If it panics,
-    /// the panic continues when no read is in flight any more, and the other answers are lost.
+    /// does not affect the other requests. Other reads continue while `done` works. If `done`
+    /// panics, the panic continues when no read is in flight any more, and the other answers are
+    /// lost.
     ///
     /// In a forked child every request gets [`Error::Forked`](crate::Error::Forked).
     ///
-    /// Any number of threads may call this at one time. A single request is read as by
+    /// Any number of threads may call this at one time. A single request is read by
     /// `read_exact_at`.
     pub fn read_many<'r>(
         &self,
@@ -175,7 +178,7 @@ impl Part<'_> {
     }
 }
 
-/// The requests of one call, as a ring takes and returns them.
+/// The requests of one call, which a ring takes and returns.
 struct Pass<'p, 'd, 'r, P> {
     pool: &'p DescriptorPool,
     parts: &'p mut P,
@@ -186,7 +189,7 @@ struct Pass<'p, 'd, 'r, P> {
 /// The source of a ring's reads, which also receives their results.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 trait Reads<'r> {
-    /// The next read. `None` if there is no further one, or none until others have ended.
+    /// The next read. `None` if no read is left, or if none can begin until others have ended.
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)>;
 
     /// Receives a read that the ring has ended, with its buffer filled or not.
@@ -195,7 +198,7 @@ trait Reads<'r> {
 
 impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
-        // The call holds descriptors, so it must not take more and more beyond the capacity.
+        // The call holds descriptors, so it must not exceed the capacity by more and more.
         while !others_in_flight || self.pool.has_room() {
             let part = self.parts.next()?;
             match part.descriptor() {

@@ -6,9 +6,9 @@
 //!     └─────────┘  reads too while no answer is there, and calls `done` for all
 //! ```
 //!
-//! The caller reads too, because where the system has the bytes in memory, it reads most of them
-//! before a thread has woken up. The price: an answer that arrives during such a read waits for its
-//! end.
+//! The caller reads too: if the system has the bytes in memory, the caller reads most of them
+//! before a thread has woken up. In return, an answer that arrives during such a read waits until
+//! the read ends.
 //!
 //! A job owns its buffer and shares its file. A finished job no longer holds its file: when
 //! `read_all` has returned, no thread holds a file of its jobs.
@@ -30,8 +30,7 @@ const MAX_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The threads of one reader. They start when they are needed; all have ended when the reader is
-/// dropped.
+/// The threads of one reader. They start when they are needed. Dropping the reader ends them.
 #[derive(Default)]
 pub(super) struct Threads(pub(super) Arc<Shared>);
 
@@ -40,7 +39,7 @@ pub(super) struct Shared {
     /// A forked child has none of the threads.
     process: Process,
     state: Mutex<State>,
-    /// Signalled for each batch that a thread should take, and at the end.
+    /// Signalled for each batch that a thread should take, and when the reader is dropped.
     work: Condvar,
 }
 
@@ -56,7 +55,6 @@ struct State {
     is_closed: bool,
 }
 
-/// The jobs of one call.
 struct Batch {
     jobs: Mutex<VecDeque<Job>>,
     answers: Sender<Answer>,
@@ -70,10 +68,10 @@ struct Job {
     buffer: ReadBuffer,
 }
 
-/// A job's number and its bytes, or the panic of the file.
+/// A job's number and its bytes, or the panic of its read.
 type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
-/// Takes out the jobs that have not begun, even when `done` panics.
+/// When dropped, removes the jobs that have not begun, even if `done` panics.
 struct Closing<'a>(&'a Batch);
 
 impl Drop for Closing<'_> {
@@ -83,9 +81,10 @@ impl Drop for Closing<'_> {
 }
 
 impl Threads {
-    /// Reads every part and answers it. The parts in memory come first, in their order.
+    /// Reads every part and answers it. Parts that do not wait for a device come first, in their
+    /// order.
     pub fn read_all(&self, parts: Vec<Part<'_>>, done: &mut Done<'_>) {
-        // Usually there are none, because a ring has read them.
+        // Usually there are no parts, because a ring has read them.
         if parts.len() < 2 {
             parts.into_iter().for_each(|part| part.read(done));
             return;
@@ -116,7 +115,7 @@ impl Threads {
         lock(&self.0.state).threads
     }
 
-    /// Lets up to `count` threads help with `batch`, or fewer if the system refuses them.
+    /// Lets up to `count` threads help with `batch`, or fewer if the system starts no more.
     fn help(&self, batch: &Arc<Batch>, count: usize) {
         let mut state = lock(&self.0.state);
         for _ in 0..count.min(MAX_THREADS) {
@@ -135,8 +134,9 @@ impl Threads {
     }
 }
 
-/// The next answer. Answers that have arrived come first, because other threads read while the
-/// caller works on them. Then the caller reads a part that no thread has begun.
+/// Returns the next answer. Answers that have arrived come first, because the threads go on reading
+/// while the caller works on them. If there is none, the caller reads a part that no thread has
+/// begun.
 fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Answer {
     if let Ok(answer) = received.try_recv() {
         return answer;
@@ -202,7 +202,7 @@ impl Shared {
 impl Drop for Threads {
     fn drop(&mut self) {
         if !self.0.process.is_current() {
-            // Not even one of the handles: the threads would be detached.
+            // Nothing is dropped, not even a handle, because that would detach its thread.
             return std::mem::forget(Arc::clone(&self.0));
         }
         let mut state = lock(&self.0.state);
@@ -211,7 +211,7 @@ impl Drop for Threads {
         drop(state);
         self.0.work.notify_all();
         for handle in handles {
-            // A thread of the pool does not panic, because it catches panics of a file.
+            // These threads do not panic, because they catch the panics of reads.
             let _ = handle.join();
         }
     }

@@ -9,19 +9,21 @@
 //!                   └─ a short read: its rest goes in again
 //! ```
 //!
-//! Two reads at a time are submitted, then completed reads are processed. Submitting takes the
-//! kernel several µs for each read; the device works meanwhile, instead of waiting until all reads
-//! are submitted.
+//! Reads are submitted two at a time, and completed reads are processed in between. Submitting
+//! takes the kernel several µs for each read, so the device works on the first reads while the
+//! later ones are being submitted.
 //!
 //! Why the kernel never writes to memory that the ring does not own:
 //!
 //! * A read in flight has a place, which owns the buffer and keeps the file's descriptor open. Only
-//!   its completion takes it out, after which the kernel does not write to the buffer any more.
+//!   the completion of the read empties the place. After its completion the kernel does not write
+//!   to the buffer any more.
 //! * The places are a local variable of [`Uring::read_all`], so no caller can forget them. When
 //!   they are dropped, also by a panic of `ended`, they wait until the kernel has none of their
-//!   reads. If the kernel cannot be waited for, the process ends.
-//! * When `read_all` ends early, a read may be in the submission queue that the kernel has not
-//!   taken. Then the ring is closed, because only its next use would submit that read.
+//!   reads. If this wait fails, the process ends.
+//! * When `read_all` ends early, the submission queue may hold a read that the kernel has not
+//!   taken. The ring is then closed and not used again, because its next use would submit that
+//!   read.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -36,7 +38,8 @@ use super::{Part, ReadRequest, Reads};
 use crate::fs::HeldDescriptor;
 use crate::fs::block_buffer::{BlockBuffer, BlockRange};
 
-/// Reads in flight at one time. More gain nothing on a single device, which is then busy.
+/// The most reads in flight at one time. They keep a single device busy, so more would gain
+/// nothing.
 pub(super) const DEPTH: usize = 64;
 /// Reads that are submitted together.
 const TOGETHER: usize = 2;
@@ -56,11 +59,11 @@ pub(in crate::fs) struct Uring {
 
 impl Uring {
     /// # Errors
-    /// If the kernel has no such ring, or one that is too old for reads (before 5.6); if a sandbox
-    /// forbids it; for lack of memory or descriptors.
+    /// If the kernel has no such ring, or one that is too old for reads (before 5.6), if a sandbox
+    /// forbids rings, or if memory or descriptors are short.
     pub fn new() -> io::Result<Uring> {
-        // No interrupt at each completion, because the caller enters the kernel anyway. Kernels
-        // have this option since 5.19.
+        // The caller enters the kernel anyway, so this option avoids an interrupt at each
+        // completion. Linux has it since 5.19.
         let ring = match IoUring::builder().setup_coop_taskrun().build(DEPTH as u32) {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,
@@ -126,7 +129,7 @@ impl<'r> InFlight<'r> {
         InFlight { part, descriptor, range, blocks, filled: 0 }
     }
 
-    /// The part, and whether its buffer is filled.
+    /// The part, whether its buffer is filled, and the block buffer.
     fn end(self) -> (Part<'r>, bool, Option<BlockBuffer>) {
         let InFlight { mut part, range, mut blocks, filled, .. } = self;
         let is_filled = filled >= range.needed();
@@ -137,7 +140,6 @@ impl<'r> InFlight<'r> {
     }
 }
 
-/// The reads in flight.
 struct Flight<'u, 'r> {
     ring: &'u mut IoUring,
     places: [Option<InFlight<'r>>; DEPTH],
@@ -150,7 +152,6 @@ impl<'u, 'r> Flight<'u, 'r> {
         Flight { ring, places: [const { None }; DEPTH], free: (0..DEPTH).rev().collect() }
     }
 
-    /// Reads that have not ended.
     fn count(&self) -> usize {
         DEPTH - self.free.len()
     }
@@ -183,19 +184,21 @@ impl<'u, 'r> Flight<'u, 'r> {
             .build()
             .user_data(place as u64);
         // SAFETY: the entry refers to `bytes` bytes of a buffer that the place owns, and to a
-        // descriptor that it keeps open. The place is emptied by the completion of this entry
-        // (`land`, `drop`), or where the kernel has no entry and the ring is closed (`read_all`).
+        // descriptor that the place keeps open. The place is emptied by the completion of this
+        // entry (`land`, `drop`), or when the kernel has no entry and the ring is closed
+        // (`read_all`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the queue is as long as there are places");
     }
 
-    /// Submits the queue and, with exceptions, waits for this many completions.
+    /// Submits the queue and waits for this many completions, but returns early after a signal, or
+    /// if the kernel takes no more reads at the moment.
     ///
     /// # Errors
     /// If the kernel has none of the reads, and takes none.
     fn hand_over(&mut self, answers: usize) -> io::Result<()> {
         let Err(error) = self.ring.submit_and_wait(answers) else { return Ok(()) };
-        // A signal, or a completion arrived meanwhile.
+        // A signal interrupted the call, or a completion arrived meanwhile.
         if error.kind() == ErrorKind::Interrupted || !self.ring.completion().is_empty() {
             return Ok(());
         }
@@ -213,7 +216,7 @@ impl<'u, 'r> Flight<'u, 'r> {
         process::abort()
     }
 
-    /// The next read that has ended, either with all of its bytes or because it could not continue.
+    /// The next read that has ended, with all of its bytes or because it could not continue.
     fn land(&mut self) -> Option<InFlight<'r>> {
         loop {
             let answer = self.ring.completion().next()?;

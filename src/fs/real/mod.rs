@@ -2,8 +2,8 @@
 //!
 //! A buffer gathers writes, so that the blocks of a table or the parts of a log record together
 //! cost one system call. Reads are positioned (`pread`), so that threads share a descriptor.
-//! [`super::descriptors`] decides which tables have one at the moment, and [`super::system`]
-//! handles differences between systems.
+//! [`super::descriptors`] decides which table files have a descriptor at the moment, and
+//! [`super::system`] handles differences between systems.
 //!
 //! A write that would exceed the process's limit on file length (RLIMIT_FSIZE) is rejected before
 //! the system call, because the system would send SIGXFSZ.
@@ -95,7 +95,8 @@ impl Fs for RealFs {
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir).map_err(|error| {
-            // A part of the path is a file: report that rather than "file exists".
+            // If a part of the path is a file, the system reports "file exists", which would
+            // mislead.
             let error = match error.kind() {
                 ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
                 _ => error,
@@ -140,14 +141,15 @@ pub(super) struct RealWritableFile {
     process: Process,
 }
 
-/// A function that opens a file for reading: [`system::open_unnoted`], or past the system's cache.
+/// A function that opens a file for reading: [`system::open_unnoted`], or one for reads past the
+/// system's cache.
 pub(super) type OpenToRead = fn(Option<&Anchor>, &Path) -> io::Result<File>;
 
-/// How regular files are opened for reading, at first and again later.
+/// How regular files are opened for reading, the first time and again later.
 #[derive(Clone)]
 pub(super) struct Opening {
     open: OpenToRead,
-    /// The directory of the files. `None` if they are found by name.
+    /// The directory of the files; `None` if the files are found by name.
     anchor: Option<Arc<Anchor>>,
 }
 
@@ -187,7 +189,6 @@ fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
     Ok((file.into(), metadata))
 }
 
-/// Creates an empty file, which replaces an older one of this name.
 fn create_new(anchor: Option<&Anchor>, path: &Path) -> Result<File> {
     let create_new = || with_descriptor(|| system::create_new(anchor, path));
     let file = match create_new() {
@@ -208,7 +209,7 @@ impl RealWritableFile {
         Ok(RealWritableFile { path, file, buffer: Vec::new(), written_bytes: 0, process })
     }
 
-    /// Passes `bytes` to the operating system, after those passed before.
+    /// Passes `bytes` to the operating system, after the bytes that were passed before.
     fn write(&self, bytes: &[u8]) -> Result<()> {
         self.process.check()?;
         check_file_length(&self.path, self.written_bytes + bytes.len() as u64)?;
@@ -217,7 +218,7 @@ impl RealWritableFile {
     }
 }
 
-/// What a mapping needs of the file it belongs to.
+/// The methods that a mapping of the file needs.
 #[cfg(target_os = "linux")]
 impl RealWritableFile {
     pub fn file(&self) -> &File {
@@ -228,7 +229,6 @@ impl RealWritableFile {
         self.process.is_current()
     }
 
-    /// Bytes passed to the operating system.
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
@@ -282,7 +282,7 @@ impl WritableFile for RealWritableFile {
         // fdatasync covers the length of the file, and leaves the time stamps out of the journal.
         let synced = self.file.sync_data().and_then(|()| match system::has_name(&self.file)? {
             true => Ok(()),
-            // The file would end with this process, and nothing can make it durable.
+            // The file would be lost when this process ends, and nothing can make it durable.
             false => Err(io::Error::new(ErrorKind::NotFound, NO_NAME)),
         });
         synced.map_err(|error| Error::io(&self.path, "sync", error))
@@ -326,7 +326,7 @@ impl RandomAccessFile for RealRandomAccessFile {
     }
 }
 
-/// Reads from `file`, whose descriptor this is.
+/// Reads from `file`, which has this descriptor.
 ///
 /// Here and up to the lookup, functions with one caller on a miss are inlined. With the mitigation
 /// of speculative return stack overflow, which Linux enables on many AMD processors, the kernel's
@@ -346,7 +346,7 @@ pub(super) fn read_exact_at(
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Offsets come from disk too: an offset that is impossible for a file is past the end.
+            // Offsets come from disk too. One that is impossible for a file is past its end.
             Err(error) if error.kind() == ErrorKind::InvalidInput && offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }
@@ -366,7 +366,8 @@ const NO_NAME: &str = "the file was removed while it was being written, with its
 
 /// The locks of this process, by the file that is locked. The operating system's lock excludes
 /// other processes. Whether it excludes a second opening in this process depends on the file
-/// system. A forked child holds none: its own opening of a lock file finds the lock of the parent.
+/// system. A forked child holds none of these locks: when it opens a lock file, it finds the lock
+/// of the parent.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
@@ -407,12 +408,13 @@ impl FileLock for RealFileLock {}
 
 impl Drop for RealFileLock {
     fn drop(&mut self) {
-        // A forked child shares all open files with its parent, the lock too.
+        // A forked child shares all open files with its parent, including the lock.
         if !self.process.is_current() {
             return;
         }
         // Closing is not enough, because a child that was forked and has not yet executed its
-        // program has the descriptor too. If this fails, the lock ends with the last descriptor.
+        // program has the descriptor too. If unlocking fails, the lock ends with the last
+        // descriptor.
         let _ = self.file.unlock();
         lock(HELD_LOCKS.get()).remove(&self.key);
     }

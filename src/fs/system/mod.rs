@@ -12,7 +12,7 @@
 //! log by a mapping    yes (mapped.rs)  no               no            no
 //! ```
 //!
-//! [`super`] states what the store needs of each; `windows.rs` states what Windows does not
+//! [`super`] states what the store needs of each system; `windows.rs` states what Windows does not
 //! promise.
 //!
 //! A *descriptor* is Unix' file descriptor or Windows' handle. Both fit into 32 bits, and

@@ -43,7 +43,7 @@ pub fn into_number(descriptor: Descriptor) -> u32 {
 ///
 /// # Safety
 ///
-/// It came from [`into_number`], is open and has no other owner.
+/// `number` came from [`into_number`], is open and has no other owner.
 #[inline]
 pub unsafe fn own(number: u32) -> Descriptor {
     // SAFETY: by the caller's promise.
@@ -54,29 +54,29 @@ pub unsafe fn own(number: u32) -> Descriptor {
 ///
 /// # Safety
 ///
-/// It came from [`number_of`] and stays open while the returned value is used.
+/// `number` came from [`number_of`] and stays open while the returned value is used.
 #[inline]
 pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
     // SAFETY: by the caller's promise.
     unsafe { BorrowedFd::borrow_raw(number as i32) }
 }
 
-/// Reads the bytes at `offset`, perhaps fewer than the buffer holds. 0 at the end of the file.
-/// `InvalidInput` for an offset that is impossible for a file.
+/// Reads bytes from `offset` on, perhaps fewer than the buffer holds. Returns 0 at the end of the
+/// file, and `InvalidInput` for an offset that is impossible for a file.
 #[inline]
 pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(descriptor, buffer, offset)?)
 }
 
-/// Continues after short writes and interruptions.
+/// Writes all bytes: continues after short writes and interruptions.
 #[inline]
 pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
-/// A directory that is held open, and the path by which it was opened. With an anchor, a path whose
-/// parent is that path means a file of the open directory, whatever has the name now, and that path
-/// itself means the open directory. Every other path has its usual meaning.
+/// A directory that is held open, and the path by which it was opened. With an anchor, this path
+/// means the open directory, and a path with this parent means a file in it, even if another
+/// directory has that path now. Every other path has its usual meaning.
 #[derive(Debug)]
 pub struct Anchor {
     dir: PathBuf,
@@ -90,12 +90,10 @@ impl Anchor {
         Ok(Anchor { dir: dir.to_owned(), file })
     }
 
-    /// Makes the names in the directory durable.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
 
-    /// The names in the directory.
     pub fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.file)? {
@@ -126,7 +124,7 @@ fn open_at(anchor: Option<&Anchor>, path: &Path, flags: OFlags) -> io::Result<Fi
     Ok(File::from(retry_on_intr(|| rustix::fs::openat(dir, name, flags, mode))?))
 }
 
-/// Creates a file for writing, and for reading, which a mapping needs.
+/// Creates a file for writing and for reading. A mapping needs both.
 pub fn create_new(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open_at(anchor, path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
 }
@@ -163,7 +161,7 @@ pub fn exists(anchor: Option<&Anchor>, path: &Path) -> io::Result<bool> {
 /// The identity of a locked file: device and inode, because a directory may have several names.
 pub type LockKey = (u64, u64);
 
-/// The key of the lock file that has the name; `None` if no file has it.
+/// The key of the lock file that has this path; `None` if there is no such file.
 pub fn lock_key(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
     file_at(anchor, path)
 }
@@ -174,7 +172,7 @@ pub fn is_at(file: &File, anchor: Option<&Anchor>, path: &Path) -> io::Result<bo
     Ok(file_at(anchor, path)? == Some((metadata.dev(), metadata.ino())))
 }
 
-/// Device and inode of the file that has the name.
+/// Device and inode of the file that has this path; `None` if there is no such file.
 fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)>> {
     let (dir, name) = locate(anchor, path);
     match rustix::fs::statat(dir, name, AtFlags::empty()) {
@@ -186,15 +184,15 @@ fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)
     }
 }
 
-/// Whether the file still has a name in any directory. Without one it ends with its last
+/// Whether the file still has a name in any directory. A file without a name ends with its last
 /// descriptor.
 pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
 
-/// Opens a file for reading, on Linux without noting the time of last access if the process owns
-/// the file: noting it takes a tenth of each read of 4 KiB. Does not wait for a pipe of this name.
-/// Also opens a directory.
+/// Opens a file for reading. On Linux the time of last access stays as it is if the process owns
+/// the file, because noting it takes a tenth of each read of 4 KiB. Does not wait if the file is a
+/// pipe. Also opens a directory.
 pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| open_at(anchor, path, OFlags::RDONLY | flags);
     #[cfg(target_os = "linux")]
@@ -205,9 +203,9 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open(OFlags::NONBLOCK).inspect(|file| wait_for_reads(file, OFlags::empty()))
 }
 
-/// As [`open_unnoted`], for reads past the system's cache, whose offset, length and address are
-/// multiples of the device's block size. Reads go through the cache if the file system does not
-/// support this.
+/// Like [`open_unnoted`], but for reads past the system's cache, whose offset, length and address
+/// are multiples of the device's block size. If the file system does not support such reads, they
+/// go through the cache.
 #[cfg(target_os = "linux")]
 pub fn open_directly(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let file = open_unnoted(anchor, path)?;
@@ -224,19 +222,18 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
 }
 
-/// Sets the descriptor's flags to `flags`, without the flag that prevented the opening from
-/// waiting. `pread` of a regular file ignores that flag, but `io_uring` does not on all file
-/// systems: it returns "try again" instead of waiting for the device.
+/// Sets the descriptor's flags to `flags`, without `NONBLOCK`, which kept the opening from waiting.
+/// `pread` of a regular file ignores `NONBLOCK`, but on some file systems `io_uring` obeys it: it
+/// returns "try again" instead of waiting for the device.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }
 
-/// Makes the names in `dir` durable.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A hint to drop the cached pages of a file. Only Linux gets it.
+/// Asks Linux to drop the cached pages of a file. Other systems are not asked.
 pub fn drop_page_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed)?;
@@ -265,27 +262,26 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The number of descriptors that the process may have: now, and at most. `u64::MAX` without a
-/// limit.
+/// The soft and the hard limit on the descriptors of this process. `u64::MAX` means no limit.
 pub fn open_files_limits() -> (u64, u64) {
     let limit = getrlimit(Resource::Nofile);
     let or_none = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     (or_none(limit.current), or_none(limit.maximum))
 }
 
-/// Raises the first of these limits to the second, if the system lets it.
+/// Raises the soft limit to the hard one, if the system allows this.
 pub fn raise_open_files_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// The greatest length of a file in bytes; `None` without a limit. It is read each time, because
-/// the limit may change, and the call takes less than a tenth of a `write`.
+/// The greatest length of a file in bytes; `None` if there is no limit. The limit is read each
+/// time, because it may change, and the call takes less than a tenth of a `write`.
 pub fn longest_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// The error of a longer file.
+/// The error for a longer file.
 pub fn file_too_long() -> io::Error {
     Errno::FBIG.into()
 }

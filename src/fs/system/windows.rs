@@ -1,14 +1,14 @@
 //! Windows, and the promises that it does not make.
 //!
 //! * **Names.** Microsoft documents no call that makes the names of a directory durable.
-//!   `FlushFileBuffers` takes a directory's handle on NTFS and ReFS; other file systems refuse it,
-//!   and then [`sync_dir`] has done nothing. NTFS logs its changes of names in order, so a power
-//!   loss leaves an earlier state. Whether the newest name survives is not known.
+//!   `FlushFileBuffers` takes a directory's handle on NTFS and ReFS. Other file systems refuse it,
+//!   so that [`sync_dir`] does nothing there. NTFS logs its changes of names in order, so a power
+//!   loss leaves an earlier state of the names. Whether the newest name survives is not known.
 //! * **Open files.** Every file is opened so that other programs may rename and remove it. Windows
 //!   10 since version 1809 removes the name at once on NTFS. Before that, and on FAT, the name
 //!   stays until the last handle is closed, and cannot be created again until then.
-//! * **Limits.** A process may have sixteen million handles, and files of any length, so there is
-//!   no limit to read.
+//! * **Limits.** A process may have sixteen million handles, and files of any length, so there are
+//!   no limits to query.
 //! * **Logs** are not mapped, because a mapped file can be neither truncated nor replaced.
 
 use std::fmt;
@@ -65,7 +65,7 @@ fn handle(number: u32) -> RawHandle {
 ///
 /// # Safety
 ///
-/// It came from [`into_number`], is open and has no other owner.
+/// `number` came from [`into_number`], is open and has no other owner.
 pub unsafe fn own(number: u32) -> Descriptor {
     // SAFETY: by the caller's promise.
     unsafe { OwnedHandle::from_raw_handle(handle(number)) }
@@ -75,14 +75,14 @@ pub unsafe fn own(number: u32) -> Descriptor {
 ///
 /// # Safety
 ///
-/// It came from [`number_of`] and stays open while the returned value is used.
+/// `number` came from [`number_of`] and stays open while the returned value is used.
 pub unsafe fn lend<'a>(number: u32) -> Borrowed<'a> {
     // SAFETY: by the caller's promise.
     unsafe { BorrowedHandle::borrow_raw(handle(number)) }
 }
 
-/// Reads the bytes at `offset`, perhaps fewer than the buffer holds. 0 at the end of the file.
-/// `InvalidInput` for an offset that is impossible for a file.
+/// Reads bytes from `offset` on, perhaps fewer than the buffer holds. Returns 0 at the end of the
+/// file, and `InvalidInput` for an offset that is impossible for a file.
 pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     // The system interprets negative offsets as commands: −2 means "where the last read ended".
     if i64::try_from(offset).is_err() {
@@ -93,7 +93,7 @@ pub fn read_at(descriptor: Borrowed<'_>, buffer: &mut [u8], offset: u64) -> io::
     ManuallyDrop::new(file).seek_read(buffer, offset)
 }
 
-/// Continues after short writes.
+/// Writes all bytes: continues after short writes.
 pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.seek_write(bytes, offset)? {
@@ -107,16 +107,14 @@ pub fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Resul
     Ok(())
 }
 
-/// Not available on Windows: files are reached by their names.
+/// A type without values, because files on Windows are reached by their names.
 #[derive(Debug)]
 pub enum Anchor {}
 
-/// Creates a file for writing, and for reading.
 pub fn create_new(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// Opens a lock file, and creates it if it is missing.
 pub fn open_lock(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
@@ -146,10 +144,10 @@ pub fn has_name(_: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Opens a file for reading. Whether this is noted as an access is a setting of the system.
+/// Opens a file for reading. A setting of the system decides whether the time of access is noted.
 pub fn open_unnoted(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     File::open(path).map_err(|error| match error.kind() {
-        // Windows does not open a directory, and does not report that it is one.
+        // Windows does not open a directory, and does not report that the path is one.
         ErrorKind::PermissionDenied if path.is_dir() => ErrorKind::IsADirectory.into(),
         _ => error,
     })
@@ -179,8 +177,8 @@ pub fn drop_page_cache(_descriptor: Borrowed<'_>) -> io::Result<()> {
 }
 
 /// Distinguishes a file from another one of the same name. The times are Windows' own numbers. The
-/// standard library does not provide the number that NTFS gives a file; and the time of creation
-/// alone is not enough, because a name that is created again within seconds keeps it.
+/// standard library does not provide the number that NTFS gives a file. The time of creation alone
+/// is not enough, because a name that is created again within seconds keeps the old time.
 ///
 /// A pooled file was closed by its writer, so both times are final.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -206,19 +204,19 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The number of handles that the process may have: now, and at most. `u64::MAX` without a limit.
+/// The soft and the hard limit on the handles of this process. `u64::MAX` means no limit.
 pub fn open_files_limits() -> (u64, u64) {
     (u64::MAX, u64::MAX)
 }
 
 pub fn raise_open_files_limit() {}
 
-/// The greatest length of a file in bytes; `None` without a limit.
+/// The greatest length of a file in bytes; `None` if there is no limit.
 pub fn longest_file_bytes() -> Option<u64> {
     None
 }
 
-/// The error of a longer file.
+/// The error for a longer file.
 pub fn file_too_long() -> io::Error {
     ErrorKind::FileTooLarge.into()
 }
