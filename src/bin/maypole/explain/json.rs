@@ -1,5 +1,5 @@
-//! A trace as JSON. Keys are text as on the command line, hashes and tags are hexadecimal text:
-//! numbers of 64 bits lose bits in many programs.
+//! A trace as JSON. Keys are text as on the command line, hashes and tags are hexadecimal text,
+//! because many programs lose bits of 64-bit numbers.
 
 use std::fmt::Display;
 
