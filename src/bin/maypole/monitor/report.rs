@@ -88,7 +88,7 @@ fn dead_of(levels: &[LevelStats]) -> (u64, u64) {
     })
 }
 
-/// What compaction would free, and what it cannot free because of snapshots, if there are any.
+/// What compaction would free and, if there are snapshots, what they keep it from freeing.
 pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
     let (dead, entries) = dead_of(&stats.levels);
     let mut lines = vec![("dead, about", format!("{}, {}", size(dead), counted(entries, "entry")))];
@@ -153,7 +153,7 @@ fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {
     ]
 }
 
-/// The tree level by level. `counted`: with what lookups counted.
+/// The tree level by level. `counted`: whether to show the counters of lookups.
 pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
     let bits = |level: &LevelStats| match level.entries {
         0 => None,
