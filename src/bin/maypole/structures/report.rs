@@ -104,12 +104,12 @@ impl Figures {
     }
 }
 
-/// One object a structure and line.
+/// A JSON object for each structure.
 pub fn objects(rows: &[Row]) -> Vec<String> {
     Figures::of(rows).iter().map(record::to_json).collect()
 }
 
-/// The same fields with commas between them. What JSON calls null is empty.
+/// The same fields as CSV. A field that is null in JSON is empty.
 pub fn csv(rows: &[Row]) -> String {
     record::to_csv(&Figures::of(rows))
 }
