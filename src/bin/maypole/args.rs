@@ -115,7 +115,6 @@ pub fn count_in<T: TryFrom<u64>>(
 /// The most bytes of a generated value. Several copies of a value are in memory at a time.
 const MAX_VALUE_BYTES: usize = 64 << 20;
 
-/// Reads the size of generated values.
 pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
     byte_count_in(0..=MAX_VALUE_BYTES)
 }
@@ -206,7 +205,6 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// Where the range begins and ends.
     pub fn bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let KeyRange { prefix, from, to } = self;
         let (start, end) = match prefix {
@@ -258,7 +256,6 @@ fn keeps_from_writing(error: &Error) -> bool {
 /// given.
 pub const USUAL_READ_MICROS: f64 = 80.0;
 
-/// Reads microseconds.
 pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
     number_in(0.0..=1e9, "microseconds between 0 and 1000000000, such as 100")
 }

@@ -222,9 +222,8 @@ fn listen() -> std::io::Result<()> {
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
     // The signals are collected before any of them sets INTERRUPTED, because a thread that sees
-    // INTERRUPTED waits for the end, which only a collected signal brings. SIGINT has its default
-    // action while IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C removes what
-    // was made.
+    // INTERRUPTED waits for the end, which only a collected signal brings. SIGINT ends the program
+    // at once if IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not do that.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

@@ -52,7 +52,7 @@ pub fn check_memory(bytes: u64) -> Result {
 }
 
 /// Fails if the process may not take `bytes` of address space, which `databases` databases need at
-/// one time. Without a limit (`ulimit -v`) it never fails.
+/// one time. Never fails without a limit (`ulimit -v`).
 pub fn check_databases(databases: u64, bytes: u64) -> Result {
     let takes = format!("{databases} databases at one time take up to about");
     check(&takes, bytes, address_space(), "compare fewer policies, or with --sweep")

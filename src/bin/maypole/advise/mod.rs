@@ -109,8 +109,8 @@ pub struct Advise {
     json: bool,
 }
 
-/// The number of entries that are read, and of keys that filters are built of, in the trial that
-/// estimates how long everything will take.
+/// The entries that are read, and the keys that filters are built of, to estimate how long
+/// everything will take.
 const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {

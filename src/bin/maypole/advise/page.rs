@@ -40,7 +40,6 @@ pub fn prepare(dir: &Path, database: &Path) -> Result {
     files::prepare(dir, MAKER, &[JSON])
 }
 
-/// Writes the page and the figures.
 pub fn write(found: &[Findings], source: &Source, asked: &Advise, dir: &Path) -> Result {
     let mut json = Vec::new();
     report::json(found, source, asked, &mut json)?;

@@ -197,8 +197,7 @@ fn by_level(
     }
     let keys: f64 = levels.iter().map(|level| level.keys).sum();
     let budget = if stored_bytes > 0 { stored_bytes as f64 } else { keys * 7.0 / 8.0 };
-    // For each level and choice, the filter's bytes and the blocks that an absent lookup reads in
-    // vain.
+    // Bytes of filters, and blocks read in vain, of each level with each choice.
     let mut cells: Vec<Vec<(f64, f64)>> = Vec::new();
     for (n, level) in levels.iter().enumerate() {
         let in_vain = in_vain(&measured.absent.tables_in_vain, level);
@@ -234,8 +233,8 @@ fn by_level(
     Some(Row { name: format!("{family}{BY_LEVEL}"), maypole, ..row })
 }
 
-/// The filters of a kind that were built of the keys of level `n`. If they were not queried, they
-/// get the rate of all levels; if none was built, those of all levels stand in for them.
+/// The filters of a kind that were built for level `n`. If they were not queried, they get the rate
+/// of all levels; if none was built, those of all levels replace them.
 fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     let own = std::iter::once(levels[n].built[kind]);
     let all = levels.iter().map(|level| level.built[kind]);

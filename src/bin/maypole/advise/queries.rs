@@ -17,8 +17,8 @@ use rand::seq::IndexedRandom;
 use super::sample::{Part, distinct};
 use super::tables::Table;
 
-/// The number of data blocks that anchors come from: about how many in all tables together, and the
-/// fewest and the most in one table.
+/// The number of data blocks that anchors come from: in all tables together, and the fewest and the
+/// most in one table.
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;

@@ -9,8 +9,8 @@ use rand::seq::SliceRandom;
 
 use super::tables::Table;
 
-/// Larger tables may be read in part. Tables of `target_file_size_base=64MiB` are a little larger
-/// than 64 MiB.
+/// Only larger tables are read in part. Tables of `target_file_size_base=64MiB` slightly exceed 64
+/// MiB.
 const WHOLE_TABLE_BYTES: u64 = 72 << 20;
 /// The fewest bytes that are read of a large table. Fewer are not worth reading its index.
 const MIN_BYTES: u64 = 4 << 20;

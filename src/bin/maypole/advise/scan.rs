@@ -51,7 +51,7 @@ impl std::ops::AddAssign for Asked {
 pub struct Built {
     pub keys: u64,
     pub bytes: u64,
-    /// Nanoseconds per key of the fastest build, because other programs slow some builds down.
+    /// Nanoseconds per key. The fastest build counts, because other programs slow some builds down.
     pub key_nanos: f64,
     pub asked: Asked,
 }
@@ -206,8 +206,7 @@ fn scan(
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
     // A filter gets all keys of a table, even beyond the budget of the level, because the size of a
-    // filter depends on their number. Threads that take from the budget at the same time exceed it
-    // further.
+    // filter depends on their number. Threads that take from it at the same time exceed it further.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),
@@ -310,8 +309,8 @@ pub fn build_seconds(
     keys * key_nanos / 1e9
 }
 
-/// Builds filters of `hashes` and queries them for `absent`. `key_bytes` is the mean length of a
-/// key, which the index of a filter in parts depends on.
+/// Builds and queries filters. `key_bytes`, the mean length of a key, is for the index of a filter
+/// in parts.
 fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     let Some(part_keys) = kind.part_keys else { return build_one(kind.spec, hashes, absent) };
     let parts = hashes.len().div_ceil(part_keys);

@@ -11,8 +11,8 @@ use crate::failure::Result;
 
 const PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
 const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
-/// The name of filters that RocksDB no longer reads, and how the names of filters that only Maypole
-/// reads begin.
+/// The name of filters that RocksDB no longer reads, and the prefix of those that only Maypole
+/// reads.
 const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
@@ -58,8 +58,7 @@ pub struct Table {
     pub file_bytes: u64,
     /// Entries, old versions and deletions included.
     pub entries: u64,
-    /// The number of hashes in its filter; if there is no filter or the number is not stored, the
-    /// number of its entries.
+    /// The number of hashes in its filter if that is known; otherwise the number of its entries.
     pub keys: u64,
     pub form: Option<Form>,
     /// Stored bytes of the filter.
@@ -230,8 +229,7 @@ impl Table {
             })
     }
 
-    /// Whether the policy gives a table no filter, because it asks for less than half a bit per
-    /// key.
+    /// Whether the policy makes no filters, because it asks for less than half a bit per key.
     fn wants_nothing(&self, policy: Policy) -> bool {
         matches!(policy, Policy::Bloom(Some(bits)) | Policy::Ribbon(Some(bits), _) if bits < 0.5)
     }

@@ -88,9 +88,8 @@ impl Entries {
     /// The `i`-th number in a random order of all numbers, which depends on `seed`. Each `i` has
     /// another number.
     ///
-    /// Three rounds of a mixer permute the numbers that have as many bits as `count - 1`. A result
-    /// of at least `count` goes through the rounds again, which makes less than two passes on
-    /// average.
+    /// Three rounds of a mixer permute the numbers of as many bits as `count - 1` has. A result of
+    /// at least `count` goes through them again, which takes less than two passes on average.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);

@@ -38,13 +38,13 @@ pub enum Workload {
     Fillseq,
     /// Like fillrandom, with a thousandth of the entries and every write synced
     Fillsync,
-    /// Puts randomly drawn keys into an empty database: about 63 % of all keys
+    /// Puts keys drawn at random into an empty database, which gets about 63 % of them
     Fillrandom,
     /// Like fillrandom, but into the existing database
     Overwrite,
     /// Lookups of random keys
     Readrandom,
-    /// Lookups of absent keys that lie between the others
+    /// Lookups of absent keys that lie between the written ones
     Readmissing,
     /// Lookups of random keys, 64 in a batch; a latency is that of a batch
     Multireadrandom,
@@ -418,7 +418,7 @@ pub fn put(db: &Db, key: &[u8], value: &[u8], sync: bool) -> maypole::Result<()>
     db.write_opt(batch, durability(sync))
 }
 
-/// The error for a lookup with a wrong result. `written`: whether the key was written.
+/// The error for a lookup with a wrong result.
 pub fn wrong(key: &[u8], written: bool) -> Failure {
     let what = if written {
         "was not found, though it was written"

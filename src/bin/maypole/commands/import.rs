@@ -26,7 +26,7 @@ use crate::show::text::{counted, size};
 /// Before anything is written, the command rejects key orders other than that of the bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
 /// compressions that Maypole lacks. Wide columns are found only when they are read; --verify reads
-/// all entries before anything is written.
+/// all entries first.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Import {

@@ -19,7 +19,7 @@ use crate::progress;
 /// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
 /// any lookup finds a page that another lookup has read.
 const LOOKUPS_A_DROP: usize = 256;
-/// The fraction of the bytes read that comes from the device in a cold phase, at least.
+/// In a cold phase, at least this fraction of the bytes read comes from the device.
 const COLD_SHARE: f64 = 0.9;
 
 /// What is looked up, and how.

@@ -15,7 +15,6 @@ const PERCENTILES: [f64; 19] = [
     99.9, 99.95, 99.99,
 ];
 
-/// Adds what was measured of a tree.
 pub fn add(results: &mut Results, tree: &Tree, measured: &Measured, keys: usize, cold: bool) {
     results.policies.push(policy(tree, measured, keys, cold));
     results.levels.extend(levels(tree, measured));
@@ -136,7 +135,6 @@ fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
         .collect()
 }
 
-/// The percentile curves of one policy.
 fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {
     let mut rows = Vec::new();
     for (lookups, phase) in [("absent", &measured.absent), ("present", &measured.present)] {

@@ -184,8 +184,7 @@ struct State {
 }
 
 impl State {
-    /// Opens the file and reads the finished policies. A last line that is cut off, because the
-    /// program ended, is dropped.
+    /// Reads the finished policies. A line that the end of the program cut off is dropped.
     fn open(path: &Path, settings: &str) -> Result<State> {
         let failed = |operation: &str, error| Failure::of_file(path, operation, &error);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();

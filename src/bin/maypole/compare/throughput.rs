@@ -46,7 +46,6 @@ impl Grid {
         ]
     }
 
-    /// Every cache with every share.
     pub fn full(cache_bytes: Vec<u64>, shares: Vec<f64>) -> Grid {
         Grid { cache_bytes, shares }
     }
@@ -66,7 +65,6 @@ pub fn lookups_of_a_point(keys: &KeySet) -> usize {
     (2 * LOOKUPS).min(keys.queries.absent.len() + keys.queries.present.len())
 }
 
-/// One lookup.
 #[derive(Clone, Copy)]
 pub struct Query {
     key: usize,
@@ -108,7 +106,6 @@ pub fn mix(keys: &KeySet, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
         .collect()
 }
 
-/// Looks the queries up.
 pub fn look_up(tree: &Tree, keys: &KeySet, queries: &[Query]) -> Result {
     for query in queries {
         let list = if query.present { &keys.present } else { &keys.absent };

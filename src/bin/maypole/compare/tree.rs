@@ -48,7 +48,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 12;
 /// Bytes that the threads of a database take, mostly address space that is never used.
 const THREADS_BYTES: u64 = 16 << 20;
 
-/// How the keys come into a tree; the same for all policies.
+/// How the keys are loaded, which is the same for all policies.
 pub struct Plan {
     /// Approximate bytes of all tables before compression.
     pub data_bytes: usize,

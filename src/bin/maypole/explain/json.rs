@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::output::object;
 use crate::show::text::escape;
 
-/// The steps of a lookup in a database.
 pub fn lookup(trace: &LookupTrace) -> String {
     object! { trace =>
         key = bytes(&trace.key), hash = hex(trace.hash), sequence,
@@ -25,7 +24,6 @@ pub fn lookup(trace: &LookupTrace) -> String {
     }
 }
 
-/// The steps of a lookup in one table.
 pub fn table_lookup(key: &[u8], trace: &TableTrace) -> String {
     object! { key = bytes(key), nanos = trace.nanos(), table = table(trace) }
 }

@@ -31,7 +31,7 @@ use crate::space;
 pub enum Format {
     /// A key a line
     Keys,
-    /// A key, a tab and a value a line; the bytes as they are
+    /// A key, a tab and a value a line, without escapes
     Tsv,
     /// The same with escapes, as scan prints it: \xNN stands for a byte
     Escaped,
@@ -59,7 +59,7 @@ pub struct Input {
     entries: u64,
     /// Bytes read so far.
     pub bytes_read: u64,
-    /// First the line, then its key. The fields are kept so that their memory is used again.
+    /// First the line, then its key. The memory of both fields is used again.
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -227,8 +227,8 @@ impl Input {
     }
 }
 
-/// Opens a file; `-` is standard input. Returns its bytes and their number, if it is known. Fails
-/// for a device such as `/dev/zero`, which has no end.
+/// The bytes of a file, and their number if it is known. `-` is standard input. Fails for a device
+/// such as `/dev/zero`, which has no end.
 pub fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
     if path == Path::new("-") {
         if stdin().is_terminal() {

@@ -13,7 +13,7 @@ use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
 use crate::show::text::{count, counted, percent, size};
 
-/// The share of block cache and memtables above which filters take much.
+/// A larger share of block cache and memtables for filters gets a warning.
 const MUCH_MEMORY: f64 = 0.05;
 /// The fewest queries after which a warning reports a filter that never said no.
 const ENOUGH_ASKED: u64 = 1000;
@@ -165,7 +165,6 @@ pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The warnings to the user, in words.
 pub fn warnings(stats: &PublishedStats) -> Vec<String> {
     let mut warnings = Vec::new();
     for level in &stats.levels {

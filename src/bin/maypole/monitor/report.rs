@@ -10,7 +10,6 @@ use crate::failure::Result;
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, counted, percent, size};
 
-/// The report of what is published.
 pub fn published(
     source: &Source,
     stats: &PublishedStats,
@@ -183,7 +182,7 @@ struct Memory<'a> {
     held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
-    /// What all filters and indexes need. 0: there are none, or the owner did not say.
+    /// What all filters and indexes need. 0 if there are none, or if the owner did not say.
     metadata_bytes: u64,
 }
 

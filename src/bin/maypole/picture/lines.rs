@@ -52,8 +52,8 @@ impl Fill {
     /// The least and the most bits to show: all that lines have, and all that are not rare in
     /// theory.
     fn ends(&self) -> (usize, usize) {
-        // The lowest and the highest numbers of bits are rare if theory expects less than a fifth
-        // of a line to have any of them.
+        // The lowest numbers of bits, or the highest, are rare if theory expects less than a fifth
+        // of a line to have one of them.
         let rare = (0.2 / self.set.len().max(1) as f64).clamp(0.0005, 0.01);
         let mut below = 0.0;
         let low = self.theory.iter().position(|p| {

@@ -33,7 +33,6 @@ impl Hashes {
         numbers.map(|number| mix(number, self.seed)).collect()
     }
 
-    /// The first `count` keys.
     pub fn present(&self, count: usize) -> Vec<u64> {
         self.numbered(0..count as u64)
     }
@@ -49,7 +48,6 @@ impl Hashes {
     }
 }
 
-/// The figures of one structure.
 pub struct Row {
     pub name: String,
     pub deletes: bool,

@@ -74,10 +74,10 @@ pub struct Structures {
     /// Compare what is often said of filters with measurements, at the rates that are claimed
     #[arg(long, conflicts_with = "rate")]
     claims: bool,
-    /// Measure structures and claims, and write both into this directory, which is made: index.html
-    /// (a page that needs no network), structures.json and structures.csv. The output is the same,
-    /// with an additional line for the path of the page. Only a page that structures made is
-    /// replaced
+    /// Measure structures and claims, and write both into this directory, which is created if it is
+    /// missing: index.html (a page that needs no network), structures.json and structures.csv. The
+    /// output is the same, with an additional line for the path of the page. Only a page that
+    /// structures made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim

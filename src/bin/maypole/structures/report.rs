@@ -9,7 +9,6 @@ use crate::show::record::{self, record};
 use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, counted, percent};
 
-/// The table, and the notes on it.
 pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let columns: &[Column<Row>] = &[
@@ -104,7 +103,6 @@ impl Figures {
     }
 }
 
-/// A JSON object for each structure.
 pub fn objects(rows: &[Row]) -> Vec<String> {
     Figures::of(rows).iter().map(record::to_json).collect()
 }

@@ -42,17 +42,14 @@ pub trait Filter {
     }
 }
 
-/// A structure to measure.
 pub struct Subject {
     pub name: String,
     pub deletes: bool,
     pub make: Make,
 }
 
-/// A filter that was built.
 type Built = Result<Box<dyn Filter>>;
 
-/// How a filter is made.
 pub enum Make {
     /// Makes an empty filter for this many keys and this rate. Keys are then added, even more than
     /// planned.

@@ -39,8 +39,8 @@ use crate::show::text::{counted, escape, percent, size};
 pub struct Inspect {
     /// The table file
     file: PathBuf,
-    /// Print every entry instead, as RocksDB's `sst_dump --command=scan --output_hex` does: 'KEY
-    /// HEX' seq:N, type:T => VALUE HEX. Range deletions are not printed
+    /// Print every entry instead, as RocksDB's `sst_dump --command=scan --output_hex` does:
+    /// 'KEY HEX' seq:N, type:T => VALUE HEX. Range deletions are not printed
     #[arg(long, verbatim_doc_comment)]
     entries: bool,
     /// Print offset, bytes and meaning of every field instead. Long fields are cut

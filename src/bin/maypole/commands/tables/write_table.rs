@@ -28,8 +28,8 @@ use crate::{args, progress};
 /// calls can run at the same time, each with its own range of keys.
 ///
 /// --json prints one object: file, entries, bytes, data_blocks, raw_bytes (of keys and values),
-/// smallest, largest, and, null without a filter, filter, filter_bytes, bits_per_key, predicted_fpr
-/// (the false-positive rate to expect).
+/// smallest, largest, filter, filter_bytes, bits_per_key, predicted_fpr (the false-positive rate to
+/// expect). Without a filter the last four are null.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct WriteTable {
@@ -87,7 +87,7 @@ impl WriteTable {
         self.report(&written(&self.out, &summary), out)
     }
 
-    /// Checks that the call replaces no directory, no device and not its own input.
+    /// Checks that the call would not replace a directory, a device or its own input.
     fn check_name(&self) -> Result {
         let shown = self.out.display();
         match fs::metadata(&self.out) {

@@ -32,7 +32,6 @@ use crate::show::sheet::Screen;
 use crate::show::text::counted;
 use lab::Lab;
 
-/// Whether a claim is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     True,
@@ -72,11 +71,8 @@ impl Verdict {
     }
 }
 
-/// A claim that was measured.
 pub struct Claim {
-    /// What is said.
     pub says: &'static str,
-    /// Who says it.
     pub source: &'static str,
     pub verdict: Verdict,
     /// How the verdict follows from the figures.
