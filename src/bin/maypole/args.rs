@@ -58,7 +58,7 @@ pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
     count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
 }
 
-/// A parser like [`byte_count`] that accepts only numbers within `range`.
+/// Like [`byte_count`], but only for numbers within `range`.
 pub fn byte_count_in(
     range: RangeInclusive<usize>,
 ) -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
@@ -100,7 +100,7 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     all.parse().map_err(|_| format!("{text} is too many"))
 }
 
-/// A parser like [`count`] that accepts only numbers within `range`.
+/// Like [`count`], but only for numbers within `range`.
 pub fn count_in<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
@@ -252,15 +252,14 @@ fn keeps_from_writing(error: &Error) -> bool {
     }
 }
 
-/// Microseconds that a read from flash usually takes, for use if they are neither measured nor
-/// given.
+/// Microseconds of a read from flash, if none are measured or given.
 pub const USUAL_READ_MICROS: f64 = 80.0;
 
 pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
     number_in(0.0..=1e9, "microseconds between 0 and 1000000000, such as 100")
 }
 
-/// A parser of a number within `range`. `expected` describes the number in the error message.
+/// Reads a number within `range`, which `expected` describes in the error message.
 pub fn number_in(
     range: RangeInclusive<f64>,
     expected: &'static str,

@@ -29,7 +29,7 @@ record! {
         tables: u64,
         entries: u64,
         bits_per_key: Option<f64>,
-        /// The fewest and the most bits that a Bloom filter of these tables sets for a key.
+        /// The fewest and the most bits that a Bloom filter sets for a key.
         probes: Option<u64>,
         most_probes: Option<u64>,
         /// `keys`, `prefixes` or `keys and prefixes`.
@@ -50,7 +50,6 @@ record! {
 }
 
 record! {
-    /// A table.
     pub struct FileRow {
         file: u64,
         level: u64,
@@ -68,12 +67,12 @@ record! {
 }
 
 record! {
-    /// The memory and the reads of a policy: of the stored filters, or of other ones.
+    /// The memory and the reads of the stored filters, or of another policy.
     pub struct PolicyRow {
         policy: String,
         /// `filter_policy` in RocksDB's OPTIONS.
         rocksdb: Option<String>,
-        /// The policy in Maypole's words.
+        /// The policy as Maypole writes it.
         maypole: Option<String>,
         /// Whether filters are in parts, as RocksDB's `partition_filters` makes them.
         partitioned: bool,
@@ -172,8 +171,7 @@ impl Seen<'_> {
     }
 
     /// The name of a table's kind of filter, and its family. If the filter was not read, the family
-    /// comes from the name of the policy that wrote it, although a Ribbon policy may have stored
-    /// Bloom.
+    /// is that of the policy's name, although a Ribbon policy may have stored Bloom.
     fn family_of(&self, i: usize) -> (String, Option<Kind>) {
         let table = &self.tables[i];
         let Some(form) = table.form else { return ("none".into(), None) };
@@ -195,7 +193,7 @@ impl Seen<'_> {
         }
     }
 
-    /// The deepest level, which is that of the last table: tables are in the order of levels.
+    /// The deepest level. Tables are in the order of levels.
     fn last_level(&self) -> usize {
         self.tables.last().map_or(0, |table| table.level)
     }

@@ -1,5 +1,4 @@
-//! Computes other policies: the memory that other kinds of filters would take on this tree, and the
-//! reads that they would let through.
+//! Computes what the filters of other policies would take and let through on this tree.
 //!
 //! A policy gives each level one kind of filter. `scan` has built filters of each kind from keys of
 //! each level. Their sizes give the memory that all keys of a level would take. Their
@@ -16,7 +15,7 @@ use super::lookups::Measured;
 use super::scan::{Asked, Built, Scanned};
 use super::tables::Table;
 
-/// The bits per key, as RocksDB counts them, of the kinds that RocksDB has: Bloom and Ribbon.
+/// The bits per key of Bloom and Ribbon, as RocksDB counts them.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
 /// The end of the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
@@ -74,7 +73,7 @@ pub struct Level {
     /// About how many hashes filters of all its keys hold.
     pub keys: f64,
     pub asked: Asked,
-    /// The filters that were built of its keys, in the order of the kinds.
+    /// Filters of its keys, in the order of the kinds.
     pub built: Vec<Built>,
 }
 
@@ -136,7 +135,7 @@ pub struct Row {
 
 /// The rows of all policies, except those whose filters could not be queried.
 ///
-/// `stored_bytes` is the size of the filters that the tables have.
+/// `stored_bytes` is the size of the stored filters.
 pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let name = |kind: &Kind| match (kind.rocksdb_bits, kind.part_keys) {

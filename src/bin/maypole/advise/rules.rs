@@ -37,7 +37,6 @@ pub struct Situation {
     pub keys_without: f64,
     /// Whether all tables without a usable filter are in the last level.
     pub only_last_without: bool,
-    /// Tables whose filter is damaged.
     pub damaged: usize,
     /// Tables whose filter is not what OPTIONS ask for, damaged ones not counted.
     pub differing: usize,
@@ -64,7 +63,6 @@ pub struct Situation {
     pub rows: Vec<Row>,
 }
 
-/// One piece of advice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Advice {
     /// What to do, without a full stop.

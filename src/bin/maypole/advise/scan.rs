@@ -28,7 +28,6 @@ const MAX_HASHES: usize = 2_000_000;
 /// An entry in the index of a filter's parts takes its key and these bytes: three lengths, a block
 /// handle and a restart point.
 const PART_ENTRY_BYTES: f64 = 13.0;
-/// The most threads that read at a time.
 const MAX_THREADS: usize = 4;
 
 /// How filters answered queries for keys that the table does not hold.
@@ -74,7 +73,6 @@ impl Built {
     }
 }
 
-/// The result of reading a table.
 #[derive(Debug, Clone, Default)]
 pub struct Scanned {
     pub filter: Option<ReadFilter>,

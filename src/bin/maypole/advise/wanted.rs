@@ -31,7 +31,6 @@ pub struct Wanted {
     pub format_version: Option<u32>,
 }
 
-/// A filter policy that OPTIONS names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Policy {
     None,

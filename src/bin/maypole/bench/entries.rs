@@ -60,7 +60,6 @@ impl Entries {
         (number < self.count && self.keys().of(number) == key).then_some(number)
     }
 
-    /// A random value.
     pub fn value(&self, random: &mut SmallRng) -> &[u8] {
         let start = random.random_range(0..STARTS) as usize;
         &self.noise[start..start + self.value_bytes]

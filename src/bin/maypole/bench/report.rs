@@ -11,7 +11,6 @@ use crate::output::{self, object};
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, percent, size};
 
-/// One workload.
 pub struct Row {
     pub workload: Workload,
     pub threads: u64,

@@ -128,7 +128,6 @@ pub struct Bench<'a> {
     pub copies: &'a Path,
 }
 
-/// The result of one workload.
 pub struct Outcome {
     /// Seconds from the start until the last measured thread had ended.
     pub seconds: f64,

@@ -1,5 +1,4 @@
-//! `size`: computes how large filters must be and what false-positive rates they have. Nothing is
-//! measured.
+//! `size`: computes how large filters must be, and their false-positive rates, without measuring.
 
 use std::io::Write;
 
@@ -64,7 +63,6 @@ pub struct Size {
 }
 
 record! {
-    /// One kind of filter.
     pub struct SizeRow {
         filter: String,
         keys: u64,
@@ -89,7 +87,7 @@ record! {
 struct TreeRow {
     policy: String,
     bytes: f64,
-    /// The bits per key of each level, from the smallest to the largest.
+    /// Bits per key, from the smallest level to the largest.
     bits: Vec<f64>,
     /// Data blocks that a lookup of an absent key reads in vain: the sum of the rates.
     reads: f64,
@@ -367,7 +365,6 @@ impl Size {
     }
 }
 
-/// Bytes of a data block.
 const BLOCK_BYTES: f64 = 4096.0;
 /// Memory of an index for each data block, with keys of about 20 bytes: a handle, a separator, its
 /// head and a slot. It was counted in the trees of docs/scaling.md.

@@ -58,7 +58,6 @@ impl Phase {
     }
 }
 
-/// All lookups of one policy.
 pub struct Measured {
     pub absent: Phase,
     pub present: Phase,

@@ -21,7 +21,6 @@ use crate::show::text::{count, counted, escape, percent, size};
 pub use svg::svg;
 pub use text::text;
 
-/// What is drawn of a filter.
 pub struct Picture {
     pub title: String,
     pub panels: Vec<Panel>,
@@ -48,13 +47,11 @@ pub struct Heat {
     pub per_cell: usize,
     /// The figures with the lightest and the darkest color.
     pub ends: (f64, f64),
-    /// How a figure is written.
     pub figure: fn(f64) -> String,
     /// What a cell represents: the word for one thing and for several.
     pub thing: (&'static str, &'static str),
 }
 
-/// One bar of a histogram.
 pub struct Bar {
     pub label: String,
     pub found: u64,

@@ -92,7 +92,6 @@ pub fn build() -> String {
     )
 }
 
-/// The current time in UTC.
 fn date() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, minutes) = (since.as_secs() / 86_400, since.as_secs() / 60 % 1440);

@@ -31,7 +31,6 @@ const NOTE_CHARACTER: f64 = 7.8;
 const MARGIN: f64 = 4.0;
 const DOT_RADIUS: f64 = 7.5;
 
-/// A chart.
 pub struct Chart {
     /// Unique on the page.
     pub id: &'static str,
@@ -57,7 +56,6 @@ pub struct Mark {
     pub says: String,
 }
 
-/// How a figure is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// From 0 to the figure.

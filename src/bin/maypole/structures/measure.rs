@@ -10,8 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::show::text::percent;
 
-/// Every time is the best of this many rounds, because other work of the machine only adds to a
-/// time.
+/// Every time is the best of this many rounds, because other work of the machine only adds to it.
 pub const ROUNDS: usize = 3;
 /// Queries of a timed round: too many for a branch predictor to learn their answers.
 const QUERIES: usize = 1 << 18;
@@ -58,7 +57,7 @@ pub struct Row {
     pub present_ns: f64,
     pub queries: usize,
     pub false_positives: usize,
-    /// What became of the structure with two and with five times as many keys as planned.
+    /// What became of the structure with two and with five times the planned keys.
     pub over: [Over; 2],
 }
 
@@ -216,15 +215,14 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     rows
 }
 
-/// Present keys for a round of queries, drawn at random, because their order must not be that of
-/// insertion.
+/// [`QUERIES`] present keys, in a random order that is not that of insertion.
 fn shuffled(present: &[u64]) -> Vec<u64> {
     let pick = |i| ((u128::from(mix(i, 7)) * present.len() as u128) >> 64) as usize;
     (0..QUERIES as u64).map(|i| present[pick(i)]).collect()
 }
 
-/// Adds keys to a filter that holds the first `planned` of `present`, up to two and then five times
-/// as many.
+/// Adds keys to a filter of the first `planned` of `present`, until it has two and five times as
+/// many.
 fn overfill(filter: &mut dyn Filter, present: &[u64], planned: usize, absent: &[u64]) -> [Over; 2] {
     let mut held = planned;
     [2, MAX_TIMES].map(|times| {

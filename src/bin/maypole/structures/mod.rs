@@ -49,8 +49,7 @@ use measure::{Hashes, Row};
 /// turns. A build starts from hashes. Each query waits for the answer of the one before.
 ///
 /// With --claims, the command instead measures statements that are often made about filters. Each
-/// statement gets a verdict (true, half true, false) by the threshold printed with it, and one
-/// sentence of explanation.
+/// gets a verdict (true, half true, false) by the threshold printed with it, and one sentence.
 ///
 /// With --out, structures and claims become one page with plots. The command first says how long
 /// that will take.
@@ -76,8 +75,8 @@ pub struct Structures {
     claims: bool,
     /// Measure structures and claims, and write both into this directory, which is created if it is
     /// missing: index.html (a page that needs no network), structures.json and structures.csv. The
-    /// output is the same, with an additional line for the path of the page. Only a page that
-    /// structures made is replaced
+    /// output gets one more line, the path of the page. Only a page that structures made is
+    /// replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim
@@ -88,7 +87,6 @@ pub struct Structures {
     csv: bool,
 }
 
-/// Everything that a page shows.
 struct Results {
     about: About,
     rows: Vec<Row>,

@@ -119,7 +119,6 @@ pub fn own(keys: &[u64], rate: f64, family: Family) -> Built {
     Ok(Box::new(reader(keys, spec)?))
 }
 
-/// A filter of the database over `keys`.
 pub fn reader(keys: &[u64], spec: FilterSpec) -> Result<FilterReader> {
     // The database verifies its filters. The other structures do not, so verification would distort
     // the comparison of times.

@@ -14,10 +14,9 @@ use crate::output::object;
 use crate::show::text;
 use crate::{args, progress};
 
-/// The size in bytes from which on a batch of keys and values is written.
+/// A batch of this many bytes of keys and values is written.
 pub const BATCH_BYTES: usize = 256 << 10;
 
-/// The default size of a generated value.
 const VALUE_BYTES: usize = 100;
 
 /// Put the entries of a file, or of standard input, into a database, in any order.
@@ -141,7 +140,6 @@ pub struct Values {
 const STARTS: u64 = 4096;
 
 impl Values {
-    /// Values of `size` bytes.
     pub fn new(size: usize) -> Values {
         let mut random = SmallRng::seed_from_u64(0);
         let text = (0..size + STARTS as usize).map(|_| random.random_range(b' '..=b'~')).collect();

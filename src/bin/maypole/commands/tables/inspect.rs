@@ -207,7 +207,6 @@ fn properties(table: &SstReader, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// The most ranges that are printed.
 const RANGES_SHOWN: usize = 20;
 
 fn range_deletions(table: &SstReader, out: &mut dyn Write) -> Result {

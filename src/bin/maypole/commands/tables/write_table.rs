@@ -52,7 +52,6 @@ pub struct WriteTable {
 }
 
 record! {
-    /// What was written.
     pub struct Written {
         file: String,
         entries: u64,

@@ -1,4 +1,4 @@
-//! The keys that are loaded, and the keys that are looked up, in their order.
+//! The keys that are loaded and looked up, in their order.
 //!
 //! ```text
 //! file      keys of a file, of standard input, of other tables
@@ -49,7 +49,6 @@ impl KeyList {
         &self.bytes[start..self.ends[i]]
     }
 
-    /// Bytes of all keys together.
     pub fn total_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -66,7 +65,6 @@ impl<'a> FromIterator<&'a [u8]> for KeyList {
 /// Bytes of a generated key.
 const GENERATED_BYTES: usize = 24;
 
-/// Where the keys come from.
 pub enum Source {
     /// This number of generated keys.
     Generated(usize),
@@ -81,11 +79,11 @@ pub struct Request {
     pub source: Source,
     /// A file of absent keys. Without it, a part of the keys is not loaded but looked up as absent.
     pub absent_file: Option<PathBuf>,
-    /// A file of recorded queries, of present or absent keys, in place of drawn ones.
+    /// A file of recorded queries, which replace drawn ones.
     pub query_file: Option<PathBuf>,
     /// The exponent of Zipf's law by which queries are drawn.
     pub zipf: Option<f64>,
-    /// The most lookups of absent keys, and also of present keys.
+    /// The most lookups of absent keys, and the most of present keys.
     pub most: usize,
     pub seed: u64,
 }
@@ -101,8 +99,8 @@ pub struct KeySet {
     pub notes: Vec<String>,
 }
 
-/// The keys that are looked up, in this order, as positions in the lists of a [`KeySet`]. They are
-/// drawn before anything is timed.
+/// The keys to look up, in order, as positions in the lists of a [`KeySet`]. They are drawn before
+/// anything is timed.
 #[derive(Default)]
 pub struct Queries {
     pub present: Vec<usize>,
@@ -144,8 +142,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// The least bytes of memory that this many generated keys take, with two positions for each,
-    /// for orders and queries.
+    /// The least bytes of memory that this many generated keys take, with their orders and the
+    /// queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
         let (present, absent) = (present as u64, absent as u64);

@@ -49,12 +49,10 @@ const CHARACTER: f64 = 7.3;
 /// Longer names are cut.
 const LABEL_CHARACTERS: usize = 22;
 
-/// One axis.
 pub struct Axis {
     /// The label, with the unit.
     pub label: String,
     pub spread: Spread,
-    /// How a tick is written.
     pub tick: fn(f64) -> String,
     /// The ends, if the figures should not determine them.
     pub ends: Option<(f64, f64)>,
@@ -76,7 +74,6 @@ impl Axis {
     }
 }
 
-/// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Look {
     /// Measured points, joined.
@@ -143,7 +140,6 @@ impl Point {
     }
 }
 
-/// A plot.
 pub struct Plot {
     /// Unique on the page.
     pub id: String,

@@ -220,7 +220,6 @@ impl Claim {
     }
 }
 
-/// One object a claim.
 pub fn objects(claims: &[Claim]) -> Vec<String> {
     claims.iter().map(object).collect()
 }
