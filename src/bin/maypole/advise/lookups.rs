@@ -17,7 +17,6 @@ const LOOKUPS: usize = 5_000;
 /// The number of lookups of each kind if only a sample is read.
 const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
-/// The most recorded keys that are looked up.
 const MAX_RECORDED: usize = 100_000;
 
 /// Means over the lookups of absent keys, or over those of present keys.

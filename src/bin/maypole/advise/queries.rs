@@ -71,7 +71,6 @@ impl Anchors {
         self.0.iter().map(|(key, table)| (&key[..], *table))
     }
 
-    /// The anchors from `smallest` to `largest`.
     fn between(&self, smallest: &[u8], largest: &[u8]) -> &[(Vec<u8>, usize)] {
         let start = self.0.partition_point(|(key, _)| &key[..] < smallest);
         let end = self.0.partition_point(|(key, _)| &key[..] <= largest);

@@ -16,7 +16,6 @@ use crate::show::record;
 use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
 
-/// The most files of a finding that are named.
 const FILES_NAMED: usize = 5;
 
 pub fn text(

@@ -67,7 +67,6 @@ pub struct Situation {
 pub struct Advice {
     /// What to do, without a full stop.
     pub action: String,
-    /// When not to do it.
     pub unless: String,
     /// Options as OPTIONS writes them, or calls of Maypole's API.
     pub options: Vec<String>,
@@ -164,7 +163,6 @@ impl Situation {
         policies::ROCKSDB_BITS.iter().min_by(|a, b| of_row(a).total_cmp(&of_row(b))).copied()
     }
 
-    /// The options that select the policy of a row.
     fn options_of(&self, row: &Row) -> Vec<String> {
         match (self.engine, &row.rocksdb) {
             (Engine::RocksDb, Some(policy)) => vec![format!("filter_policy={policy}")],

@@ -153,7 +153,6 @@ fn form_of(name: &str) -> Option<Form> {
 }
 
 impl Table {
-    /// Stored bits for each key.
     pub fn bits_per_key(&self) -> f64 {
         self.filter_bytes as f64 * 8.0 / self.keys.max(1) as f64
     }

@@ -17,7 +17,6 @@ use crate::failure::{Failure, Result};
 const STANDING: u64 = 1000;
 /// A retention without `--window` keeps a tenth of the entries.
 const KEPT_SHARE: u64 = 10;
-/// Keys of `overwritehot`.
 const HOT_KEYS: u64 = 3;
 /// The number of snapshots that `overwritehot` holds.
 const HELD_SNAPSHOTS: usize = 4;

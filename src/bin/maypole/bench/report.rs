@@ -115,8 +115,7 @@ fn json_row(row: &Row) -> String {
     }
 }
 
-/// Prints two tables: the time of the operations, and the cost of the writes until compaction has
-/// settled.
+/// Prints two tables: what operations took, and what the writes cost until compaction has settled.
 pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
     let found = |row: &Row| Some(row.found()? as f64 / row.outcome.log.operations as f64);
     let columns: &[Column<Row>] = &[

@@ -233,7 +233,6 @@ impl Bench<'_> {
     }
 }
 
-/// The state of one thread.
 pub struct Worker<'a> {
     pub bench: &'a Bench<'a>,
     pub log: Log,

@@ -68,7 +68,6 @@ impl<'a> Lookups<'a> {
         Ok(Lookups { keys, plan, cold, clock_ns: clock_ns() })
     }
 
-    /// Looks up all queries in every tree.
     pub fn run(&self, trees: &[Tree]) -> Result<Vec<Measured>> {
         for tree in trees {
             self.warm_up(tree)?;

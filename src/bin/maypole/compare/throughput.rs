@@ -55,7 +55,6 @@ impl Grid {
     }
 }
 
-/// The sizes that [`CACHES`] stand for.
 fn caches(plan: &Plan) -> Vec<u64> {
     CACHES.iter().map(|part| ((plan.data_bytes as f64 * part) as u64).max(4096)).collect()
 }

@@ -98,7 +98,6 @@ pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The warnings, if there are any.
 pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Result {
     for warning in warnings(stats) {
         writeln!(out, "{}", screen.wrap(&format!("WARNING: {warning}.")))?;
@@ -106,7 +105,6 @@ pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// The figures, a line each.
 fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {
     let hits = match figures.hit_rate {
         Some(rate) => format!(
@@ -175,7 +173,6 @@ pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
     Sheet::of(levels, if counted { columns } else { &columns[..7] })
 }
 
-/// What takes memory.
 struct Memory<'a> {
     memtable_bytes: u64,
     memtable_entries: u64,

@@ -55,7 +55,6 @@ pub struct Heat {
 pub struct Bar {
     pub label: String,
     pub found: u64,
-    /// The count that theory expects.
     pub theory: Option<f64>,
 }
 

@@ -15,7 +15,6 @@ use std::io::{IsTerminal, stdout};
 
 use crate::output::table;
 
-/// Where results are shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Screen {
     /// In characters; `None` if it is unknown.
@@ -145,7 +144,6 @@ impl Cell {
     }
 }
 
-/// A figure that may be missing.
 pub fn or_dash(value: Option<impl Display>) -> Cell {
     value.map_or("-".to_string(), |value| value.to_string()).into()
 }

@@ -70,11 +70,9 @@ pub enum Source {
     Generated(usize),
     /// The lines of a file; with `tsv`, each line has a key and its value.
     File { path: PathBuf, tsv: bool },
-    /// The keys of tables.
     Tables(Vec<PathBuf>),
 }
 
-/// What is to be loaded and looked up.
 pub struct Request {
     pub source: Source,
     /// A file of absent keys. Without it, a part of the keys is not loaded but looked up as absent.

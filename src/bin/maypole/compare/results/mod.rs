@@ -18,7 +18,6 @@ use crate::show::about::Origin;
 use crate::show::record::{Field, record};
 use crate::show::text::percent;
 
-/// All results of a run.
 #[derive(Default)]
 pub struct Results {
     pub about: About,

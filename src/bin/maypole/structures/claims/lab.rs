@@ -10,7 +10,6 @@ use crate::structures::subjects::{Filter, reader};
 /// The rate that most claims are about.
 pub const ONE_PERCENT: f64 = 0.01;
 
-/// The keys of all claims.
 pub struct Lab {
     /// The number of keys that a filter is planned for.
     pub keys: usize,

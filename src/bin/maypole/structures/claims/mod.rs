@@ -132,7 +132,6 @@ const MEASUREMENTS: &[Measurement] = &[
     rates::rocksdb_ten_bits,
 ];
 
-/// Measures all claims with filters of `keys` keys.
 pub fn measure(keys: usize, seed: u64) -> Result<Vec<Claim>> {
     let lab = Lab::new(keys, seed);
     let bar = progress::bar(MEASUREMENTS.len() as u64, "measuring claims");
@@ -156,7 +155,6 @@ pub fn tally(claims: &[Claim]) -> [usize; 3] {
     [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of)
 }
 
-/// Prints the claims for people.
 pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     for claim in claims {

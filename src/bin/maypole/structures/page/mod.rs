@@ -87,7 +87,6 @@ fn glance(rows: &[Row], claims: &[Claim]) -> String {
     html::verdict(&words::lines(rows, claims)) + &html::glance(&Sheet::of(rows, columns))
 }
 
-/// The claims with their verdicts.
 fn judged(claims: &[Claim], about: &About) -> String {
     let mut html = format!(
         "<p class=\"soft\">Each verdict follows from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
