@@ -38,7 +38,7 @@ pub enum Workload {
     Fillseq,
     /// Like fillrandom, with a thousandth of the entries and every write synced
     Fillsync,
-    /// Puts keys drawn at random into an empty database, which gets about 63 % of them
+    /// Puts random keys into an empty database, which gets about 63 % of them
     Fillrandom,
     /// Like fillrandom, but into the existing database
     Overwrite,

@@ -70,6 +70,7 @@ pub enum Source {
     Generated(usize),
     /// The lines of a file; with `tsv`, each line has a key and its value.
     File { path: PathBuf, tsv: bool },
+    /// The keys of tables.
     Tables(Vec<PathBuf>),
 }
 
