@@ -136,9 +136,9 @@ impl Forms<'_> {
         Ok(whole)
     }
 
-    /// Looks up present keys until the credits of the tree's filter parts have settled. That of a
-    /// whole filter settles at the first lookup: the filter is not read together with the index, so
-    /// one read costs its whole credit.
+    /// Looks up present keys until the credits of the tree's filter parts have settled. The credit
+    /// of a whole filter settles at the first lookup: the filter is not read together with the
+    /// index, so one read costs all of it.
     fn settle(&self, parts: &Tree) -> Result {
         let lookups = self.keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;
         let queries = throughput::mix(self.keys, 0.0, lookups, self.seed.wrapping_add(1));

@@ -13,7 +13,7 @@ use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
 use crate::show::text::{count, counted, percent, size};
 
-/// A larger share of block cache and memtables for filters gets a warning.
+/// If filters take a larger share of block cache and memtables, a warning says so.
 const MUCH_MEMORY: f64 = 0.05;
 /// The fewest queries after which a warning reports a filter that never said no.
 const ENOUGH_ASKED: u64 = 1000;
