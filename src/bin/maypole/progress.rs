@@ -9,7 +9,7 @@ use crate::show::sheet;
 
 const HOW: &str = "the template is well formed";
 
-/// The text before the name of every bar: the progress of the work of which the bars are parts.
+/// The text before the name of every bar. It tells the progress of the whole work.
 static WHOLE: Mutex<String> = Mutex::new(String::new());
 
 /// Sets the text that tells the progress of the whole work; an empty text removes it.

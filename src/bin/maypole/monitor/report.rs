@@ -87,7 +87,7 @@ fn dead_of(levels: &[LevelStats]) -> (u64, u64) {
     })
 }
 
-/// What compaction would free and, if there are snapshots, what they keep it from freeing.
+/// What compaction would free and, if there are snapshots, what it cannot free because of them.
 pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
     let (dead, entries) = dead_of(&stats.levels);
     let mut lines = vec![("dead, about", format!("{}, {}", size(dead), counted(entries, "entry")))];

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! For many names this reads better than a [`Plot`](super::plot::Plot), because each name has its
-//! own line, and the lines of several charts have one order. Colors and the texts of marks on hover
-//! are as in a plot.
+//! own line, and several charts can have their lines in the same order. Colors and the texts of
+//! marks on hover are as in a plot.
 
 use std::fmt::Write;
 

@@ -104,8 +104,8 @@ fn lines(rows: &[Row], shown: impl Fn(&Row) -> (Vec<Mark>, String)) -> Vec<Line>
     rows.iter().map(line).collect()
 }
 
-/// The color of a structure: that of its family on the pages of `compare`, and grey for the
-/// textbooks'.
+/// The color of a structure: that of its family on the pages of `compare`, and grey for a
+/// textbook's filter.
 fn color(name: &str) -> usize {
     name.strip_prefix(OWN).and_then(color_of_family).unwrap_or(0)
 }
