@@ -1,4 +1,4 @@
-//! How arguments are read. Wrong ones are rejected here, before anything is touched.
+//! Parsers of arguments. They reject a wrong argument before any file is touched.
 
 use std::ffi::OsString;
 use std::ops::{Bound, RangeInclusive};
@@ -21,7 +21,7 @@ pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
     OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_encoded_bytes())))
 }
 
-/// Reads a list like `none,bloom(10),fpr(0.01, burr)`.
+/// Reads a list of policies such as `none,bloom(10),fpr(0.01, burr)`.
 pub fn policies(text: &str) -> std::result::Result<Vec<FilterPolicy>, String> {
     let policies: std::result::Result<_, _> = outer_commas(text).map(str::parse).collect();
     policies.map_err(|error: maypole::filter::SpecError| error.to_string())
@@ -58,7 +58,7 @@ pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
     count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
 }
 
-/// As [`byte_count`], for a number within `range`.
+/// Like [`byte_count`], but only for numbers within `range`.
 pub fn byte_count_in(
     range: RangeInclusive<usize>,
 ) -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
@@ -95,12 +95,12 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     {
         return Err(wrong());
     }
-    // A number of digits only, so that it is exact.
+    // The unit becomes zeros, so that the number is exact.
     let all = format!("{whole}{part:0<zeros$}");
     all.parse().map_err(|_| format!("{text} is too many"))
 }
 
-/// As [`count`], for a number within `range`.
+/// Like [`count`], but only for numbers within `range`.
 pub fn count_in<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
@@ -112,10 +112,9 @@ pub fn count_in<T: TryFrom<u64>>(
     }
 }
 
-/// The most bytes of a generated value. Several copies of one are in memory at a time.
+/// The most bytes of a generated value. Several copies of a value are in memory at a time.
 const MAX_VALUE_BYTES: usize = 64 << 20;
 
-/// Reads the size of generated values.
 pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
     byte_count_in(0..=MAX_VALUE_BYTES)
 }
@@ -135,7 +134,7 @@ pub fn compression(text: &str) -> std::result::Result<Compression, String> {
     }
 }
 
-/// Reads the name of a drawing. The required extension keeps a table from being overwritten by
+/// Reads the name of an SVG file. It must end in `.svg`, so that no table is overwritten by
 /// mistake.
 pub fn svg_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
@@ -157,8 +156,8 @@ pub struct ReadDb {
     /// Directory of the database
     #[arg(value_name = "DB")]
     path: PathBuf,
-    /// Write nothing, not even a lock. The default where the directory cannot be
-    /// written, and while another process has the database open: standard error says so
+    /// Write nothing, not even a lock. This is the default if the directory cannot be written or
+    /// another process has the database open; standard error then says so
     #[arg(long, verbatim_doc_comment)]
     read_only: bool,
 }
@@ -191,7 +190,7 @@ impl ReadDb {
     }
 }
 
-/// Which keys a command is about: those that pass all of its options.
+/// The keys that a command works on: those that satisfy all of its options.
 #[derive(Args)]
 pub struct KeyRange {
     /// Only keys that start with this; \xNN stands for a byte
@@ -206,14 +205,14 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
-    /// Where the range begins and ends.
     pub fn bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let KeyRange { prefix, from, to } = self;
         let (start, end) = match prefix {
             None => (None, None),
             Some(Bytes(prefix)) => (Some(prefix.clone()), end_of_prefix(prefix)),
         };
-        // No key is above all others, so a prefix of bytes 255 has no end.
+        // A prefix that consists of bytes 255 has no end, because no key follows all keys that
+        // begin with it.
         let first = start.into_iter().chain(from.map(|from| from.0)).max();
         let past = end.into_iter().chain(to.map(|to| to.0)).min();
         (
@@ -231,7 +230,7 @@ impl KeyRange {
     }
 }
 
-/// The first key after all that begin with `prefix`.
+/// The first key after all keys that begin with `prefix`; `None` if there is none.
 fn end_of_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = prefix.pop() {
         if last < u8::MAX {
@@ -242,7 +241,8 @@ fn end_of_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Whether an error means only that this process may not write to the database, which may be sound.
+/// Whether an error means only that this process may not write to the database. The database itself
+/// may be sound.
 fn keeps_from_writing(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
@@ -252,15 +252,14 @@ fn keeps_from_writing(error: &Error) -> bool {
     }
 }
 
-/// Microseconds of a read from a flash device, where none is measured or given.
+/// Microseconds of a read from flash, if none are measured or given.
 pub const USUAL_READ_MICROS: f64 = 80.0;
 
-/// Reads microseconds.
 pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
     number_in(0.0..=1e9, "microseconds between 0 and 1000000000, such as 100")
 }
 
-/// A number; `expected` says which.
+/// Reads a number within `range`, which `expected` describes in the error message.
 pub fn number_in(
     range: RangeInclusive<f64>,
     expected: &'static str,

@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::{fmt, io};
 
-/// The result of a command.
 pub type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// Why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
     /// The reader of standard output has closed it, which is no fault.
@@ -18,7 +16,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failure in words.
     pub fn new(message: impl fmt::Display) -> Failure {
         Failure::Message(message.to_string())
     }

@@ -17,9 +17,9 @@
 //! input         entries from files and streams   clock     what reading it costs
 //! ```
 //!
-//! It uses the library's public interface only. Results go to standard output, everything else to
-//! standard error. Exit code 0: done. 1: it failed, said in one line. 2: it was called wrongly,
-//! said in one line, and nothing was touched.
+//! The program uses only the library's public interface. Results go to standard output, everything
+//! else to standard error. The exit code is 0 on success, 1 on failure, and 2 if the call was wrong
+//! and nothing was touched. A line of text explains 1 and 2.
 
 // These macros panic if their stream is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -93,7 +93,7 @@ macro_rules! commands {
     };
 }
 commands! {
-    // Boxed: it has far more options than the others.
+    // Boxed, because it has far more options than the others.
     Compare(Box<compare::Compare>),
     Advise(advise::Advise),
     Size(size::Size),
@@ -129,12 +129,12 @@ fn main() -> ExitCode {
     };
     let mut out = BufWriter::new(stdout().lock());
     let done = cli.command.run(&mut out);
-    // Also after a failure: what was found before it is worth showing.
+    // Output is flushed also after a failure, because what was found before it is worth showing.
     let flushed = out.flush().map_err(Failure::from);
     scratch::wait_if_interrupted();
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
-        // `maypole scan db | head`: the reader has stopped, and that is fine.
+        // In `maypole scan db | head` the reader stops early, which is no failure.
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Message(message)) => {
             tell(format_args!("error: {}", failure::one_line(&message)));
@@ -147,7 +147,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A call that cannot be understood, or that asks for help.
+/// Handles a call that cannot be understood, or that asks for help.
 fn refuse(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     match error.kind() {

@@ -36,16 +36,16 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
     table.trim_fmt()
 }
 
-/// A JSON object of values that are JSON already. Not an object of serde_json, which would sort the
-/// names, whose order is meaningful.
+/// A JSON object of values that are JSON already. serde_json would sort the names, whose order is
+/// meaningful.
 pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
     let fields: Vec<String> =
         fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
     format!("{{{}}}", fields.join(", "))
 }
 
-/// A [`json_object`] by the names of its values: fields of the expression before `=>`, or else
-/// variables, unless `name = JSON` gives another value.
+/// Makes a [`json_object`]. A name is that of a field of the expression before `=>`, or of a
+/// variable if there is none; `name = JSON` gives another value.
 macro_rules! object {
     ($($name:ident $(= $value:expr)?),+ $(,)?) => {
         $crate::output::json_object(&[$((
@@ -71,7 +71,7 @@ pub fn json_list(objects: impl Iterator<Item = String>) -> String {
     format!("[{}]", objects.collect::<Vec<_>>().join(", "))
 }
 
-/// A JSON array, one object a line.
+/// Prints a JSON array, one object a line.
 pub fn json_array(objects: &[String], out: &mut dyn Write) -> Result {
     writeln!(out, "[\n  {}\n]", objects.join(",\n  "))?;
     Ok(())

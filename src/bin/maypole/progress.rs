@@ -9,7 +9,7 @@ use crate::show::sheet;
 
 const HOW: &str = "the template is well formed";
 
-/// The text before the name of every bar: the progress of the work of which the bars are parts.
+/// The text before the name of every bar. It tells the progress of the whole work.
 static WHOLE: Mutex<String> = Mutex::new(String::new());
 
 /// Sets the text that tells the progress of the whole work; an empty text removes it.
@@ -29,8 +29,8 @@ pub fn bar(total: u64, what: impl Into<String>) -> ProgressBar {
     started(ProgressBar::new(total).with_style(style), what)
 }
 
-/// The time that what is left of `total` units takes, if they go as the `done` ones did. Never `0s`
-/// while more than one is left: the work goes on.
+/// The time that the remaining units of `total` take at the pace of the `done` ones. Never `0s`
+/// while more than one unit is left, because the work goes on.
 fn left(elapsed: Duration, done: u64, total: u64) -> String {
     let to_do = total.saturating_sub(done);
     if done == 0 {
@@ -44,13 +44,13 @@ fn left(elapsed: Duration, done: u64, total: u64) -> String {
     }
 }
 
-/// As [`bar`], for work whose end is not known.
+/// Like [`bar`], for work whose end is not known.
 pub fn spinner(what: impl Into<String>) -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {msg}  {elapsed}");
     started(ProgressBar::new_spinner().with_style(style.expect(HOW)), what)
 }
 
-/// Works under a [`spinner`].
+/// Shows a [`spinner`] while `work` runs.
 pub fn during<T>(what: impl Into<String>, work: impl FnOnce() -> T) -> T {
     let spinner = spinner(what);
     let done = work();

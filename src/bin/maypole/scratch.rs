@@ -14,8 +14,8 @@
 //!
 //! Because the program dies by the signal, its exit status is what a shell expects: 128 and the
 //! number of the signal. A second Ctrl-C ends the program at once, whatever is left. A second
-//! SIGTERM or SIGHUP does not, because some senders send them twice in a row. Windows has only
-//! Ctrl-C.
+//! SIGTERM or SIGHUP does not end it, because some senders send them twice in a row. Windows has
+//! only Ctrl-C.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -31,23 +31,24 @@ use signal_hook::{flag, low_level};
 use crate::failure::{Failure, Result};
 use crate::output::tell;
 
-/// What this process has made and not removed yet. Held while anything is made.
+/// What this process has made and not removed yet. Locked while anything is made.
 static MADE: Mutex<Made> = Mutex::new(Made { above: Vec::new(), scratch: None });
 
-/// A signal has arrived.
+/// Whether a signal has arrived.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The next Ctrl-C does not wait for the removal.
+/// Whether the next Ctrl-C ends the program without waiting for the removal.
 static IMPATIENT: AtomicBool = AtomicBool::new(false);
 
-/// Two Ctrl-C within this time count as one, because `timeout -s INT` sends it to a process and to
-/// its group.
+/// Two Ctrl-C within this time count as one, because `timeout -s INT` sends SIGINT to a process and
+/// to its group.
 const SAME_PRESS: Duration = Duration::from_millis(200);
 
 /// The file of a scratch directory that its owner holds locked.
 const OWNED: &str = "maypole-scratch.lock";
 
-/// How often the removal of a directory in which threads may still be creating files is tried.
+/// How often the removal of a directory is tried, because threads may still be creating files in
+/// it.
 const TRIES: usize = 1000;
 
 struct Made {
@@ -63,7 +64,7 @@ fn made() -> MutexGuard<'static, Made> {
 /// A new directory, removed at the end.
 pub struct Scratch {
     path: PathBuf,
-    /// Its lock is released with the process, however that ends.
+    /// The lock of this file is released when the process ends, in whatever way.
     _owned: File,
 }
 
@@ -125,7 +126,8 @@ pub fn wait_if_interrupted() {
     }
 }
 
-/// Locks a scratch directory for this process. The file is locked before it gets its name.
+/// Locks a scratch directory for this process. The file is locked before it gets its name, so that
+/// no other process finds it unlocked.
 fn own(scratch: &Path) -> std::io::Result<File> {
     let unlocked = scratch.join("new.lock");
     let file = File::create_new(&unlocked)?;
@@ -140,7 +142,7 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_scratch = entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix));
-        // Not through a symbolic link.
+        // Symbolic links are not followed.
         if !is_scratch || !entry.file_type().is_ok_and(|kind| kind.is_dir()) || !is_own(&entry) {
             continue;
         }
@@ -152,8 +154,8 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
     }
 }
 
-/// Whether the directory belongs to the user who runs the program. Checked because root could
-/// remove the directories of all other users.
+/// Whether the directory belongs to the user who runs the program. This is checked because root
+/// could remove the directories of all other users.
 fn is_own(entry: &fs::DirEntry) -> bool {
     #[cfg(unix)]
     {
@@ -176,7 +178,7 @@ impl Made {
         for dir in missing.into_iter().rev() {
             match fs::create_dir(dir) {
                 Ok(()) => self.above.push(dir.to_owned()),
-                // `new/..`, or another process made it meanwhile.
+                // `parent` is like `new/..`, or another process made the directory meanwhile.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed(error)),
             }
@@ -193,7 +195,7 @@ impl Made {
             removed.map_err(|error| Failure::of_file(&scratch, "remove", &error))?;
         }
         for dir in self.above.drain(..).rev() {
-            // If it contains something else by now, it is kept.
+            // A directory that contains something else by now is kept.
             let _ = fs::remove_dir(dir);
         }
         Ok(())
@@ -213,15 +215,15 @@ fn remove_tree(dir: &Path) -> std::io::Result<()> {
     fs::remove_dir_all(dir)
 }
 
-/// From now on signals remove what was made. Signals that are ignored at the start, as with
+/// After this call, signals remove what was made. Signals that are ignored at the start, as with
 /// `nohup`, stay ignored.
 fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // The order of these calls matters. A thread that sees INTERRUPTED waits for the end, so a
-    // signal that sets it must be collected already. And a signal must not find the flag that it
-    // sets itself.
+    // The signals are collected before any of them sets INTERRUPTED, because a thread that sees
+    // INTERRUPTED waits for the end, which only a collected signal brings. SIGINT ends the program
+    // at once if IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not do that.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;
@@ -246,7 +248,7 @@ fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> +
     Ok(move || signals.forever().next())
 }
 
-/// On other systems nothing can wait for a signal, so its flag is polled.
+/// On other systems nothing can wait for a signal, so [`INTERRUPTED`] is polled.
 #[cfg(not(unix))]
 fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> + Send> {
     Ok(move || {
@@ -259,7 +261,7 @@ fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> +
 
 /// Removes everything and ends the program.
 fn end(signal: i32) {
-    // A signal that arrived before the flag was registered has not set it.
+    // A signal that arrived before INTERRUPTED was registered has not set it.
     INTERRUPTED.store(true, Ordering::SeqCst);
     thread::spawn(|| {
         thread::sleep(SAME_PRESS);
@@ -270,12 +272,12 @@ fn end(signal: i32) {
     if let Err(Failure::Message(message)) = made.remove() {
         tell(format_args!("error: {}", crate::failure::one_line(&message)));
     }
-    // The lock is still held: nothing comes after this.
+    // The lock of MADE is still held, so nothing is made before the program ends.
     let _ = low_level::emulate_default_handler(signal);
 }
 
-/// A bit for each signal that is ignored, the first one lowest. 0 if the system does not report
-/// them.
+/// A bit for each ignored signal; the lowest bit is that of signal 1. 0 if the system does not
+/// report them.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -11,7 +11,7 @@ use crate::show::text::size;
 const MIN_BYTES: u64 = 16 << 20;
 
 /// Prints that up to about `bytes` will be written in `dir`, which need not exist yet, and what
-/// happens to them afterwards. Fails if the file system has less.
+/// happens to them afterwards. Fails if the file system has less space.
 pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
     let there = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let needed = bytes.saturating_add(MIN_BYTES);
@@ -31,8 +31,8 @@ pub fn announce(dir: &Path, bytes: u64, afterwards: &str) -> Result {
     Ok(())
 }
 
-/// The bytes that a program without privileges may still write there. `None` if this build cannot
-/// query the system.
+/// The bytes that a program without privileges may still write on the file system of `there`.
+/// `None` if this build cannot query the system.
 fn free_bytes(there: &Path) -> std::io::Result<Option<u64>> {
     #[cfg(unix)]
     {
@@ -52,7 +52,7 @@ pub fn check_memory(bytes: u64) -> Result {
 }
 
 /// Fails if the process may not take `bytes` of address space, which `databases` databases need at
-/// one time. Without a limit there is always enough.
+/// one time. Never fails without a limit (`ulimit -v`).
 pub fn check_databases(databases: u64, bytes: u64) -> Result {
     let takes = format!("{databases} databases at one time take up to about");
     check(&takes, bytes, address_space(), "compare fewer policies, or with --sweep")
@@ -69,15 +69,15 @@ fn check(takes: &str, bytes: u64, available: u64, advice: &str) -> Result {
     }
 }
 
-/// Bytes of memory that the machine has left, and that the process may still take (`ulimit -v`).
-/// `u64::MAX` if the system does not report them.
+/// Bytes of memory that the machine has left, or those that the process may still take (`ulimit
+/// -v`), if these are fewer. `u64::MAX` if the system does not report them.
 pub fn available_memory() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = kib_of(&meminfo, "MemAvailable:").unwrap_or(u64::MAX);
     machine.min(address_space())
 }
 
-/// Bytes of address space that the process may still take, if there is a limit.
+/// Bytes of address space that the process may still take; `u64::MAX` without a limit.
 fn address_space() -> u64 {
     #[cfg(target_os = "linux")]
     {

@@ -1,5 +1,5 @@
-//! Everything that is found about a column family. The terminal and JSON show these figures and
-//! compute none of their own.
+//! Everything that `advise` finds about a column family. The terminal, JSON and the page show these
+//! figures and compute none of their own.
 
 use maypole::filter::Family as Kind;
 use maypole::wilson_interval_95;
@@ -13,27 +13,28 @@ use super::source::{Engine, Family};
 use super::tables::{Form, Table};
 use crate::show::record::record;
 
-/// Bits of memory for each key while RocksDB builds a Bloom filter: a hash of 64 bits, and the
+/// Bits of memory per key while RocksDB builds a Bloom filter: 64 for the hash, the rest for the
 /// filter.
 const BLOOM_PEAK_BITS: u64 = 75;
-/// Ribbon takes three times as many, according to RocksDB's `filter_policy.h`.
+/// The same for Ribbon: three times as many bits, according to RocksDB's `filter_policy.h`.
 const RIBBON_PEAK_BITS: u64 = 3 * BLOOM_PEAK_BITS;
 
 record! {
-    /// The tables of a level that have the same kind of filter.
+    /// The tables of a level whose filters agree in kind, in what they hold and in partitioning.
     pub struct FilterRow {
         level: u64,
-        /// `bloom`, `ribbon`, …; `none`; `damaged`; `unknown` where only a sample was read.
+        /// The kind, such as `bloom`; else `none`, `damaged`, `obsolete` or, if it was not read,
+        /// `unknown`.
         filter: String,
         tables: u64,
         entries: u64,
         bits_per_key: Option<f64>,
-        /// Bits that a key of a Bloom filter sets: the fewest and the most.
+        /// The fewest and the most bits that a Bloom filter sets for a key.
         probes: Option<u64>,
         most_probes: Option<u64>,
-        /// `keys`, `prefixes` or both.
+        /// `keys`, `prefixes` or `keys and prefixes`.
         holds: Option<String>,
-        /// Whether it is cut into parts.
+        /// Whether the filters are partitioned.
         partitioned: bool,
         filter_bytes: u64,
         index_bytes: u64,
@@ -42,14 +43,13 @@ record! {
         /// Queries for keys that a table does not hold.
         queries: u64,
         measured_fpr: Option<f64>,
-        /// The bounds of the 95 % interval.
+        /// The bounds of the 95 % confidence interval of `measured_fpr`.
         fpr_low: Option<f64>,
         fpr_high: Option<f64>,
     }
 }
 
 record! {
-    /// A table.
     pub struct FileRow {
         file: u64,
         level: u64,
@@ -67,21 +67,21 @@ record! {
 }
 
 record! {
-    /// The memory and the reads of another policy.
+    /// The memory and the reads of the stored filters, or of another policy.
     pub struct PolicyRow {
         policy: String,
         /// `filter_policy` in RocksDB's OPTIONS.
         rocksdb: Option<String>,
-        /// The policy in Maypole's words.
+        /// The policy as Maypole writes it.
         maypole: Option<String>,
-        /// In parts, as RocksDB's `partition_filters` makes them.
+        /// Whether filters are in parts, as RocksDB's `partition_filters` makes them.
         partitioned: bool,
         filter_bytes: u64,
         bits_per_key: f64,
         build_seconds: Option<f64>,
         blocks_per_absent_get: f64,
         blocks_per_present_get: Option<f64>,
-        /// Compared with the present filters, at the given cost of a read.
+        /// Microseconds saved compared with the stored filters, at the given cost of a read.
         saved_micros_per_absent_get: f64,
     }
 }
@@ -113,7 +113,7 @@ pub struct Seen<'a> {
     pub engine: Engine,
     pub family: &'a Family,
     pub tables: &'a [Table],
-    /// In the order of the tables.
+    /// For each of `tables`; `None` if the table was not read.
     pub scanned: &'a [Option<Scanned>],
     pub levels: &'a [Level],
     pub rows: Vec<Row>,
@@ -170,8 +170,8 @@ impl Seen<'_> {
         self.scanned.get(i)?.as_ref()
     }
 
-    /// The name of a table's filter, and its family. If the filter was not read, the family is that
-    /// of the policy's name, although the policy may have stored Bloom in place of Ribbon.
+    /// The name of a table's kind of filter, and its family. If the filter was not read, the family
+    /// is that of the policy's name, although a Ribbon policy may have stored Bloom.
     fn family_of(&self, i: usize) -> (String, Option<Kind>) {
         let table = &self.tables[i];
         let Some(form) = table.form else { return ("none".into(), None) };
@@ -193,7 +193,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Tables come level by level.
+    /// The deepest level. Tables are in the order of levels.
     fn last_level(&self) -> usize {
         self.tables.last().map_or(0, |table| table.level)
     }
@@ -313,7 +313,7 @@ impl Seen<'_> {
             Some(Scanned { filter: Some(filter), .. }) if filter.largest_part > 0 => {
                 filter.largest_part
             }
-            // Parts are about as large as data blocks.
+            // 0 stands for parts of unknown size. They are about as large as data blocks.
             _ if table.form == Some(Form::Partitioned) => 0,
             _ => table.filter_bytes,
         };

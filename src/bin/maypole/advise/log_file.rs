@@ -1,5 +1,5 @@
 //! What RocksDB's LOG says: the capacity of block caches, which OPTIONS does not store, and the
-//! last counters of the filters, where statistics were switched on.
+//! last counters of the filters, if statistics were switched on.
 //!
 //! ```text
 //! … --------------- Options for column family [default]:
@@ -14,7 +14,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// How much is read of a LOG: the options are at its start, and the last counters near its end.
+/// The bytes of a LOG that are read: at its start for the options, and at its end for the last
+/// counters.
 const HEAD_BYTES: u64 = 4 << 20;
 const TAIL_BYTES: u64 = 4 << 20;
 
@@ -34,7 +35,7 @@ pub struct Counters {
 
 impl Counters {
     /// The false-positive rate that RocksDB has seen; `None` if no filter was queried for a key
-    /// that it does not hold.
+    /// that its table does not hold.
     pub fn observed_fpr(&self) -> Option<f64> {
         let wrong = self.full_positive.saturating_sub(self.full_true_positive);
         (self.absent_queries() > 0).then(|| wrong as f64 / self.absent_queries() as f64)
@@ -75,7 +76,8 @@ fn capacities(text: &str) -> BTreeMap<String, u64> {
         } else if let Some(value) = line.trim().strip_prefix("capacity : ")
             && let (Some(family), Ok(bytes)) = (&family, value.trim().parse())
         {
-            // The first one is the block cache; compressed and blob caches follow.
+            // The first capacity is that of the block cache; those of compressed and blob caches
+            // follow.
             found.entry(family.clone()).or_insert(bytes);
         }
     }

@@ -12,22 +12,22 @@ use super::queries::{Anchors, made_up};
 use super::tables::Table;
 use crate::progress;
 
-/// The number of lookups of absent keys, and of present ones.
+/// Lookups of absent keys, and as many of present keys.
 const LOOKUPS: usize = 5_000;
-/// The same where only a sample is read.
+/// The number of lookups of each kind if only a sample is read.
 const LOOKUPS_OF_SAMPLE: usize = 2_000;
 
-/// The most recorded lookups that are made.
 const MAX_RECORDED: usize = 100_000;
 
-/// Means of lookups of one kind.
+/// Means over the lookups of absent keys, or over those of present keys.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lookups {
     pub count: u64,
-    /// Data blocks.
+    /// Data blocks that a lookup reads.
     pub blocks: f64,
     pub blocks_without_filters: f64,
-    /// For each level, the tables that a lookup reaches although they hold no entry of the key.
+    /// For each level, the number of tables that a lookup reaches although they hold no entry of
+    /// the key.
     pub tables_in_vain: Vec<f64>,
 }
 
@@ -35,12 +35,13 @@ pub struct Lookups {
 pub struct Measured {
     pub absent: Lookups,
     pub present: Lookups,
-    /// Keys whose value only RocksDB reads: merge operands and others.
+    /// Lookups that failed, in general because only RocksDB reads the entry, such as a merge
+    /// operand.
     pub not_read: u64,
 }
 
-/// Looks up present keys, drawn from the tables that were read, and absent keys that resemble them.
-/// Each level is drawn from in proportion to its entries.
+/// Looks up present keys, drawn from the anchors, and absent keys that resemble them. Each level
+/// gives keys in proportion to its entries.
 pub fn run(
     db: &Db,
     tables: &[Table],
@@ -97,7 +98,7 @@ fn by_level<'a>(tables: &[Table], anchors: &'a Anchors) -> Vec<(f64, Vec<&'a [u8
 }
 
 /// Looks up recorded keys, present or not. If there are more than [`MAX_RECORDED`] keys, it looks
-/// up keys at equal distances.
+/// up only every n-th key.
 pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
     let mut measured = Measured::default();
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
@@ -123,7 +124,8 @@ impl Measured {
             self.not_read += 1;
             return;
         };
-        // A made-up key may exist, and a drawn one may have been dropped by a range deletion.
+        // A made-up key may exist, and a range deletion may have dropped a drawn key. Such lookups
+        // do not count.
         match (present, is_met(&trace)) {
             (true, true) => self.present.add(&trace, levels),
             (false, false) => self.absent.add(&trace, levels),
@@ -153,7 +155,7 @@ impl Lookups {
         }
     }
 
-    /// From sums to means.
+    /// Turns the sums into means.
     fn finish(&mut self) {
         let count = self.count.max(1) as f64;
         self.blocks /= count;

@@ -1,4 +1,4 @@
-//! `advise`: what the filters of a database do, and what other filters would do, on its own keys.
+//! `advise`: measures the filters of a database, and other filters built of its keys.
 //!
 //! ```text
 //! source     the directory: RocksDB's or Maypole's, opened read-only
@@ -11,8 +11,9 @@
 //! report     the terminal, JSON          page       a page
 //! ```
 //!
-//! Nothing is written and no lock is taken, so that a live writer is not disturbed. A table is read
-//! through the file that was opened with the database, since its writer may delete it meanwhile.
+//! Nothing is written and no lock is taken, so that a live writer is not disturbed. Tables are read
+//! through the files that were opened with the database, because the writer may delete a table
+//! meanwhile.
 
 mod findings;
 mod log_file;
@@ -62,14 +63,15 @@ use tables::Table;
 /// - the filters that are stored, by level: kind, bits a key, memory, and the tables whose filter
 ///   is not what OPTIONS asks for;
 /// - their measured false-positive rate: each filter is queried with keys of other tables and with
-///   made-up keys inside its range;
+///   made-up keys within the range of its table;
 /// - the data blocks that lookups of absent and present keys read;
-/// - the same for other policies, computed on the keys of the tables;
-/// - what to do, unless what, with the options to set.
+/// - memory, build time and data blocks with other policies, computed on the keys of the tables;
+/// - advice: what to do, when not to do it, and the options to set.
 ///
-/// All tables are read. --sample reads fewer: whole tables, at least one a level; of tables of more
-/// than 72 MiB some blocks. Times are those of one thread of this processor. Entries that only
-/// RocksDB reads, such as merge operands, do not matter here: filters hold keys.
+/// All tables are read. With --sample only some are read, at least one a level, and only some
+/// blocks of tables above 72 MiB. Times are those of one thread of this processor. Filters hold
+/// keys, so entries that only RocksDB reads, such as merge operands, count too; lookups that meet
+/// them do not.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Advise {
@@ -91,15 +93,15 @@ pub struct Advise {
     /// operating system
     #[arg(long, value_name = "MICROS", default_value_t = args::USUAL_READ_MICROS, value_parser = args::number_in(0.0..=1e9, "microseconds such as 80 or 2.5"), verbatim_doc_comment)]
     read_cost: f64,
-    /// Look up the keys of this file, one a line, in place of drawn ones: figures then are means
-    /// over lookups as they were recorded. \\xNN stands for a byte. Of more than 100,000 a part is
-    /// taken
+    /// Look up the keys of this file, one a line, in place of drawn keys, so that the figures are
+    /// means over recorded lookups. \xNN stands for a byte. Of more than 100,000 keys, only every
+    /// n-th is looked up
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     query_file: Option<PathBuf>,
     /// Draw another sample and other keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write a page with the same figures, and these as JSON, into this directory
+    /// Write the same figures into this directory, as an HTML page and as JSON
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print a JSON object: engine, read_cost_micros, families, refused
@@ -107,8 +109,8 @@ pub struct Advise {
     json: bool,
 }
 
-/// The number of entries to read, and of keys to build filters of, to estimate how long everything
-/// will take.
+/// The entries that are read, and the keys that filters are built of, to estimate how long
+/// everything will take.
 const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {
@@ -128,7 +130,7 @@ impl Advise {
         }
         let mut found = Vec::new();
         for family in &source.families {
-            // LOG counts for all column families together.
+            // LOG's counters are those of all column families together.
             let counters = source.log.counters.filter(|_| source.families.len() == 1);
             let findings = self.family(source.engine, family, counters, recorded.as_deref())?;
             if !self.json {
@@ -196,7 +198,7 @@ impl Advise {
     }
 }
 
-/// The keys of a file.
+/// Reads the keys of `--query-file`.
 fn recorded(path: &Path) -> Result<Vec<Vec<u8>>> {
     let text = file::read(path)?;
     Ok(file::lines(&text).map(unescape).collect())
@@ -210,7 +212,7 @@ fn announce(tables: &[Table], drawn: &[(usize, Part)], kinds: &[Kind]) {
     let first = &tables[first];
     let (mut entries, start) = (0, Instant::now());
     let mut reading = first.reader.entries();
-    // Damage is reported when the table is read.
+    // Damage ends the trial; reading the table reports it.
     while entries < TRIAL_ENTRIES
         && let Ok(Some(_)) = reading.next_entry()
     {

@@ -1,4 +1,5 @@
-//! The page of `--out`: advice, filters, and reads against memory, one section a column family.
+//! The page of `--out`: a section for each column family, with advice, filters, and a plot of reads
+//! against memory.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -22,8 +23,8 @@ pub const MAKER: &str = "maypole advise";
 /// The file with the figures, next to the page.
 const JSON: &str = "advise.json";
 
-/// Prepares the directory. Fails if it is the database's, or holds files that `advise` did not
-/// make.
+/// Prepares the output directory `dir`. Fails if it is the database's directory or inside it, or
+/// holds files that `advise` did not make.
 pub fn prepare(dir: &Path, database: &Path) -> Result {
     let absolute = |path: &Path| {
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
@@ -39,7 +40,6 @@ pub fn prepare(dir: &Path, database: &Path) -> Result {
     files::prepare(dir, MAKER, &[JSON])
 }
 
-/// Writes the page and the figures.
 pub fn write(found: &[Findings], source: &Source, asked: &Advise, dir: &Path) -> Result {
     let mut json = Vec::new();
     report::json(found, source, asked, &mut json)?;

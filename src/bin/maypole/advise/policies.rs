@@ -1,8 +1,8 @@
-//! Other policies, computed: what filters of other kinds would take and let through on this tree.
+//! Computes what the filters of other policies would take and let through on this tree.
 //!
-//! Each kind was built of the keys of real tables, level by level. A policy is one kind for each
-//! level. Its memory is computed for all keys of the level. Its reads are computed from the tables
-//! that the measured lookups reached, and from the rates of the kinds:
+//! A policy gives each level one kind of filter. `scan` has built filters of each kind from keys of
+//! each level. Their sizes give the memory that all keys of a level would take. Their
+//! false-positive rates, and the tables that the measured lookups reached, give the reads:
 //!
 //! ```text
 //! blocks of an absent lookup  = Σ over levels of  tables reached · rate
@@ -15,17 +15,19 @@ use super::lookups::Measured;
 use super::scan::{Asked, Built, Scanned};
 use super::tables::Table;
 
-/// The bits per key, as RocksDB counts them, of the kinds that RocksDB has.
+/// The bits per key of Bloom and Ribbon, as RocksDB counts them.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
 /// The end of the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
-/// The stored bits of Maypole's own kinds. They begin with about the rates of [`ROCKSDB_BITS`].
+/// The stored bits per key of Maypole's own kinds. Their rates are about those of [`ROCKSDB_BITS`];
+/// fuse has none for 8 bits.
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
-/// RocksDB cuts a filter into parts of `metadata_block_size`, 4096 bytes, less a tenth.
+/// The bytes of a filter's part: RocksDB's `metadata_block_size`, 4096 bytes, less a tenth.
 const PART_BYTES: usize = 3687;
-/// The bits of the kinds in parts: as RocksDB counts them, and about how many Ribbon stores.
+/// The bits per key of the kinds in parts, as RocksDB counts them, and about how many Ribbon
+/// stores.
 const PARTED_BITS: u32 = 10;
 const PARTED_RIBBON_BITS: usize = 7;
 
@@ -34,9 +36,9 @@ const PARTED_RIBBON_BITS: usize = 7;
 pub struct Kind {
     pub spec: FilterSpec,
     pub family: Family,
-    /// RocksDB's number, where RocksDB has the family.
+    /// The bits per key as RocksDB counts them, if RocksDB has the family.
     pub rocksdb_bits: Option<u32>,
-    /// Keys of a part. `None`: the filter is one block.
+    /// The keys of a part; `None` if the filter is one block.
     pub part_keys: Option<usize>,
 }
 
@@ -64,14 +66,14 @@ pub fn kinds() -> Vec<Kind> {
     [whole, parted].concat()
 }
 
-/// A level as it stands.
+/// A level of the tree and what was measured in it.
 #[derive(Debug, Clone, Default)]
 pub struct Level {
     pub level: usize,
-    /// About how many hashes a filter of all its keys holds.
+    /// About how many hashes filters of all its keys hold.
     pub keys: f64,
     pub asked: Asked,
-    /// In the order of the kinds.
+    /// Filters of its keys, in the order of the kinds.
     pub built: Vec<Built>,
 }
 
@@ -112,9 +114,9 @@ pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Ve
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     pub name: String,
-    /// The policy in Maypole's words.
+    /// The policy as Maypole writes it.
     pub maypole: String,
-    /// What RocksDB's `filter_policy` is set to. `None`: RocksDB has no such policy.
+    /// The value of RocksDB's `filter_policy`; `None` if RocksDB has no such policy.
     pub rocksdb: Option<String>,
     /// Whether RocksDB leaves the last level without filters, by `optimize_filters_for_hits`.
     pub last_level_without: bool,
@@ -127,13 +129,13 @@ pub struct Row {
     /// Seconds that one thread takes to build all filters.
     pub build_seconds: f64,
     pub absent_blocks: f64,
-    /// `None`: no present key could be looked up.
+    /// `None` if no present key could be looked up.
     pub present_blocks: Option<f64>,
 }
 
-/// The rows of all policies. Empty where nothing could be measured.
+/// The rows of all policies, except those whose filters could not be queried.
 ///
-/// `stored_bytes` are those of the filters that the tables have.
+/// `stored_bytes` is the size of the stored filters.
 pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let name = |kind: &Kind| match (kind.rocksdb_bits, kind.part_keys) {
@@ -194,7 +196,7 @@ fn by_level(
     }
     let keys: f64 = levels.iter().map(|level| level.keys).sum();
     let budget = if stored_bytes > 0 { stored_bytes as f64 } else { keys * 7.0 / 8.0 };
-    // Memory and blocks of each level with each choice.
+    // Bytes of filters, and blocks read in vain, of each level with each choice.
     let mut cells: Vec<Vec<(f64, f64)>> = Vec::new();
     for (n, level) in levels.iter().enumerate() {
         let in_vain = in_vain(&measured.absent.tables_in_vain, level);
@@ -208,7 +210,7 @@ fn by_level(
         };
         cells.push(choices.iter().map(of).collect::<Option<_>>()?);
     }
-    // RocksDB and Maypole have seven levels at most, so these are few combinations.
+    // A tree usually has at most seven levels, so there are few combinations.
     let count = choices.len().checked_pow(u32::try_from(levels.len()).ok()?)?;
     let choice_of =
         |combination: usize, n: usize| combination / choices.len().pow(n as u32) % choices.len();
@@ -223,15 +225,15 @@ fn by_level(
     let spec = |n| kind_of(n).map_or(FilterSpec::NONE, |kind| kinds[kind].spec).to_string();
     let mut specs: Vec<String> = (0..levels.len()).map(spec).collect();
     if levels[0].level > 0 {
-        // The first one is level 0's.
+        // The list begins with level 0, which has no tables here.
         specs.insert(0, specs[0].clone());
     }
     let maypole = format!("levels({})", specs.join(", "));
     Some(Row { name: format!("{family}{BY_LEVEL}"), maypole, ..row })
 }
 
-/// The filters of a kind that were built for level `n`. If they were not queried, because nothing
-/// of the level could be read, they get the rate of all levels.
+/// The filters of a kind that were built for level `n`. If they were not queried, they get the rate
+/// of all levels; if none was built, those of all levels replace them.
 fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     let own = std::iter::once(levels[n].built[kind]);
     let all = levels.iter().map(|level| level.built[kind]);
@@ -255,7 +257,7 @@ pub fn option(family: Family, bits: u32) -> String {
     }
 }
 
-/// `kind_of(n)` is the kind for level `n`, or `None` for no filter.
+/// The row of a policy that gives level `n` the kind `kind_of(n)`, or no filter if that is `None`.
 fn row(
     name: String,
     maypole: String,
@@ -289,7 +291,7 @@ fn row(
     })
 }
 
-/// The sum, unless nothing was built.
+/// The sum of filters; `None` if nothing was built.
 fn sum(built: impl Iterator<Item = Built>) -> Option<Built> {
     let mut all = Built::default();
     built.for_each(|built| all.add(&built));
@@ -346,7 +348,7 @@ mod tests {
         close(rows[0].present_blocks.unwrap(), 2.5);
         close(rows[1].absent_blocks, 2.0 * 0.01 + 0.02);
         close(rows[1].present_blocks.unwrap(), 1.0 + 1.5 * 0.01);
-        // A built filter's bytes are whole: 100 keys of 10 bits take 125.
+        // A built filter's bytes are whole: 100 keys of 10 bits take 125 bytes.
         close(rows[1].filter_bytes, 10_000.0 * 1.25);
         close(rows[1].build_seconds, 10_000.0 * 10e-9);
         close(rows[2].filter_bytes, 1000.0 * 1.25);
@@ -380,8 +382,8 @@ mod tests {
         let divide =
             |levels: &[Level], bytes| by_level(Family::Burr, levels, &kinds, &measured, bytes);
         let policy = |bytes| divide(&levels, bytes).unwrap().maypole;
-        // The budget suffices for more bits in the small level only; in all levels; for no filter
-        // in the large level.
+        // The first budget allows more bits in the small level only, the second in all levels; the
+        // third allows no filter in the large level.
         assert_eq!(policy(64_000), "levels(burr(8), burr(8), burr(5.5))");
         assert_eq!(policy(200_000), "levels(burr(8), burr(8), burr(8))");
         assert_eq!(policy(2_000), "levels(burr(8), burr(8), none)");

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A filter sees only the hash of a key, so a made-up key is as good a query as a real one. A query
-//! may be a key that the table holds: the reading of the table finds that out.
+//! may be a key that the table holds; reading the table shows that.
 
 use maypole::table::SstReader;
 use rand::RngExt;
@@ -17,17 +17,19 @@ use rand::seq::IndexedRandom;
 use super::sample::{Part, distinct};
 use super::tables::Table;
 
-/// The number of data blocks that anchors come from, in all tables together and in one table.
+/// The number of data blocks that anchors come from: in all tables together, and the fewest and the
+/// most in one table.
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;
 /// The most other tables that give anchors because they overlap a table that is read.
 const NEIGHBOURS: usize = 4;
-/// The number of queries of each kind for all tables of a level together, and the fewest for one
-/// table.
+/// The number of queries of each kind (neighbours, made up) for all tables of a level together, and
+/// the fewest for one table.
 const QUERIES: usize = 60_000;
 const MIN_QUERIES: usize = 100;
-/// The most queries if only a part of a table is read, because each may read a block.
+/// The most queries of each kind if only a part of a table is read, because each query may read a
+/// block.
 const MAX_BY_BLOCKS: usize = 1000;
 /// How many bytes at the end of an anchor are replaced to make up a key.
 const CHANGED_BYTES: usize = 4;
@@ -46,7 +48,7 @@ impl Anchors {
                     && tables[j].smallest <= tables[i].largest
                     && tables[j].largest >= tables[i].smallest
             });
-            // If all tables are read, there are no others.
+            // If all tables are read, none needs to be added.
             if drawn.len() < tables.len() {
                 others.take(NEIGHBOURS).for_each(|j| is_wanted[j] = true);
             }
@@ -64,12 +66,11 @@ impl Anchors {
         Anchors(anchors)
     }
 
-    /// Each with the position of its table.
+    /// The anchors, each with the position of its table.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], usize)> {
         self.0.iter().map(|(key, table)| (&key[..], *table))
     }
 
-    /// The anchors from `smallest` to `largest`.
     fn between(&self, smallest: &[u8], largest: &[u8]) -> &[(Vec<u8>, usize)] {
         let start = self.0.partition_point(|(key, _)| &key[..] < smallest);
         let end = self.0.partition_point(|(key, _)| &key[..] <= largest);
@@ -77,8 +78,8 @@ impl Anchors {
     }
 }
 
-/// The keys of `blocks` data blocks, drawn at random, up to the first damaged one; the reading of
-/// the table reports it.
+/// The keys of `blocks` data blocks, drawn at random. Stops at the first damaged block, which
+/// reading the table will report.
 fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
     let choose = |all| distinct(blocks, all, random);
@@ -86,9 +87,9 @@ fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> V
     keys
 }
 
-/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If the
-/// range has few such keys, the key is longer than the anchor. `None` if the longer key, too, is
-/// beyond the range.
+/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If two such
+/// keys are outside the range, it is the anchor with bytes appended. `None` if that is outside the
+/// range, too.
 pub fn made_up(
     anchor: &[u8],
     smallest: &[u8],

@@ -1,4 +1,4 @@
-//! What is printed: tables and sentences, or JSON.
+//! Prints the findings, as tables and sentences or as JSON.
 
 use std::io::Write;
 
@@ -16,7 +16,6 @@ use crate::show::record;
 use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
 
-/// The most files of a finding that are named.
 const FILES_NAMED: usize = 5;
 
 pub fn text(
@@ -138,7 +137,7 @@ fn wanted(found: &Findings) -> String {
 }
 
 fn filters(rows: &[FilterRow]) -> Sheet {
-    // Whole keys are usual, so a column for them would say nothing.
+    // Filters usually hold whole keys, so a column that says only that would be of no use.
     let tells_keys = rows.iter().any(|row| row.holds.as_ref().is_some_and(|holds| holds != "keys"));
     let filter = |row: &FilterRow| match row.partitioned {
         true => format!("{}, parts", row.filter),
@@ -220,7 +219,7 @@ fn memory(found: &Findings, engine: Engine) -> String {
     text
 }
 
-/// 0 stands for a block in parts, whose sizes were not read.
+/// Formats a size. 0 stands for parts whose sizes were not read.
 fn or_parts(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { size(bytes) }
 }

@@ -1,7 +1,7 @@
 //! The advice that follows from what was measured: "do X, unless Y".
 //!
-//! A pure function of a [`Situation`]. The test at the foot is the table of situations and of the
-//! sentences that each must give. A rule gives advice only where all figures that it needs are
+//! [`advise`] is a pure function of a [`Situation`]. The test at the foot is a table of situations
+//! and the sentences that each must give. A rule gives advice only if all figures that it needs are
 //! known.
 
 use maypole::filter::Family;
@@ -13,16 +13,17 @@ use crate::show::text::{count, counted, percent, size};
 
 /// Advice that saves less memory than this is not given.
 const WORTH_BYTES: f64 = (1 << 20) as f64;
-/// Nor is advice that saves a lookup less time than this, in microseconds.
+/// Advice that saves a lookup less time than this, in microseconds, is not given.
 const WORTH_MICROS: f64 = 0.5;
-/// More bits are advised until an absent lookup reads at most this many blocks in vain.
+/// Advice for more bits names the fewest with which an absent lookup reads at most this many
+/// blocks.
 const FEW_BLOCKS: f64 = 0.05;
 /// Metadata that takes a larger share of the block cache than this displaces too much data.
 const MUCH_OF_CACHE: f64 = 0.5;
-/// The share of absent keys up to which the last level needs no filters.
+/// The share of lookups of absent keys up to which the last level needs no filters.
 const FEW_ABSENT: f64 = 0.01;
-/// RocksDB cuts its cache into 2^6 shards at most. A block of more than this part of the cache may
-/// not fit into its shard.
+/// RocksDB cuts its cache into 2^6 shards at most, so a block larger than 1/64 of the cache may not
+/// fit into its shard.
 const SHARE_OF_SHARD: u64 = 64;
 
 /// What the rules know of a column family.
@@ -34,15 +35,14 @@ pub struct Situation {
     pub file_bytes: u64,
     /// The share of the keys that are in tables without a usable filter.
     pub keys_without: f64,
-    /// Whether those tables are all in the last level.
+    /// Whether all tables without a usable filter are in the last level.
     pub only_last_without: bool,
-    /// Tables whose filter is damaged.
     pub damaged: usize,
     /// Tables whose filter is not what OPTIONS ask for, damaged ones not counted.
     pub differing: usize,
-    /// The family of most filters.
+    /// The family whose filters hold the most keys.
     pub family: Option<Family>,
-    /// The bits per key that most filters store.
+    /// The bits per key that the filters of this family store.
     pub bits_per_key: f64,
     pub filter_bytes: u64,
     pub index_bytes: u64,
@@ -56,28 +56,26 @@ pub struct Situation {
     pub absent_blocks_without: f64,
     /// The share of absent keys among recorded lookups.
     pub share_absent: Option<f64>,
-    /// The false-positive rate of the last level's filters; `None` where there are none.
+    /// The false-positive rate of the last level's filters; `None` if none was queried.
     pub rate: Option<f64>,
     /// The cost of a read, in microseconds.
     pub read_cost: f64,
     pub rows: Vec<Row>,
 }
 
-/// One piece of advice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Advice {
     /// What to do, without a full stop.
     pub action: String,
-    /// When not to do it.
     pub unless: String,
-    /// Options, as OPTIONS writes them, or calls of Maypole's.
+    /// Options as OPTIONS writes them, or calls of Maypole's API.
     pub options: Vec<String>,
-    /// When it takes effect, and for which tables.
+    /// When the action takes effect, and for which tables.
     pub when: String,
     pub worth: String,
 }
 
-/// All that is advised, the most urgent first. Never empty.
+/// All advice, the most urgent first. The list is never empty.
 pub fn advise(s: &Situation) -> Vec<Advice> {
     if s.tables == 0 {
         return vec![Advice {
@@ -121,7 +119,7 @@ impl Situation {
         })
     }
 
-    /// The smallest bumped ribbon with about as few reads as `bloom`.
+    /// The smallest bumped ribbon filter with at most 1.1 times the reads of `bloom`.
     fn burr_like(&self, bloom: &Row) -> Option<&Row> {
         let burr = self.rows.iter().filter(|row| row.family == Some(Family::Burr));
         let alike = burr.filter(|row| row.absent_blocks <= 1.1 * bloom.absent_blocks);
@@ -133,13 +131,13 @@ impl Situation {
         blocks * self.read_cost
     }
 
-    /// Whether to advise an option that saves each absent lookup this many block reads. The saving
-    /// is multiplied by the share of absent lookups, where that is known.
+    /// Whether to advise an option that saves each absent lookup `blocks` reads. The saving is
+    /// multiplied by the share of absent lookups, where that is known.
     fn is_worth(&self, blocks: f64) -> bool {
         self.micros(blocks) * self.share_absent.unwrap_or(1.0) >= WORTH_MICROS
     }
 
-    /// "new tables only; …": how a changed policy reaches a tree of this size.
+    /// How a changed policy reaches the tables of this tree, in words: "new tables only; …".
     fn when_rewritten(&self) -> String {
         let bytes = size(self.file_bytes);
         match self.engine {
@@ -154,7 +152,8 @@ impl Situation {
         }
     }
 
-    /// The bits per key, as RocksDB counts them, that come nearest to those of most filters.
+    /// The bits per key, as RocksDB counts them, of the policy that stores about as many bits as
+    /// the filters of [`Situation::family`] do.
     fn like_bloom_bits(&self) -> Option<u32> {
         let of_row = |bits: &&u32| {
             let row = self.family.and_then(|family| self.row(family, **bits));
@@ -164,7 +163,6 @@ impl Situation {
         policies::ROCKSDB_BITS.iter().min_by(|a, b| of_row(a).total_cmp(&of_row(b))).copied()
     }
 
-    /// The options that select the policy of a row.
     fn options_of(&self, row: &Row) -> Vec<String> {
         match (self.engine, &row.rocksdb) {
             (Engine::RocksDb, Some(policy)) => vec![format!("filter_policy={policy}")],
@@ -173,7 +171,8 @@ impl Situation {
         }
     }
 
-    /// "10 as RocksDB counts, 7.0 bits stored": for Ribbon both numbers, since they differ.
+    /// The bits of a row in words. For Ribbon they are two numbers, because they differ: "10 as
+    /// RocksDB counts, 7.0 bits stored".
     fn bits_of(&self, row: &Row) -> String {
         match (row.family, row.rocksdb_bits) {
             (Some(Family::Ribbon), Some(bits)) => {
@@ -551,7 +550,8 @@ mod tests {
         }
     }
 
-    /// Each situation, how the sentence of each piece of advice begins, and what else must be said.
+    /// The table lists for each situation how each piece of advice begins, and what else it must
+    /// say.
     #[test]
     fn every_situation_gives_its_sentences() {
         let charged = |policy| Wanted {

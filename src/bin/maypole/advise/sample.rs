@@ -9,9 +9,10 @@ use rand::seq::SliceRandom;
 
 use super::tables::Table;
 
-/// Tables of `target_file_size_base=64MiB` are a little larger than that.
+/// Only larger tables are read in part. Tables of `target_file_size_base=64MiB` slightly exceed 64
+/// MiB.
 const WHOLE_TABLE_BYTES: u64 = 72 << 20;
-/// Fewer bytes of a large table are not worth the reading of its index.
+/// The fewest bytes that are read of a large table. Fewer are not worth reading its index.
 const MIN_BYTES: u64 = 4 << 20;
 
 /// What is read of a table.
@@ -22,7 +23,7 @@ pub enum Part {
     Blocks(f64),
 }
 
-/// Draws tables: the position of each, and the part of it to read.
+/// Draws tables. Returns the position of each, and the part of it to read.
 pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, Part)> {
     let mut drawn = Vec::new();
     for level in 0..=tables.iter().map(|table| table.level).max().unwrap_or(0) {
@@ -63,7 +64,7 @@ impl Part {
     }
 }
 
-/// `count` different random numbers below `most`, ascending.
+/// Up to `count` different random numbers below `most`, ascending. Duplicates are not replaced.
 pub fn distinct(count: usize, most: usize, random: &mut SmallRng) -> Vec<usize> {
     let mut numbers: Vec<usize> = match count >= most {
         true => return (0..most).collect(),

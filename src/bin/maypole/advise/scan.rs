@@ -1,7 +1,7 @@
 //! Reads the tables: counts their keys, queries their filters, builds other filters of the same
 //! keys and queries these too.
 //!
-//! Several threads read different tables. Each keeps the hashes of one table.
+//! Several threads read different tables. Each thread keeps the hashes of one table in memory.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -20,22 +20,21 @@ use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
 
-/// No more filters are built for a level after this many of its keys, because the figures would
+/// Once filters of this many keys of a level are built, no more are, because the figures would
 /// change little.
 const BUILT_KEYS: usize = 400_000;
-/// Of a table with more keys than this, filters of its first keys are built.
+/// The most keys of a table that filters are built of. They are its first ones.
 const MAX_HASHES: usize = 2_000_000;
 /// An entry in the index of a filter's parts takes its key and these bytes: three lengths, a block
 /// handle and a restart point.
 const PART_ENTRY_BYTES: f64 = 13.0;
-/// The most threads that read at a time.
 const MAX_THREADS: usize = 4;
 
-/// Answers to queries for keys that the table does not hold.
+/// How filters answered queries for keys that the table does not hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked {
     pub queries: u64,
-    /// How often the answer was "maybe", which is wrong here.
+    /// How often the answer was "maybe", which is wrong for these keys.
     pub wrong: u64,
 }
 
@@ -46,18 +45,18 @@ impl std::ops::AddAssign for Asked {
     }
 }
 
-/// Filters of one kind, of some tables of a level.
+/// The filters of one kind that were built of some tables of a level, in sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Built {
     pub keys: u64,
     pub bytes: u64,
-    /// Nanoseconds per key of the fastest build, because other programs slow some builds down.
+    /// Nanoseconds per key. The fastest build counts, because other programs slow some builds down.
     pub key_nanos: f64,
     pub asked: Asked,
 }
 
 impl Built {
-    /// The false-positive rate, if there were queries.
+    /// The false-positive rate; NaN if there were no queries.
     pub fn rate(&self) -> f64 {
         self.asked.wrong as f64 / self.asked.queries as f64
     }
@@ -74,7 +73,6 @@ impl Built {
     }
 }
 
-/// The result of reading a table.
 #[derive(Debug, Clone, Default)]
 pub struct Scanned {
     pub filter: Option<ReadFilter>,
@@ -83,17 +81,17 @@ pub struct Scanned {
     pub keys: u64,
     /// About how many bytes of the file were read.
     pub bytes: u64,
-    /// Whether all of it was read.
+    /// Whether the whole table was read.
     pub is_whole: bool,
     pub asked: Asked,
-    /// In the order of the kinds.
+    /// The filters that were built, in the order of the kinds.
     pub built: Vec<Built>,
     /// Why the reading ended early.
     pub damage: Option<String>,
 }
 
-/// Reads the tables that were drawn. The results are in the order of all tables; `None` for a table
-/// that was not drawn. `queries_of` gives the queries of a table, ascending.
+/// Reads the tables that were drawn. Returns one result for each of `tables`; `None` for a table
+/// that was not drawn. `queries_of` returns the queries of a table, ascending.
 pub fn run(
     tables: &[Table],
     drawn: &[(usize, Part)],
@@ -103,7 +101,7 @@ pub fn run(
     let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
     let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
     let next = AtomicUsize::new(0);
-    // The number of keys that filters are still built of, for each level.
+    // For each level, the number of keys that filters may still be built of.
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     let budgets: Vec<AtomicUsize> = (0..levels).map(|_| AtomicUsize::new(BUILT_KEYS)).collect();
     let done: Mutex<Vec<(usize, Result<Scanned>)>> = Mutex::new(Vec::new());
@@ -136,7 +134,8 @@ pub fn run(
 /// The hashes of a key that a filter holds.
 #[derive(Clone, Copy)]
 struct Fed {
-    // A hash of 0 counts as no hash, so that `Option` takes no memory. One hash of 2^64 is 0.
+    // A hash of 0 counts as no hash, so that `Option` takes no memory. Only one of 2^64 hashes is
+    // 0.
     key: Option<NonZeroU64>,
     prefix: Option<NonZeroU64>,
 }
@@ -156,7 +155,7 @@ impl Feed {
     }
 }
 
-/// What is seen of a table's keys while they are read in order.
+/// The state of reading a table's keys in order.
 struct Reading<'a> {
     table: &'a Table,
     queries: &'a [Vec<u8>],
@@ -204,8 +203,8 @@ fn scan(
     kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    // A filter gets all keys of a table, even beyond the budget, because its size depends on their
-    // number. If another thread takes from the budget at the same time, it is exceeded further.
+    // A filter gets all keys of a table, even beyond the budget of the level, because the size of a
+    // filter depends on their number. Threads that take from it at the same time exceed it further.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),
@@ -255,7 +254,7 @@ fn scan(
             continue;
         }
         let maybe = !is_asked || table.reader.may_contain(query)?;
-        // The part that was not read may hold the key, so a lookup decides.
+        // The unread part of the table may hold the key, so a lookup decides.
         if maybe && !scanned.is_whole && holds(table, query) {
             continue;
         }
@@ -285,7 +284,7 @@ fn read_blocks(table: &Table, share: f64, reading: &mut Reading) -> maypole::Res
     table.reader.each_key_of_blocks(choose, |key| reading.see(key))
 }
 
-/// Whether the table has an entry of the key. If the lookup fails, it counts as having one.
+/// Whether the table has an entry of the key. A lookup that fails counts as an entry.
 fn holds(table: &Table, key: &[u8]) -> bool {
     table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
 }
@@ -308,7 +307,8 @@ pub fn build_seconds(
     keys * key_nanos / 1e9
 }
 
-/// `key_bytes` is the mean length of a key, for the index of a filter in parts.
+/// Builds and queries filters. `key_bytes`, the mean length of a key, is for the index of a filter
+/// in parts.
 fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     let Some(part_keys) = kind.part_keys else { return build_one(kind.spec, hashes, absent) };
     let parts = hashes.len().div_ceil(part_keys);

@@ -8,7 +8,8 @@ use super::log_file::LogFile;
 use super::wanted::Wanted;
 use crate::failure::{Failure, Result};
 
-/// The block cache of this process, for filters and indexes of the tables that are queried.
+/// The size of this process's block cache, which holds filters and indexes of the tables that are
+/// queried.
 const CACHE_BYTES: usize = 256 << 20;
 
 /// The engine that wrote the database.
@@ -18,7 +19,8 @@ pub enum Engine {
     Maypole,
 }
 
-/// A column family that can be read. A database of Maypole's is one named `default`.
+/// A column family that can be read. A Maypole database counts as one column family named
+/// `default`.
 pub struct Family {
     pub name: String,
     pub db: Db,
@@ -40,7 +42,7 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {
         Ok(db) => of_maypole(db, dir, only),
-        // A database of LevelDB could be opened as RocksDB's, but its filters are not read.
+        // A LevelDB database could be opened as RocksDB's, but its filters could not be read.
         Err(error @ Error::Unsupported { .. })
             if error.to_string().contains("this is a database of LevelDB") =>
         {
@@ -48,7 +50,7 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // If the directory is neither, the first error says what it is.
+            // If the directory is of neither engine, the first error says what it is.
             Err(second) => match &error {
                 Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
                 _ => Err(error.into()),

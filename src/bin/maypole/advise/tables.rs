@@ -1,5 +1,5 @@
-//! The tables of a column family, and what each says of its filter and index. Nothing but
-//! properties is read: the tables are open already.
+//! The tables of a column family, and what each says of its filter and index. [`all`] uses the
+//! properties of the open tables and reads no file; [`Table::read_filter`] reads a filter.
 
 use maypole::filter::{Family, FilterReader};
 use maypole::table::{PrefixExtractor, SstReader};
@@ -11,15 +11,17 @@ use crate::failure::Result;
 
 const PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
 const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
-/// The names of filters that RocksDB does not read any more, and of those that only Maypole reads.
+/// The name of filters that RocksDB no longer reads, and the prefix of those that only Maypole
+/// reads.
 const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
-/// The most entries per byte of a file. Compression may store many similar entries in a byte.
+/// The most entries per byte of a file that are plausible. Compression may store many similar
+/// entries in a byte.
 const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
 /// The size of a filter may differ from keys times bits by this fraction and by these bytes,
-/// because a filter has whole cache lines.
+/// because a filter consists of whole cache lines.
 const SIZE_SLACK: f64 = 0.03;
 const SLACK_BYTES: f64 = 133.0;
 
@@ -40,9 +42,10 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feed {
     pub whole_keys: bool,
-    /// How prefixes are cut. `None`: it holds none, or the extractor is not known.
+    /// The extractor of the prefixes; `None` if the filter holds none, or the extractor is not
+    /// known.
     pub extractor: Option<PrefixExtractor>,
-    /// The extractor's name, where there are prefixes.
+    /// The extractor's name, if the filter holds prefixes.
     pub extractor_name: Option<String>,
 }
 
@@ -55,20 +58,20 @@ pub struct Table {
     pub file_bytes: u64,
     /// Entries, old versions and deletions included.
     pub entries: u64,
-    /// The number of hashes in its filter; without a filter, the number of its entries.
+    /// The number of hashes in its filter if that is known; otherwise the number of its entries.
     pub keys: u64,
     pub form: Option<Form>,
     /// Stored bytes of the filter.
     pub filter_bytes: u64,
-    /// Bytes of the index as it is stored, all parts.
+    /// Stored bytes of the index, all parts together.
     pub index_bytes: u64,
     pub index_is_partitioned: bool,
-    /// The name of the policy that wrote it. RocksDB stores this since version 5.
+    /// The name of the policy that wrote the filter. RocksDB has stored it since version 5.
     pub policy_name: Option<String>,
     pub feed: Feed,
 }
 
-/// What is known of a filter when its bytes are read.
+/// What reading the bytes of a filter tells.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReadFilter {
     pub family: Option<Family>,
@@ -76,7 +79,7 @@ pub struct ReadFilter {
     pub parts: usize,
     /// Stored bytes of the largest part, or of the whole filter if it is not in parts.
     pub largest_part: u64,
-    /// Why it cannot be used, so that it answers "maybe".
+    /// Why the filter cannot be used; it then answers "maybe" to every query.
     pub damaged: Option<String>,
 }
 
@@ -150,12 +153,11 @@ fn form_of(name: &str) -> Option<Form> {
 }
 
 impl Table {
-    /// Stored bits for each key.
     pub fn bits_per_key(&self) -> f64 {
         self.filter_bytes as f64 * 8.0 / self.keys.max(1) as f64
     }
 
-    /// Reads the filter. Damage is a finding and no failure.
+    /// Reads the filter, if its form is known. Damage is a finding, not an error.
     pub fn read_filter(&self) -> Result<Option<ReadFilter>> {
         if !matches!(self.form, Some(Form::Full | Form::Partitioned | Form::Maypoles)) {
             return Ok(None);
@@ -179,9 +181,9 @@ impl Table {
         }))
     }
 
-    /// How the table's filter differs from what `wanted` asks for, or why RocksDB makes no use of
-    /// it, in words. `read` describes the filter's bytes, if they were read. `is_last`: no deeper
-    /// level holds data.
+    /// How the table's filter differs from what `wanted` asks for, or why RocksDB does not use the
+    /// filter, in words. `read` describes the filter's bytes, if they were read. `is_last` means
+    /// that no deeper level holds data.
     pub fn finding(
         &self,
         wanted: &Wanted,
@@ -226,7 +228,7 @@ impl Table {
             })
     }
 
-    /// Whether the policy gives a table no filter, as Bloom of less than half a bit.
+    /// Whether the policy makes no filters, because it asks for less than half a bit per key.
     fn wants_nothing(&self, policy: Policy) -> bool {
         matches!(policy, Policy::Bloom(Some(bits)) | Policy::Ribbon(Some(bits), _) if bits < 0.5)
     }
@@ -250,8 +252,8 @@ impl Table {
     }
 
     fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
-        // A policy that names no bits does not tell the size, nor the family: Bloom's name may mean
-        // Ribbon.
+        // A policy that names no bits tells neither the size nor the family, because `bloomfilter`
+        // alone may mean Ribbon.
         let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
         // Below format_version 5 a Bloom policy makes legacy Bloom filters.
@@ -261,8 +263,8 @@ impl Table {
             family => family,
         };
         if family == Family::Bloom && asked == Family::Ribbon {
-            // A Ribbon policy makes Bloom filters in flushed tables, which may have moved down, and
-            // for few keys.
+            // A Ribbon policy makes Bloom filters for few keys, and in flushed tables, which may
+            // since have moved to a deeper level.
             let was_ribbons = self.policy_name.as_deref() == Some("ribbonfilter");
             if self.level > 0 && !was_ribbons && self.keys >= 2000 {
                 return Some(format!("Bloom of {stored:.1} bits; OPTIONS ask for Ribbon"));
@@ -273,7 +275,8 @@ impl Table {
         } else if family != asked {
             return Some(format!("{family} of {stored:.1} bits; OPTIONS ask for {asked}"));
         }
-        // If sizes follow the allocator, they vary from a quarter less to a quarter more.
+        // With `optimize_filters_for_memory`, RocksDB fits filters to the sizes of the allocator,
+        // so they vary from a quarter less to a quarter more.
         let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
         let expected = bits * self.keys as f64 / 8.0;
         let differs = (self.filter_bytes as f64 - expected).abs();

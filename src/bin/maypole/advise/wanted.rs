@@ -1,4 +1,4 @@
-//! What filter OPTIONS asks for, and whether a stored filter agrees.
+//! The filter that OPTIONS asks for.
 //!
 //! ```text
 //! nullptr                     no filter is written, and none is read
@@ -14,9 +14,9 @@ use maypole::filter::{Family, sizing};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wanted {
     pub policy: Option<Policy>,
-    /// The policy as it is written.
+    /// The policy as OPTIONS writes it.
     pub policy_text: Option<String>,
-    /// The name of the prefix extractor; empty: there is none.
+    /// The name of the prefix extractor; empty if OPTIONS names none.
     pub extractor: Option<String>,
     pub whole_keys: Option<bool>,
     /// `partition_filters`, with the two-level index that it needs.
@@ -24,20 +24,20 @@ pub struct Wanted {
     pub charged: Option<bool>,
     pub pins_level_0: Option<bool>,
     pub for_hits: Option<bool>,
-    /// Whether the sizes of filters follow the allocator, so that they differ from the sizes that
-    /// the policy names.
+    /// `optimize_filters_for_memory`: RocksDB fits each filter to a size that the allocator hands
+    /// out, so that sizes differ from what the policy names.
     pub for_memory: Option<bool>,
     /// Below 5, a Bloom policy makes filters of 32-bit hashes.
     pub format_version: Option<u32>,
 }
 
-/// A filter policy that OPTIONS names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Policy {
     None,
     /// Bits per key, as RocksDB counts them, if the policy names them.
     Bloom(Option<f64>),
-    /// The same, and the level from which on tables get Ribbon: 0 means all but flushed ones.
+    /// Bits per key as in `Bloom`, and the first level whose tables get Ribbon: 0 means all tables
+    /// but flushed ones.
     Ribbon(Option<f64>, i64),
     /// A policy of no known family.
     Unknown,
@@ -72,7 +72,8 @@ impl Policy {
         }
     }
 
-    /// Stored bits for each of `keys` keys, and the family. `None`: no filter, or not known.
+    /// The family of a filter for `keys` keys, and the bits that it stores per key. `None` if there
+    /// is no filter, or the policy does not tell.
     pub fn stored_bits(self, keys: u64) -> Option<(Family, f64)> {
         let keys = usize::try_from(keys.max(1)).unwrap_or(usize::MAX);
         match self {
@@ -86,7 +87,7 @@ impl Policy {
     }
 }
 
-/// Thousandths of a bit, as RocksDB rounds them. `None`: too few for a filter.
+/// Thousandths of a bit, as RocksDB rounds them. `None` if they are too few for a filter.
 fn millibits(bits: f64) -> Option<u32> {
     match bits {
         bits if bits < 0.5 => None,
@@ -105,7 +106,7 @@ pub fn ribbon_bits(like_bloom_bits: f64, keys: usize) -> Option<f64> {
 }
 
 impl Wanted {
-    /// `option` gives the value of an option of the column family.
+    /// Reads the options. `option` returns the value of an option of the column family.
     pub fn of<'a>(option: impl Fn(&str) -> Option<&'a str>) -> Wanted {
         let flag = |name| match option(name)? {
             "true" | "1" => Some(true),

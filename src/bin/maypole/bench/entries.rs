@@ -1,4 +1,4 @@
-//! The entries of a run: the key and the value of each number, and which of them were written.
+//! The entries of a run: the key and the value of each number, and which numbers were written.
 //!
 //! ```text
 //! key      number, 8 bytes big-endian │ '0' …             key order is number order
@@ -54,13 +54,12 @@ impl Entries {
         KeyMaker(vec![b'0'; self.key_bytes + 1])
     }
 
-    /// The number whose key this is.
+    /// The number whose key this is; `None` if it is the key of no number below `count`.
     pub fn number_of(&self, key: &[u8]) -> Option<u64> {
         let number = u64::from_be_bytes(*key.first_chunk::<NUMBER_BYTES>()?);
         (number < self.count && self.keys().of(number) == key).then_some(number)
     }
 
-    /// A random value.
     pub fn value(&self, random: &mut SmallRng) -> &[u8] {
         let start = random.random_range(0..STARTS) as usize;
         &self.noise[start..start + self.value_bytes]
@@ -85,18 +84,18 @@ impl Entries {
         self.written[(number / 64) as usize].load(Ordering::Acquire) >> (number % 64) & 1 == 1
     }
 
-    /// Number `i` of all numbers in an order that `seed` draws: a different one for each `i`.
+    /// The `i`-th number in a random order of all numbers, which depends on `seed`. Each `i` has
+    /// another number.
     ///
-    /// Three rounds of a mixer permute the numbers of as many bits as `count - 1` has. A number
-    /// that is too large goes through them again until it is not, which takes less than two passes
-    /// on average.
+    /// Three rounds of a mixer permute the numbers of as many bits as `count - 1` has. A result of
+    /// at least `count` goes through them again, which takes less than two passes on average.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);
         let mut number = i;
         loop {
             for round in 0..3 {
-                // Each step has an inverse of its kind, because odd factors have an inverse.
+                // Each step can be inverted; a multiplication, because its factor is odd.
                 let factor = seed.rotate_left(21 * round) ^ 0x9e37_79b9_7f4a_7c15 | 1;
                 number = number.wrapping_mul(factor).wrapping_add(seed) & mask;
                 number ^= number >> bits.div_ceil(2);
@@ -118,7 +117,7 @@ impl Entries {
     }
 }
 
-/// One key at a time, in memory that is used again.
+/// Makes one key at a time, in memory that it uses again.
 pub struct KeyMaker(Vec<u8>);
 
 impl KeyMaker {
@@ -158,7 +157,8 @@ mod tests {
             }
             assert!(count < 64 || order(1) != order(2));
         }
-        // The first half is not the lower half, nor every second number.
+        // The first half of the order is neither the lower half of the numbers nor every second
+        // number.
         let entries = Entries::new(100_000, 8, 0);
         let half: Vec<u64> = (0..50_000).map(|i| entries.drawn(i, 1)).collect();
         let share = |of: fn(u64) -> bool| half.iter().filter(|&&n| of(n)).count() as f64 / 50_000.0;

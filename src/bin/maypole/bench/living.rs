@@ -1,6 +1,6 @@
-//! The workloads whose data dies: by deletions, by overwrites, at the front of a queue, under
-//! snapshots and checkpoints. Their time is half of the result; the other half is the space that
-//! the database takes after compaction has settled.
+//! The workloads whose data dies: it is deleted, overwritten or popped from a queue, also under
+//! snapshots and checkpoints. Their results are the time, and the space that the database takes
+//! after compaction has settled.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -17,11 +17,11 @@ use crate::failure::{Failure, Result};
 const STANDING: u64 = 1000;
 /// A retention without `--window` keeps a tenth of the entries.
 const KEPT_SHARE: u64 = 10;
-/// Keys of `overwritehot`.
 const HOT_KEYS: u64 = 3;
 /// The number of snapshots that `overwritehot` holds.
 const HELD_SNAPSHOTS: usize = 4;
-/// It takes a snapshot once in this many turns. A turn is some overwrites, then two scans.
+/// `overwritehot` takes a snapshot once in this many turns. A turn is some overwrites, then two
+/// scans.
 const TURNS_PER_SNAPSHOT: u64 = 10;
 
 impl Worker<'_> {
@@ -44,7 +44,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts at the end, and pops at the front as soon as there are enough entries.
+    /// Puts entries at the end, and pops the first one as soon as the queue has its length.
     pub fn queue(&mut self, part: Range<u64>) -> Result {
         let Bench { db, entries, sync, window, .. } = *self.bench;
         let standing = window.unwrap_or(STANDING);
@@ -174,7 +174,7 @@ impl Worker<'_> {
         let mut keys = entries.keys();
         for i in part {
             for n in 0..PUTS_PER_CHECKPOINT {
-                // The same keys for every length of the loop.
+                // The keys depend only on the position in the loop.
                 let number = entries.drawn((i * PUTS_PER_CHECKPOINT + n) % entries.count, !0);
                 put(db, keys.of(number), entries.value(&mut self.random), sync)?;
                 entries.mark_written(number);
@@ -188,7 +188,7 @@ impl Worker<'_> {
     }
 }
 
-/// Checks that a scan has met the values that were written last.
+/// Checks that a scan has met the expected values.
 fn check(found: &[Vec<u8>], expected: &[Vec<u8>]) -> Result {
     match found == expected {
         true => Ok(()),

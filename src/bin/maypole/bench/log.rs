@@ -19,9 +19,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Takes the time of one operation of `timed_one_in`, less what reading the clock takes.
+    /// A log that times one in `timed_one_in` operations, and subtracts the `clock_ns` that reading
+    /// the clock takes.
     pub fn new(timed_one_in: u64, clock_ns: u64) -> Log {
-        // Latencies of up to ten minutes, with three significant digits: more than the precision of
+        // Latencies of up to ten minutes, with three significant digits, which is more precise than
         // the clock.
         let latency = Histogram::new_with_max(600_000_000_000, 3).expect("the bounds are in order");
         let until_timed = timed_one_in;
@@ -29,7 +30,7 @@ impl Log {
         Log { operations, bytes, found, latency, timed_one_in, until_timed, clock_ns }
     }
 
-    /// Does an operation.
+    /// Does an operation, and times it if it is its turn.
     #[inline]
     pub fn time<R>(&mut self, operation: impl FnOnce() -> R) -> R {
         self.until_timed -= 1;
@@ -44,7 +45,7 @@ impl Log {
         result
     }
 
-    /// This thread's and another's.
+    /// The sum of this log and another.
     pub fn plus(mut self, other: Log) -> Log {
         self.operations += other.operations;
         self.bytes += other.bytes;

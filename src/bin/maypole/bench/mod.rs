@@ -1,4 +1,4 @@
-//! `bench`: what operations of a database cost, under the names that db_bench gives them.
+//! `bench`: measures operations of a database, in workloads that have db_bench's names.
 //!
 //! ```text
 //! entries    the key and value of each number, and which were written
@@ -33,30 +33,31 @@ use workload::{Workload, Written};
 
 /// Measure reads and writes of one database, with the workloads of RocksDB's db_bench.
 ///
-/// The workloads run one after the other on the same database; a fill starts from an empty one.
-/// After writes, memory is flushed and compaction settles before the next begins. Each lookup is
-/// checked against what was written.
+/// The workloads run one after the other on the same database. The fills, queue, overwritehot and
+/// retention start from an empty one. After a workload that writes, the memtable is flushed and
+/// compaction settles before the next workload begins. Each lookup is checked against what was
+/// written.
 ///
 /// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing looks up keys one
-/// byte longer. Values compress to about a half. Threads share the operations of a workload;
-/// checkpointloop, queue, overwritehot and retention have one thread.
+/// byte longer. Values compress to about half their size. Threads share the operations of a
+/// workload; checkpointloop, queue, overwritehot and retention have one thread.
 ///
 /// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step
-/// of readseq, less the time that reading the clock takes. In queue a latency is that of a put and
-/// a pop_first, in checkpointloop of a checkpoint, in overwritehot of a scan of all keys: one
-/// forward and one backward after 100 overwrites. overwritehot takes a snapshot in every 10th
-/// operation and holds four of them.
+/// of readseq, less the time that reading the clock takes. In queue, a latency is that of a put and
+/// a pop_first together; in checkpointloop, of a checkpoint; in overwritehot, of a scan of all
+/// keys. An operation of overwritehot is 100 overwrites, then a scan forward and a scan backward.
+/// The workload takes a snapshot in every 10th operation and holds four.
 ///
-/// Write amplification: bytes written to the log and to tables, until compaction has settled, over
-/// bytes of the keys and values written; of a deletion that is its key. Space amplification: bytes
-/// on disk over bytes of the keys and values that live. Peak memory is that of the process so far
-/// (Linux: VmHWM).
+/// Write amplification is the bytes written to the log and to tables until compaction has settled,
+/// divided by the bytes of the keys and values written; a deletion counts its key. Space
+/// amplification is the bytes on disk divided by the bytes of the live keys and values. Peak memory
+/// is that of the process so far (Linux: VmHWM).
 ///
 /// --json prints an array, one object a workload: workload, threads, operations, seconds,
 /// ops_per_second, ns_per_operation (of one thread), mb_per_second (10^6 bytes of keys and values),
 /// latency_ns {timed, mean, p50, p95, p99, p999, max}, found (null for writes), writes (null for
 /// reads) {operations, user_bytes, wal_bytes, flush_bytes, compaction_bytes, write_amplification,
-/// live_bytes, disk_bytes, space_amplification (null where nothing lives), tables,
+/// live_bytes, disk_bytes, space_amplification (null without live entries), tables,
 /// seconds_until_settled, stalls, stall_seconds}, peak_memory_bytes (null where unknown).
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -64,7 +65,7 @@ pub struct Bench {
     /// Workloads, separated by commas, in the order they run [default: all]
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     workloads: Vec<Workload>,
-    /// Entries that a fill writes, and overwrite, such as 100k or 10M
+    /// Entries that a fill or overwrite writes, such as 100k or 10M
     #[arg(
         long,
         value_name = "N",
@@ -86,7 +87,8 @@ pub struct Bench {
         value_parser = args::count_in::<u64>(1..=10_000_000_000)
     )]
     deletes: Option<u64>,
-    /// Entries that stay in a queue, or after a retention [default: 1000; a tenth of the entries]
+    /// Entries that queue and retention keep [default: queue 1000, retention a tenth of the
+    /// entries]
     #[arg(
         long,
         value_name = "N",
@@ -133,7 +135,7 @@ pub struct Bench {
         default_value = "64M"
     )]
     cache: usize,
-    /// Memory for writes before they become a table, such as 64M
+    /// Size of the memtable, such as 64M
     #[arg(
         long,
         value_name = "BYTES",
@@ -150,8 +152,9 @@ pub struct Bench {
     /// Sync every write
     #[arg(long)]
     sync: bool,
-    /// Make the database here and keep it; or use the one that an earlier call has kept here, with
-    /// the same --entries and --key-bytes, and no fill [default: a temporary directory, removed]
+    /// Make the database here and keep it. Or use the database that an earlier call with the same
+    /// --entries and --key-bytes has kept here; no fill can run then [default: a temporary
+    /// directory, removed at the end]
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     db: Option<PathBuf>,
     /// Draw other keys
@@ -180,7 +183,7 @@ impl Bench {
         self.check_order(&parent, kept)?;
         let afterwards = if self.db.is_some() { "and kept" } else { "and removed at the end" };
         space::announce(&parent, self.disk_bytes(), afterwards)?;
-        // A directory of our own, for the database or for checkpoints of a database that is kept
+        // A temporary directory, for the database or for checkpoints of a database that is kept
         // elsewhere.
         let (scratch, dir) = match self.db.clone() {
             Some(dir) if self.workloads.contains(&Workload::Checkpointloop) => {
@@ -332,7 +335,7 @@ impl Bench {
         Ok(Row { workload, threads, outcome, writes, peak_memory: space::of_process("VmHWM:") })
     }
 
-    /// Waits until the background has nothing left to do, and counts what the writes cost.
+    /// Flushes, waits until compaction has settled, and counts what the writes cost.
     fn settle(
         &self,
         written: Written,
@@ -369,7 +372,7 @@ fn directory_bytes(dir: &Path) -> Result<u64> {
     let failed = |error| Failure::of_file(dir, "list", &error);
     let mut bytes = 0;
     for entry in fs::read_dir(dir).map_err(failed)? {
-        // A file that was deleted in between takes no space.
+        // A file that was deleted since it was listed takes no space.
         bytes += entry.map_err(failed)?.metadata().map_or(0, |file| file.len());
     }
     Ok(bytes)

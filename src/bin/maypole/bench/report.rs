@@ -1,4 +1,4 @@
-//! The results of the workloads: one row each, or JSON.
+//! Prints the results of the workloads: one row each, or JSON.
 
 use std::io::Write;
 
@@ -11,7 +11,6 @@ use crate::output::{self, object};
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, percent, size};
 
-/// One workload.
 pub struct Row {
     pub workload: Workload,
     pub threads: u64,
@@ -25,7 +24,7 @@ pub struct Row {
 pub struct Writes {
     pub written: Written,
     pub counted: Tickers,
-    /// Keys and values that can be found afterwards.
+    /// Bytes of the keys and values that are live afterwards.
     pub live_bytes: u64,
     pub disk_bytes: u64,
     /// Tables that are left.
@@ -39,7 +38,7 @@ impl Row {
         self.outcome.log.operations as f64 / self.outcome.seconds
     }
 
-    /// The time of an operation of one thread.
+    /// The time that an operation takes its thread.
     fn ns_per_operation(&self) -> f64 {
         1e9 * self.threads as f64 / self.ops_per_second()
     }
@@ -67,7 +66,7 @@ impl Writes {
         self.written_bytes() as f64 / self.written.bytes as f64
     }
 
-    /// `None` if no entry is alive.
+    /// `None` if no entry is live.
     fn space_amplification(&self) -> Option<f64> {
         (self.live_bytes > 0).then(|| self.disk_bytes as f64 / self.live_bytes as f64)
     }
@@ -92,7 +91,7 @@ impl Writes {
     }
 }
 
-/// A JSON array, one object a workload and line.
+/// Prints a JSON array: an object for each workload, one a line.
 pub fn json(rows: &[Row], out: &mut dyn Write) -> Result {
     let objects: Vec<String> = rows.iter().map(json_row).collect();
     output::json_array(&objects, out)
@@ -116,7 +115,7 @@ fn json_row(row: &Row) -> String {
     }
 }
 
-/// Two tables: what operations took, and what the writes cost in all.
+/// Prints two tables: what operations took, and what the writes cost until compaction has settled.
 pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
     let found = |row: &Row| Some(row.found()? as f64 / row.outcome.log.operations as f64);
     let columns: &[Column<Row>] = &[
@@ -164,7 +163,7 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// Microseconds, three significant digits.
+/// Formats microseconds, with about three significant digits.
 fn micros(nanos: u64) -> String {
     match nanos {
         0..10_000 => format!("{:.2}", nanos as f64 / 1e3),

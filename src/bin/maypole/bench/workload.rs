@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 const TOGETHER: usize = 64;
 /// Entries read after a seek.
 const AFTER_SEEK: usize = 50;
-/// `fillsync` writes one of this number of entries.
+/// `fillsync` writes one in this many entries.
 pub const SYNC_SHARE: u64 = 1000;
 /// The number of checkpoints of `checkpointloop`, and of puts before each.
 pub const CHECKPOINTS: u64 = 60;
@@ -30,39 +30,39 @@ pub const OVERWRITES_PER_SCAN: u64 = 100;
 /// Operations between two steps of the progress bar.
 const BAR_STEP: u64 = 1024;
 
-/// A workload of `bench`, in the order they run when none is named.
+/// The workloads of `bench`, in the order in which they run if none is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 pub enum Workload {
-    /// An empty database, every key once, in key order
+    /// Puts every key once, in key order, into an empty database
     Fillseq,
-    /// As fillrandom, a thousandth of the entries, each write synced
+    /// Like fillrandom, with a thousandth of the entries and every write synced
     Fillsync,
-    /// An empty database, keys drawn at random: about 63 % of them occur
+    /// Puts random keys into an empty database, which gets about 63 % of them
     Fillrandom,
-    /// As fillrandom, into the database as it is
+    /// Like fillrandom, but into the existing database
     Overwrite,
     /// Lookups of random keys
     Readrandom,
-    /// Lookups of keys that were never written but lie between those
+    /// Lookups of absent keys that lie between the written ones
     Readmissing,
-    /// Lookups of random keys, 64 together; a latency is that of 64
+    /// Lookups of random keys, 64 in a batch; a latency is that of a batch
     Multireadrandom,
-    /// From a random key on 50 entries; an operation is all of it
+    /// An operation seeks to a random key and reads 50 entries from there on
     Seekrandom,
-    /// Everything in key order, once a thread
+    /// Every thread reads all entries once, in key order
     Readseq,
     /// readrandom, while one more thread overwrites as fast as it can
     Readwhilewriting,
     /// Deletions of --deletes different keys, drawn at random
     Deleterandom,
-    /// 60 times 10 puts of random keys and a checkpoint
+    /// 60 times: 10 puts of random keys, then a checkpoint
     Checkpointloop,
-    /// An empty database: puts at the end, pop_first; --window entries stay
+    /// Puts at the end and pop_first at the front, so that --window entries stay
     Queue,
-    /// An empty database, 3 keys, snapshots; an operation: 100 overwrites, 2 scans
+    /// Overwrites of 3 keys under snapshots; an operation: 100 overwrites, 2 scans
     Overwritehot,
-    /// An empty database, every key in key order, of which the newest --window stay
+    /// Puts every key in key order and deletes all but the newest --window
     Retention,
 }
 
@@ -99,7 +99,7 @@ impl Workload {
         self.is_write() || self == Workload::Readwhilewriting
     }
 
-    /// One of this number of operations is timed. A write may stall, so each is timed. Short
+    /// One in this many operations is timed. Every write is timed, because it may stall. Short
     /// operations are sampled, because reading the clock takes a considerable part of their time.
     fn timed_one_in(self) -> u64 {
         match self {
@@ -116,9 +116,9 @@ pub struct Bench<'a> {
     pub entries: &'a Entries,
     pub reads: u64,
     pub deletes: u64,
-    /// Entries that a queue or a retention keeps; each has its own default.
+    /// Entries that `queue` or `retention` keeps; `None` for the workload's default.
     pub window: Option<u64>,
-    /// Keys that a retention deletes at a time; above 1 as a range.
+    /// Keys that `retention` deletes at a time; more than one are deleted as a range.
     pub delete_range: u64,
     pub threads: u64,
     pub sync: bool,
@@ -128,9 +128,8 @@ pub struct Bench<'a> {
     pub copies: &'a Path,
 }
 
-/// The result of one workload.
 pub struct Outcome {
-    /// Seconds from the start until the last thread had ended.
+    /// Seconds from the start until the last measured thread had ended.
     pub seconds: f64,
     /// The log of the threads that are measured.
     pub log: Log,
@@ -141,7 +140,7 @@ pub struct Outcome {
 #[derive(Clone, Copy, Default)]
 pub struct Written {
     pub operations: u64,
-    /// Keys, and values that were put.
+    /// Bytes of all keys, and of the values that were put.
     pub bytes: u64,
 }
 
@@ -234,7 +233,6 @@ impl Bench<'_> {
     }
 }
 
-/// One thread at work.
 pub struct Worker<'a> {
     pub bench: &'a Bench<'a>,
     pub log: Log,
@@ -284,7 +282,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// With `racing`, a key may appear between the look at the list and the lookup.
+    /// Looks up random keys. With `racing`, a key may be written between the check of `is_written`
+    /// and the lookup, so it may be found.
     fn read(&mut self, part: Range<u64>, racing: bool) -> Result {
         let Bench { db, entries, .. } = *self.bench;
         let mut keys = entries.keys();
@@ -417,7 +416,7 @@ pub fn put(db: &Db, key: &[u8], value: &[u8], sync: bool) -> maypole::Result<()>
     db.write_opt(batch, durability(sync))
 }
 
-/// A bench whose lookups are wrong is worth nothing.
+/// The error for a lookup with a wrong result.
 pub fn wrong(key: &[u8], written: bool) -> Failure {
     let what = if written {
         "was not found, though it was written"

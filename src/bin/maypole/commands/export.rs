@@ -16,14 +16,14 @@ use crate::show::text::{counted, size};
 /// Make a RocksDB database of a database, without rewriting its tables.
 ///
 /// The RocksDB database shares the tables by hard links, which take no space and no time. If
-/// linking fails, as between file systems, the tables are copied, and the command says so. The
-/// database stays as it is. RocksDB 6.27 and later open the new one, read every key and can write
-/// to it.
+/// linking fails, for example between file systems, the tables are copied, and the command says so.
+/// The database stays as it is. RocksDB 6.27 and later open the new one, read every key and can
+/// write to it.
 ///
-/// RocksDB uses the filters of tables only where its options name a filter policy: give it the one
-/// that this command prints. OPTIONS has it too. RocksDB reads tables with filters that it does not
-/// know, such as burr and fuse, without their filters; the command says how many there are.
-/// --filter writes every table again with filters that RocksDB knows.
+/// RocksDB uses the filters of tables only if its options name a filter policy: set the policy that
+/// this command prints and writes to OPTIONS. RocksDB ignores filters that it does not know, such
+/// as burr and fuse; the command says how many tables have them. --filter writes every table again
+/// with filters that RocksDB knows.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Export {

@@ -15,18 +15,18 @@ use crate::show::text::{counted, size};
 /// Make a Maypole database of a RocksDB database, without rewriting its tables.
 ///
 /// The new database shares the tables by hard links, which take no space and no time. If linking
-/// fails, as between file systems or for files of another owner, the tables are copied, and the
-/// command says so. The entries of the write-ahead logs go to new tables. The RocksDB database
-/// stays as it is, and may be in use.
+/// fails, for example between file systems or for files of another owner, the tables are copied,
+/// and the command says so. The entries of the write-ahead logs go to new tables. The RocksDB
+/// database stays as it is, and may be in use.
 ///
-/// Tables of which none is newer than the other are merged, and so are some of a very full level 0.
-/// A LevelDB database is imported too. Its tables are written again, with new filters; it must not
-/// be in use.
+/// Overlapping tables of which neither is newer than the other are merged, and so are some tables
+/// of a very full level 0. A LevelDB database is imported too. Its tables are written again, with
+/// new filters; it must not be in use.
 ///
-/// Rejected before anything is written: other orders of keys than that of their bytes, merge
+/// Before anything is written, the command rejects key orders other than that of the bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
-/// compressions that Maypole lacks. Wide columns are found only when they are read; --verify finds
-/// them first.
+/// compressions that Maypole lacks. Wide columns are found only when they are read; --verify reads
+/// all entries first.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Import {
@@ -34,13 +34,13 @@ pub struct Import {
     rocksdb: PathBuf,
     /// Directory of the new database, which must not exist or be empty
     db: PathBuf,
-    /// The column family
+    /// The column family to import
     #[arg(long, value_name = "NAME", default_value = "default")]
     column_family: String,
     /// Import all column families, each to a directory of its name in DB
     #[arg(long, conflicts_with = "column_family")]
     all: bool,
-    /// Read every table whole before anything is written
+    /// Read every table completely before anything is written
     #[arg(long)]
     verify: bool,
     /// Print a JSON object for each column family: column_family, tables, linked, copied, rewritten,
@@ -124,7 +124,7 @@ fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.chars().all(is_plain)
 }
 
-/// Reads every table whole.
+/// Reads every table completely.
 fn verify(db: &Db, name: &str) -> Result {
     let report = progress::during("reading every table", || db.verify())?;
     match report.not_understood.first() {

@@ -15,16 +15,15 @@ use crate::{output, progress};
 ///
 /// The command reads every byte, and changes nothing if it finds nothing wrong. It replaces damaged
 /// tables by what can be read of them, and keeps each log up to the first damage. If no MANIFEST is
-/// whole, it merges all tables and logs into new tables. That takes as much space again, and
-/// deleted keys may be back.
+/// whole, it merges all tables and logs into new tables. This takes as much space again, and
+/// deleted keys may come back.
 ///
 /// Nothing is deleted: files that no longer belong to the database move to its subdirectory `lost`.
 /// An interrupted repair can be started again.
 ///
-/// A directory of RocksDB, LevelDB or Pebble is rejected, and every byte of it stays as it is.
-/// Their own tools repair it. Table files of RocksDB without other files become a database, if they
-/// are of one column family. Entries that only RocksDB reads, such as merge operands, are named and
-/// kept.
+/// A directory of RocksDB, LevelDB or Pebble is rejected and not changed; repair it with that
+/// engine's own tools. Table files of RocksDB without other files become a database, if they are of
+/// one column family. Entries that only RocksDB reads, such as merge operands, are named and kept.
 ///
 /// The command prints what was wrong, which keys may be missing or old, and which files it moved.
 /// The exit code is 1 if anything may be lost.
@@ -37,7 +36,7 @@ pub struct Repair {
     /// are missing
     #[arg(long, verbatim_doc_comment)]
     salvage_logs: bool,
-    /// Print a JSON object: changed, tables, entries, deleted_keys_may_return, and in words
+    /// Print a JSON object: changed, tables, entries, deleted_keys_may_return, and lists of texts:
     /// problems, not_understood, losses, moved
     #[arg(long, verbatim_doc_comment)]
     json: bool,

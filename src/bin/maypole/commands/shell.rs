@@ -1,5 +1,5 @@
-//! `completions` and `man`: the command line for shells and for `man`, generated from its
-//! definition.
+//! `completions` and `man`: shell completions and manual pages, generated from the definition of
+//! the command line.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ pub struct Completions {
 
 impl Completions {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        // Into memory, because the generator panics when it cannot write.
+        // The script is written to memory first, because the generator panics when it cannot write.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "maypole", &mut script);
         out.write_all(&script)?;

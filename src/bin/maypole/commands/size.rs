@@ -1,4 +1,4 @@
-//! `size`: how large filters must be, and their false-positive rates. Computed, not measured.
+//! `size`: computes how large filters must be, and their false-positive rates, without measuring.
 
 use std::io::Write;
 
@@ -17,11 +17,11 @@ use crate::show::text::{counted, percent, size};
 /// Compute how large filters must be for a number of keys, and what they will do.
 ///
 /// For every kind of filter this prints bytes, probes, the expected false-positive rate, and the
-/// rate when the same bytes must serve more keys. Two more rows have the textbook's Bloom filter
+/// rate when the same bytes must serve more keys. Two more rows show the textbook's Bloom filter
 /// and the fewest bits that any filter can take. A second table divides the same memory over a tree
 /// in which each level holds a tenth of the next one's keys: with the same bits on all levels, and
-/// as budget(...) divides it. A third one has the memory that filters and indexes need together, and
-/// with --cache it tells whether the block cache holds them.
+/// as budget(...) divides it. A third table shows the memory that filters and indexes need
+/// together. With --cache, the command tells whether the block cache holds them.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Size {
@@ -39,7 +39,7 @@ pub struct Size {
     /// Compute the rate of this number of bits a key instead
     #[arg(long, value_name = "BITS", value_parser = args::number_in(1.0..=30.0, "bits a key between 1 and 30, such as 10"), conflicts_with = "rate")]
     bits: Option<f64>,
-    /// Bytes of a key and its value together, for the share of the data
+    /// Bytes of a key and its value together, for the filters' share of the data
     #[arg(
         long,
         alias = "entry-size",
@@ -63,7 +63,6 @@ pub struct Size {
 }
 
 record! {
-    /// One kind of filter.
     pub struct SizeRow {
         filter: String,
         keys: u64,
@@ -79,16 +78,16 @@ record! {
         fpr_at_5_times_the_keys: f64,
         /// Memory of the indexes of all tables.
         index_bytes: u64,
-        /// Memory of the top levels, where filters and indexes are in parts.
+        /// Memory of the top levels if filters and indexes are in parts.
         top_bytes: u64,
     }
 }
 
-/// A tree's filters.
+/// The filters of a tree with one policy.
 struct TreeRow {
     policy: String,
     bytes: f64,
-    /// From the smallest level to the largest.
+    /// Bits per key, from the smallest level to the largest.
     bits: Vec<f64>,
     /// Data blocks that a lookup of an absent key reads in vain: the sum of the rates.
     reads: f64,
@@ -138,7 +137,7 @@ impl Size {
         let mut rows = vec![self.textbook(), self.bound()];
         for family in Family::written() {
             let spec = match self.spec(family) {
-                // Bloom has the widest limits.
+                // Bloom has the widest limits, so its error is that of the arguments.
                 Err(error) if family != Family::Bloom => {
                     tell(format_args!("note: no {family}: {error}"));
                     continue;
@@ -218,7 +217,7 @@ impl Size {
         }
     }
 
-    /// Figures of a filter that is really built, of fewer keys if there are many.
+    /// The figures of a filter that is built, of at most [`MAX_BUILT_KEYS`] keys.
     fn family(&self, family: Family, spec: FilterSpec) -> Result<SizeRow> {
         let keys = self.keys.min(MAX_BUILT_KEYS);
         let build = |spec: FilterSpec| lab::build(spec, keys, 1);
@@ -232,8 +231,8 @@ impl Size {
             if block.family() == Family::Bloom {
                 return reader.predicted_fpr((keys as f64 * times) as u64);
             }
-            // A Ribbon filter cannot be overfull, so it is built of all keys with fewer bits for
-            // each.
+            // A filter of another family cannot be overfull, so it is built again with fewer bits
+            // for each key.
             let smaller = FilterSpec::stored(bits / times, family).ok().and_then(build);
             smaller.map_or(1.0, |block| block.predicted_fpr())
         };
@@ -282,7 +281,7 @@ impl Size {
     }
 
     /// Two rows for each available family: the same bits on every level, and the same memory
-    /// divided.
+    /// divided as by a budget.
     fn trees(&self, rows: &[SizeRow]) -> Vec<TreeRow> {
         let levels = self.level_keys();
         let mut trees = Vec::new();
@@ -318,7 +317,7 @@ impl Size {
         Sheet::of(rows, columns).with_if(self.cache.is_some(), "both, of\nthe cache")
     }
 
-    /// The families whose filters and indexes the cache does not hold whole.
+    /// A warning that names the families whose filters and indexes the cache does not hold whole.
     fn cache_warning(&self, rows: &[SizeRow]) -> Option<String> {
         let most = MAX_WHOLE_SHARE * self.cache? as f64;
         let both = |row: &SizeRow| (row.bytes + row.index_bytes) as f64;
@@ -366,15 +365,14 @@ impl Size {
     }
 }
 
-/// Bytes of a data block.
 const BLOCK_BYTES: f64 = 4096.0;
 /// Memory of an index for each data block, with keys of about 20 bytes: a handle, a separator, its
-/// head and a slot. Counted in the trees of docs/scaling.md.
+/// head and a slot. It was counted in the trees of docs/scaling.md.
 const INDEX_ENTRY_BYTES: f64 = 54.0;
 /// Bytes of an index for each data block in the file, with keys of about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
-/// Memory of a top level for each part: two handles, a separator and the slots. Half of 95 bytes, as
-/// a filter part and an index part share an entry.
+/// Memory of a top level for each part: two handles, a separator and the slots. It is half of 95
+/// bytes, because a filter part and an index part share an entry.
 const TOP_ENTRY_BYTES: f64 = 48.0;
 /// New tables have whole filters and indexes up to this share of the block cache
 /// (`MetadataForm::Auto`).
@@ -383,7 +381,7 @@ const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
 const MAX_BUILT_KEYS: u64 = 200_000;
 /// A share of memory above which filters take much.
 const MUCH_MEMORY: f64 = 0.05;
-/// A run gets no lower rate, as in the library's budgets.
+/// The lowest false-positive rate that a level gets, as in the library's budgets.
 const BEST_FPR: f64 = 1e-4;
 /// Filters with a higher false-positive rate are left out.
 const WORST_FPR: f64 = 0.6;
@@ -397,9 +395,9 @@ fn bits_for(row: &SizeRow, rate: f64) -> f64 {
     }
 }
 
-/// The bits of each level and the sum of the rates, when each rate is in proportion to the level's
-/// keys and all take `budget_bits`: the division that makes the sum smallest (Dayan, Athanassoulis
-/// and Idreos, "Monkey", SIGMOD 2017).
+/// Divides `budget_bits` among the levels. Returns the bits per key of each level and the sum of
+/// the false-positive rates. Each rate is in proportion to the level's keys, which makes the sum
+/// smallest (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
 fn divide(levels: &[f64], budget_bits: f64, cost: impl Fn(f64) -> f64) -> (Vec<f64>, f64) {
     let rate = |log2: f64, keys: f64| (log2.exp2() * keys).clamp(BEST_FPR, 1.0);
     let all = |log2: f64| levels.iter().map(|&keys| keys * cost(rate(log2, keys))).sum::<f64>();

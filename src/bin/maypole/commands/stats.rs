@@ -16,15 +16,16 @@ use crate::output::{json_list, object};
 
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
-/// Counters live in the program that has the database open. If it publishes them, with
+/// Counters live in the program that has the database open. If the program publishes them, with
 /// Builder::publish_stats, they are in the file STATS of the database, and this command reads only
-/// that file. It opens nothing and takes no lock. Counters stay there when the program ends.
+/// that file: it neither opens nor locks the database. The file stays when the program ends.
 ///
-/// If none are published, the command opens the database, prints its tree, and says so. The other
-/// formats and --watch have nothing to print then.
+/// If no counters are published, the command opens the database, prints its tree, and says so. The
+/// other formats and --watch have nothing to print then.
 ///
-/// So there are two JSON objects. --format json prints the file: counters, by level. --json prints
-/// the database itself: every table, and no counters, because the database does not store them.
+/// Therefore there are two JSON objects. --format json prints the counters of the file, by level.
+/// --json prints the database itself: every table, but no counters, because the database does not
+/// store them.
 ///
 /// The four figures are the hit rate (the share of queries that a filter answered with no), the
 /// observed and the predicted false-positive rate, the reads saved, and the filters as a share of
@@ -36,7 +37,7 @@ pub struct Stats {
     db: ReadDb,
     /// Read the counters again after each interval in seconds (default 1) and show the rates since
     /// the last reading, a curve of the last rates, and the levels, until Ctrl-C. A terminal's
-    /// screen is redrawn; other output gets a block each
+    /// screen is redrawn; other output gets a block for each reading
     #[arg(
         long,
         value_name = "SECONDS",
@@ -47,8 +48,8 @@ pub struct Stats {
         verbatim_doc_comment
     )]
     watch: Option<Duration>,
-    /// json: the published counters as one object. prometheus: its text format, one series a
-    /// counter. tablestats: the lines of Cassandra's nodetool
+    /// json: the published counters as one object. prometheus: Prometheus's text format, one series
+    /// a counter. tablestats: the lines of Cassandra's nodetool
     #[arg(
         long,
         value_name = "FORMAT",
@@ -61,8 +62,8 @@ pub struct Stats {
     /// Open the database and print a JSON object of what it holds, with every table; no counters
     #[arg(long, conflicts_with_all = ["watch", "format"])]
     json: bool,
-    /// The cost of reading a data block, in microseconds, which each no of a filter saves at most
-    /// [default: the mean of the reads that the program has made; 80 where it made none]
+    /// The cost of reading a data block, in microseconds; a filter saves at most that by answering
+    /// no [default: the mean of the reads that the program has made; 80 if it has made none]
     #[arg(
         long,
         value_name = "MICROS",
@@ -120,7 +121,8 @@ impl Stats {
     }
 }
 
-/// What the database holds. It was opened just now and has counted nothing, so counts are left out.
+/// What the database holds, as JSON. Counters are left out, because the database was opened just
+/// now.
 fn to_json(stats: &maypole::Stats) -> String {
     let damaged = stats.damaged.iter().map(|table| {
         object! { table => level, number, error = json!(table.error.to_string()) }
@@ -149,7 +151,7 @@ fn file(file: &FileStats) -> String {
     }
 }
 
-/// The filter of a table, for every command that prints one.
+/// The filter of a table as JSON, for every command that prints it.
 pub fn filter(filter: &FilterInfo) -> String {
     object! { filter =>
         family = json!(filter.family.map(|family| family.to_string())), bytes, keys,

@@ -14,16 +14,16 @@ use crate::show::text::{counted, size};
 /// Read all tables of a database: check checksums and key order, and query the filters for every
 /// key.
 ///
-/// The first damage found is a failure that names file and offset: exit code 1. So are entries that
-/// only RocksDB reads, such as merge operands: file and key are named.
+/// The command fails with exit code 1 at the first damage, and names file and offset. It also fails
+/// if there are entries that only RocksDB reads, such as merge operands, and names file and key.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Verify {
     #[command(flatten)]
     db: ReadDb,
     /// Print a JSON object: tables, entries, range_deletions, log_entries, bytes, filter_misses,
-    /// strays (files that are none of this database's), not_understood (in words, tables with merge
-    /// operands and other entries that only RocksDB reads)
+    /// strays (files that do not belong to this database), not_understood (texts that name tables
+    /// with merge operands and other entries that only RocksDB reads)
     #[arg(long, verbatim_doc_comment)]
     json: bool,
 }

@@ -1,5 +1,5 @@
-//! Lookups where filters and indexes are larger than the cache, for each form in which they may be
-//! stored and read.
+//! Measures lookups with caches that hold a twentieth to twice the filters and indexes, for each
+//! form in which these may be stored and read.
 //!
 //! ```text
 //! whole         one block each                            the tree of all other figures
@@ -8,10 +8,11 @@
 //! no filter     an index in parts                         links to the tables of that base
 //! ```
 //!
-//! The four trees of a policy take turns. The sizes of the cache follow from what the policy's whole
-//! filters and indexes need. Before anything is timed, filters and indexes are loaded as far as they
-//! fit, lookups replace them by those that they need, and the credits of filter parts settle. These
-//! credits decide whether a part is passed by.
+//! The four trees of a policy take turns. The sizes of the cache are multiples of what the policy's
+//! whole filters and indexes need. Before anything is timed, filters and indexes are loaded as far
+//! as they fit, lookups replace them by those that they need, and the credits of filter parts
+//! settle. The credit of a part decides whether a lookup passes it by: reads the data block without
+//! querying the filter.
 
 use std::path::Path;
 
@@ -35,19 +36,19 @@ pub const NO_FILTER: &str = "no filter";
 pub const FORMS: [&str; 4] = [WHOLE, PARTS, ALWAYS_READ, NO_FILTER];
 /// Databases that are open at one time besides those of the policies: three forms and the base.
 pub const DATABASES: u64 = 4;
-/// Sizes of cache to measure at, as multiples of what filters and indexes need.
+/// The cache sizes to measure, as multiples of what filters and indexes need.
 pub const CACHES: [f64; 5] = [0.05, 0.2, 0.5, 1.0, 2.0];
 /// The kinds of lookups, with their share of absent keys.
 const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
-/// Timed lookups of a figure: few, because a policy has 40 figures.
+/// The timed lookups of a figure. They are few, because a policy has 40 figures.
 const TIMED: usize = 1000;
-/// Lookups before the timed ones, at least.
+/// The fewest lookups before the timed ones.
 const FILL: usize = 500;
-/// Where not everything fits, one lookup for this many bytes of the cache, a quarter of a part,
-/// precedes the timed ones. So each part that is used is likely to have been read.
+/// If not everything fits, one lookup for this many bytes of the cache, a quarter of a part,
+/// precedes the timed lookups, so that each part that is used is likely to have been read.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
 /// One lookup for this many keys lets the credits settle: a part has about 3,300 keys, and about
-/// eight present ones use up its first credit.
+/// eight lookups of present keys use up its first credit.
 const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 
 /// What the measurements of all policies share.
@@ -60,7 +61,7 @@ struct Forms<'a> {
     seed: u64,
 }
 
-/// Measures every tree that has filters in all forms, in directories in `scratch`. Returns the
+/// Measures every tree that has filters, in all forms, in directories in `scratch`. Returns the
 /// trees, opened again. A policy whose filters are too small to have parts gets no rows.
 pub fn run(
     trees: Vec<Tree>,
@@ -91,7 +92,7 @@ pub fn run(
 }
 
 impl Forms<'_> {
-    /// Measures a policy, given its tree with whole filters and indexes, which is returned.
+    /// Measures a policy. Returns `whole`, its tree with whole filters and indexes.
     fn measure(&self, whole: Tree, rows: &mut Vec<FormRow>) -> Result<Tree> {
         let copy = |policy: &FilterPolicy, name: &str| {
             self.base.tree(policy, self.scratch.join(name), self.plan, 0)
@@ -135,9 +136,9 @@ impl Forms<'_> {
         Ok(whole)
     }
 
-    /// Looks present keys up until the credits of the tree's filter parts have settled. Those of whole
-    /// filters settle at the first lookup: they are not read together with the index, so a read costs
-    /// their whole credit.
+    /// Looks up present keys until the credits of the tree's filter parts have settled. The credit
+    /// of a whole filter settles at the first lookup: the filter is not read together with the
+    /// index, so one read costs all of it.
     fn settle(&self, parts: &Tree) -> Result {
         let lookups = self.keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;
         let queries = throughput::mix(self.keys, 0.0, lookups, self.seed.wrapping_add(1));
@@ -145,7 +146,8 @@ impl Forms<'_> {
     }
 }
 
-/// Whether the filter of any table is in parts. One that would have a single part is whole.
+/// Whether the filter of any table is in parts. A filter that would have a single part is stored
+/// whole.
 fn has_parts(tree: &Tree) -> Result<bool> {
     for file in tree.db.stats().files {
         let table = SstReader::open(&file.path)?;

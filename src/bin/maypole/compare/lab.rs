@@ -1,5 +1,5 @@
-//! Filters without a tree: their false positives, the cost of building them, and the time of a
-//! query. A filter sees only the hashes of keys, so random hashes represent any keys.
+//! Measures filters without a tree: their false positives, the cost of building them, and the time
+//! of a query. A filter sees only the hashes of keys, so random hashes represent any keys.
 //!
 //! ```text
 //! accuracy   one filter for each family and size, queried for hashes that were never added
@@ -25,19 +25,20 @@ use crate::{progress, space};
 
 /// Bits a key of the filters whose accuracy is measured.
 const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0];
-/// Keys of the largest filter whose accuracy is measured: more changes nothing but the time it
-/// takes.
+/// Keys of the largest filter whose accuracy is measured: more keys would change only the time that
+/// measuring takes.
 const MAX_ACCURACY_KEYS: u64 = 1_000_000;
-/// Keys of the smallest and the largest filter whose speed is measured. The largest takes 20 MiB:
-/// it must come from memory.
+/// Keys of the smallest and the largest filter whose speed is measured. The largest filter takes 20
+/// MiB, so queries must read it from memory.
 const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
 /// False-positive rate of the filters whose speed is measured.
 pub const SPEED_FPR: f64 = 0.01;
-/// Queries of one timed pass, at least. A larger filter gets two for each of its lines, because
-/// otherwise a processor's cache would hold all lines of the queries.
+/// The fewest queries of one timed pass. A larger filter gets two queries for each of its cache
+/// lines, because otherwise a processor's cache would hold all lines that are queried.
 const QUERIES: u64 = 1 << 16;
 const PASSES: usize = 5;
-/// Builds of which the median counts. Larger filters are built once: they take long enough.
+/// The builds whose median counts. Filters of more than [`MAX_REPEATED_KEYS`] keys are built only
+/// once, because that takes long enough.
 const BUILDS: usize = 3;
 const MAX_REPEATED_KEYS: u64 = 1 << 20;
 
@@ -69,7 +70,7 @@ pub fn build(spec: FilterSpec, keys: u64, seed: u64) -> Option<FilterBlock> {
     builder.finish()
 }
 
-/// A stream of hashes that is not that of the keys.
+/// A stream of hashes that differs from that of the keys.
 fn absent_hashes(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed ^ 0x5eed_0fab_5e47_0000)
 }
@@ -132,7 +133,7 @@ pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     Ok(rows)
 }
 
-/// Measure one filter without a tree; `compare --out` starts this for each.
+/// Measure one filter without a tree; `compare --out` starts this command for each filter.
 #[derive(Args)]
 pub struct FilterSpeed {
     family: String,
@@ -144,7 +145,8 @@ impl FilterSpeed {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let spec: FilterSpec =
             format!("fpr({SPEED_FPR}, {})", self.family).parse().map_err(Failure::new)?;
-        // Brings the code into memory, so that it does not count as memory of the filter.
+        // This build brings the code into memory, so that it does not count as memory of the
+        // filter.
         build(spec, 1000, self.seed);
         let before = space::of_process("VmRSS:");
         let (block, nanos) = self.timed_build(spec)?;
@@ -176,7 +178,7 @@ impl FilterSpeed {
         Ok(())
     }
 
-    /// A filter, and the nanoseconds from hashes to the finished block.
+    /// Builds a filter. Returns it and the nanoseconds from hashes to the finished block.
     fn timed_build(&self, spec: FilterSpec) -> Result<(FilterBlock, f64)> {
         let mut hashes = SmallRng::seed_from_u64(self.seed);
         let mut builder = FilterBuilder::new(spec);

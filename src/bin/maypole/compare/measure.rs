@@ -1,4 +1,4 @@
-//! Single lookups, each timed: the same for all policies, which take turns.
+//! Times single lookups. All policies get the same lookups and take turns.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::progress;
 /// With `--cold`, lookups between two drops of the operating system's cache: few enough that hardly
 /// any lookup finds a page that another lookup has read.
 const LOOKUPS_A_DROP: usize = 256;
-/// The fraction of the bytes read that must have come from the device.
+/// In a cold phase, at least this fraction of the bytes read comes from the device.
 const COLD_SHARE: f64 = 0.9;
 
 /// What is looked up, and how.
@@ -39,8 +39,8 @@ pub struct Phase {
     pub means: Vec<f64>,
     pub before: Stats,
     pub after: Stats,
-    /// Bytes that the system fetched from a device meanwhile. `None` where the system does not
-    /// report them.
+    /// Bytes that the system fetched from a device during the phase. `None` without `--cold`, or if
+    /// the system does not report them.
     pub device_bytes: Option<u64>,
 }
 
@@ -58,7 +58,6 @@ impl Phase {
     }
 }
 
-/// All lookups of one policy.
 pub struct Measured {
     pub absent: Phase,
     pub present: Phase,
@@ -69,7 +68,6 @@ impl<'a> Lookups<'a> {
         Ok(Lookups { keys, plan, cold, clock_ns: clock_ns() })
     }
 
-    /// Looks everything up in every tree.
     pub fn run(&self, trees: &[Tree]) -> Result<Vec<Measured>> {
         for tree in trees {
             self.warm_up(tree)?;
@@ -81,8 +79,8 @@ impl<'a> Lookups<'a> {
         Ok(both.map(|(absent, present)| Measured { absent, present }).collect())
     }
 
-    /// Brings filters, indexes and, as far as the cache goes, data into memory: every key once, in
-    /// key order.
+    /// Looks up every key once, in key order, which brings filters, indexes and, as far as the
+    /// cache holds it, data into memory.
     pub fn warm_up(&self, tree: &Tree) -> Result {
         let keys = &self.keys.present;
         let bar = progress::bar(keys.len() as u64, format!("{}: warming up", tree.policy));
@@ -121,10 +119,10 @@ impl<'a> Lookups<'a> {
     }
 }
 
-/// One policy's part of a phase, under way.
+/// The state of one policy during a phase.
 struct Run<'a> {
     tree: &'a Tree,
-    /// With `--cold`: the tables, to drop their pages.
+    /// With `--cold`, the files of the tables, whose pages are dropped.
     files: Vec<Arc<dyn RandomAccessFile>>,
     phase: Phase,
 }
@@ -138,7 +136,8 @@ impl<'a> Run<'a> {
                 files.push(RealFs.open(&tree.dir.join(name))?);
             }
         }
-        // Up to a minute, with three significant digits, which is more than the clock's precision.
+        // Latencies of up to a minute, with three significant digits, which is more precise than
+        // the clock.
         let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
         let (before, device_bytes) = (tree.db.stats(), cold.then_some(0));
         let after = before.clone();
@@ -161,7 +160,7 @@ impl<'a> Run<'a> {
                 self.files.iter().try_for_each(|file| file.drop_page_cache())?;
             }
             let key = keys.get(i);
-            // The key comes into the processor's cache now: a user has it at hand.
+            // Brings the key into the processor's cache, where a caller's key is too.
             black_box(key.iter().fold(0, |sum, byte| sum ^ byte));
             let start = Instant::now();
             let value = self.tree.db.get(key)?;
@@ -190,7 +189,7 @@ fn device_bytes() -> Option<u64> {
     io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
-/// A comparison whose lookups are wrong is worth nothing.
+/// Fails if a lookup had a wrong result. `present`: whether the key was loaded.
 pub fn check(found: bool, present: bool, key: &[u8]) -> Result {
     if found == present {
         return Ok(());

@@ -19,8 +19,8 @@
 //! The rows are comparable because every policy gets a copy of the same tree, in which each table
 //! has the filter that the policy gives it at its level. So the trees differ only in their filters.
 //! The lookups are the same, too, and go in rounds over all policies, so that other work of the
-//! machine affects all of them equally. A sweep gives that up, and says so: it measures its
-//! policies one after the other.
+//! machine affects all of them equally. A sweep does without such rounds, and says so: it measures
+//! its policies one after the other.
 
 mod forms;
 mod keys;
@@ -73,14 +73,14 @@ impl Compare {
         let policies = policies.map_err(Failure::Call)?;
         self.check_streams()?;
         let setup = self.setup()?;
-        // With files on a device each point would take minutes.
+        // If files are read from a device, each point of the other plots would take minutes.
         let more = self.out.is_some() && !self.cold && !self.sweep;
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
         let [mut memory_bytes, mut disk_bytes] =
             [each.saturating_mul(open), setup.plan.disk_bytes(&policies, self.sweep)];
         if more {
-            // The forms of one policy after the other, with small caches.
+            // Forms are measured one policy after the other, with small caches.
             memory_bytes += forms::DATABASES * setup.plan.memory_bytes();
             disk_bytes += setup.plan.disk_bytes(&policies, true);
         }
@@ -121,13 +121,13 @@ impl Compare {
         let cache_bytes = self.cache.unwrap_or(if self.cold {
             plan.data_bytes / 10 + (8 << 20)
         } else {
-            // Blocks in the cache carry search structures.
+            // Blocks in the cache carry search structures, which take memory too.
             plan.data_bytes.saturating_mul(2) + (64 << 20)
         });
         Ok(Setup { keys, plan, cache_bytes, cold: self.cold, seed: self.seed })
     }
 
-    /// Everything that the figures of a sweep depend on, but the policies.
+    /// Everything that the figures of a sweep depend on, except the policies.
     fn settings(&self, setup: &Setup) -> String {
         let Setup { keys, plan, cache_bytes, cold, seed } = setup;
         format!(
@@ -187,7 +187,7 @@ impl Compare {
         }
     }
 
-    /// The given cost, or else the cost that `--cold` has measured.
+    /// The given cost; else the cost that `--cold` has measured; else the usual cost.
     fn read_cost(&self, rows: &[PolicyRow]) -> ReadCost {
         match (self.read_cost, self.cold) {
             (Some(micros), _) => ReadCost::Given(micros),

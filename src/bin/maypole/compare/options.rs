@@ -13,9 +13,9 @@ use crate::failure::Failure;
 
 /// The default number of absent lookups.
 const ABSENT: usize = 500_000;
-/// The same with `--cold`, where each may wait for a device.
+/// The default with `--cold`, where each lookup may wait for a device.
 const ABSENT_COLD: usize = 20_000;
-/// The same with `--sweep`, which measures many databases.
+/// The default with `--sweep`, which measures many databases.
 const ABSENT_SWEEP: usize = 200_000;
 
 /// No filter, and each family with its usual number of bits.
@@ -24,7 +24,7 @@ fn policies_of_families() -> String {
     format!("none{}", Family::written().filter_map(spec).collect::<String>())
 }
 
-/// No filter, each family with all numbers of bits, and these.
+/// No filter, each family with each of `--bits`, and [`OTHERS_OF_SWEEP`].
 fn policies_of_sweep() -> String {
     let families: String = Family::written().map(|family| format!(",{family}(BITS)")).collect();
     format!("none{families},{OTHERS_OF_SWEEP}")
@@ -53,8 +53,8 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 ///
 /// All policies get the same keys in the same order and take turns at the same lookups. Every key
 /// is looked up once before anything is counted. Blocks are 4096 bytes. Times are those of single
-/// lookups by one thread, less the time that reading the clock takes. Pass --seed to
-/// draw other keys, --dir to measure another disk.
+/// lookups by one thread, less the time that reading the clock takes. Pass --seed to draw other
+/// keys, or --dir to measure another disk.
 #[derive(Args)]
 #[command(verbatim_doc_comment, group(ArgGroup::new("given").args(["key_file", "from_tables"])))]
 pub struct Compare {
@@ -62,7 +62,8 @@ pub struct Compare {
     /// [default: none,bloom(10),ribbon(7),burr(7),fuse(9)]
     #[arg(long, value_name = "LIST", value_parser = policies::templates, verbatim_doc_comment)]
     policies: Option<Templates>,
-    /// Bits a key, separated by commas: what BITS in a policy stands for, and BITS+2 for two more
+    /// Bits a key, separated by commas. Each in turn replaces BITS in the policies; BITS+2 is two
+    /// more
     #[arg(long, value_name = "LIST", value_parser = policies::bits, default_value = "4,7,10,13,16")]
     pub bits: Bits,
     /// How many keys to generate, such as 10k or 100M
@@ -76,23 +77,23 @@ pub struct Compare {
     keys: usize,
     /// Take the keys from this file, one a line; - is standard input. An empty line is the empty
     /// key; equal lines count once; lines may end in CR LF if all do. A tenth of the keys is not
-    /// loaded but looked up as absent. The file may have half of the memory that is available.
-    /// The byte order mark of UTF-8 is left out; compressed files and UTF-16 are refused
+    /// loaded but looked up as absent. The file may take half of the available memory. A byte order
+    /// mark of UTF-8 is skipped; compressed files and UTF-16 are rejected
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     key_file: Option<PathBuf>,
-    /// Lines of --key-file are a key, a tab and a value
+    /// Each line of --key-file is a key, a tab and a value
     #[arg(long, requires = "key_file")]
     tsv: bool,
-    /// Take the keys of these table files, which RocksDB or Maypole wrote. A tenth of them is not
-    /// loaded but looked up as absent
+    /// Take the keys of these table files, which RocksDB or Maypole wrote. A tenth of the keys is
+    /// not loaded but looked up as absent
     #[arg(long, value_name = "FILE", num_args = 1.., verbatim_doc_comment)]
     from_tables: Vec<PathBuf>,
-    /// Load all keys that are given and look up those of this file as absent, but for those that
-    /// are present or outside the range of the keys loaded
+    /// Load all given keys and look up the keys of this file as absent, except keys that are
+    /// present or outside the range of the loaded keys
     #[arg(long, value_name = "FILE", requires = "given", verbatim_doc_comment)]
     absent_file: Option<PathBuf>,
-    /// Load all keys that are given and look up the keys of this file, one a line, in its order,
-    /// present or not
+    /// Load all given keys and look up the keys of this file, present or absent, one a line, in the
+    /// order of the file
     #[arg(
         long,
         value_name = "FILE",
@@ -102,10 +103,10 @@ pub struct Compare {
     )]
     query_file: Option<PathBuf>,
     /// Look up some keys more often than others: by Zipf's law with this exponent, such as 0.99.
-    /// Hot keys are scattered over all
+    /// Hot keys are scattered over the key range
     #[arg(long, value_name = "S", value_parser = args::number_in(0.01..=10.0, "a number between 0.01 and 10, such as 0.99"), verbatim_doc_comment)]
     pub zipf: Option<f64>,
-    /// Bytes of each value, which is made up
+    /// Bytes of each generated value
     #[arg(
         long,
         alias = "value-size",
@@ -115,7 +116,7 @@ pub struct Compare {
         conflicts_with = "tsv"
     )]
     pub value_bytes: usize,
-    /// Compress blocks: none, snappy, lz4 or zstd. Made-up values hardly shrink
+    /// Compress blocks: none, snappy, lz4 or zstd. Generated values hardly shrink
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = args::compression)]
     pub compression: Compression,
     /// Look up at most N absent keys and at most N present ones
@@ -128,7 +129,7 @@ pub struct Compare {
     )]
     absent: Option<usize>,
     /// Block cache of each database, such as 64M
-    /// [default: more than all data; with --cold a tenth of it]
+    /// [default: more than all data; with --cold about a tenth of the data]
     #[arg(
         long,
         value_name = "BYTES",
@@ -136,9 +137,9 @@ pub struct Compare {
         verbatim_doc_comment
     )]
     pub cache: Option<usize>,
-    /// Read from the device: the operating system's cache of the tables is dropped before each
-    /// phase and after every 256 lookups (posix_fadvise). A row says "not cold" where the device
-    /// gave less than nine tenths of the bytes read, as on a file system that lives in memory
+    /// Read from the device: drop the operating system's cache of the tables before each phase and
+    /// after every 256 lookups (posix_fadvise). A row says "not cold" if less than nine tenths of
+    /// the bytes read came from the device, as on a file system in memory
     #[arg(long, verbatim_doc_comment)]
     pub cold: bool,
     /// What a read of a data block costs, in microseconds, for the verdict
@@ -151,14 +152,14 @@ pub struct Compare {
     )]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// Measures some more for them: other caches, other shares of absent keys, filters larger than
-    /// the cache (whole, in parts, always read), filters alone.
+    /// More is measured for it: other caches, other shares of absent keys, filters larger than the
+    /// cache (whole, in parts, always read), filters alone.
     /// Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,
     /// Measure many policies, each with several caches and shares of absent keys, one database
-    /// after the other. Says first how long it will take; started again with the same arguments,
-    /// a run that was interrupted goes on. Other default for --policies:
+    /// after the other. The command first says how long this will take. Started again with the
+    /// same arguments, it continues an interrupted run. The default for --policies is then:
     ///   none,bloom(BITS),ribbon(BITS),burr(BITS),fuse(BITS),
     ///   levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS)),
     ///   budget(BITS/key, bloom),budget(BITS/key, burr)

@@ -33,7 +33,8 @@ pub fn bits(text: &str) -> Result<Bits, String> {
 }
 
 impl Templates {
-    /// The policies that the templates stand for, those with bits once for each.
+    /// The policies that the templates stand for. A template with `BITS` gives one policy for each
+    /// of `bits`.
     pub fn policies(&self, bits: &Bits) -> Result<Vec<FilterPolicy>, String> {
         let mut policies = Vec::new();
         for template in &self.0 {
@@ -48,7 +49,7 @@ impl Templates {
     }
 }
 
-/// Puts numbers in the places of `BITS` and `BITS+4`.
+/// Replaces `BITS` by `bits`, and `BITS+4` by four more.
 fn fill_in(template: &str, bits: f64) -> String {
     let mut parts = template.split(NAME);
     let mut text = parts.next().unwrap_or_default().to_string();

@@ -1,4 +1,4 @@
-//! Repetitions in rounds: every policy gets a turn in each, so that other work of the machine
+//! Repetitions in rounds: every policy gets a turn in each round, so that other work of the machine
 //! affects all of them equally, and the rounds show how far a time can be trusted.
 //!
 //! ```text
@@ -28,10 +28,10 @@ pub fn part(round: usize, work: usize) -> Range<usize> {
     work * round / ROUNDS..work * (round + 1) / ROUNDS
 }
 
-/// The median of repetitions, and an interval that contains the median of further ones with a
-/// confidence of at least 95 %, whatever their distribution is: of ten repetitions, the second from
-/// either end (97.9 %). For fewer than nine repetitions it is the whole range, with less confidence
-/// below six.
+/// The median of repetitions, and an interval that contains the true median with a confidence of at
+/// least 95 %, whatever the distribution is. For ten repetitions it goes from the second lowest to
+/// the second highest (97.9 %). For fewer than nine it is the whole range; for fewer than six the
+/// confidence is lower.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repeated {
     pub median: f64,
@@ -52,8 +52,8 @@ impl Repeated {
         Repeated { median, low: sorted[left_out], high: sorted[n - 1 - left_out] }
     }
 
-    /// Widens the interval to a mean of all the work: one stalled round moves that mean, but not
-    /// the median.
+    /// Widens the interval so that it contains `mean`, the mean of all the work. One stalled round
+    /// moves that mean, but not the median.
     pub fn including(self, mean: f64) -> Repeated {
         Repeated { low: self.low.min(mean), high: self.high.max(mean), ..self }
     }

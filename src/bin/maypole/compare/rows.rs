@@ -9,13 +9,12 @@ use super::results::{LatencyRow, LevelRow, PolicyRow, Results, Times};
 use super::rounds::Repeated;
 use super::tree::Tree;
 
-/// Percentiles of a curve: closer where times differ more.
+/// The percentiles of a curve. They are closer together where times differ more.
 const PERCENTILES: [f64; 19] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5,
     99.9, 99.95, 99.99,
 ];
 
-/// Adds what was measured of a tree.
 pub fn add(results: &mut Results, tree: &Tree, measured: &Measured, keys: usize, cold: bool) {
     results.policies.push(policy(tree, measured, keys, cold));
     results.levels.extend(levels(tree, measured));
@@ -83,8 +82,8 @@ fn times(phase: &Phase) -> Times {
     }
 }
 
-/// The rate to expect of a phase: what was predicted for each table, weighted by how often its
-/// filter was queried for a key that it does not hold.
+/// The false-positive rate to expect in a phase: the mean of what was predicted for the tables,
+/// weighted by how often each table's filter was queried for a key that the table does not hold.
 fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
     let asked = |counts: FilterCounts| counts.useful + counts.false_positive();
     let earlier: HashMap<u64, u64> =
@@ -136,11 +135,11 @@ fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
         .collect()
 }
 
-/// The percentile curves of one policy.
 fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {
     let mut rows = Vec::new();
     for (lookups, phase) in [("absent", &measured.absent), ("present", &measured.present)] {
-        // A percentile with fewer than ten lookups beyond it shows single events.
+        // A percentile with fewer than ten lookups beyond it shows single events, so it is left
+        // out.
         let told = |p: &&f64| (100.0 - **p) / 100.0 * phase.gets() as f64 >= 10.0 || **p <= 50.0;
         rows.extend(PERCENTILES.iter().filter(told).map(|&percentile| LatencyRow {
             policy: tree.policy.to_string(),

@@ -1,5 +1,5 @@
-//! Many policies, one after the other: each gets its database, is measured and makes room for the
-//! next.
+//! Measures many policies, one after the other. The database of a policy is removed before the next
+//! one is made.
 //!
 //! The finished policies are kept in a small file in the directory of the results, so that a run
 //! that was interrupted can continue. The file is removed when all policies are finished.
@@ -30,11 +30,11 @@ use crate::progress;
 use crate::show::record::{self, Record};
 use crate::show::text::counted;
 
-/// Sizes of cache, as parts of the data.
+/// The sizes of the cache, as fractions of the data.
 const CACHES: [f64; 5] = [0.005, 0.02, 0.1, 0.4, 1.5];
 const SHARES: [f64; 4] = [0.0, throughput::MIXED, 0.9, 1.0];
 
-/// Measures all policies but those that an earlier run has measured.
+/// Measures all policies except those that an earlier run has measured.
 pub fn run(
     setup: &Setup,
     policies: &[FilterPolicy],
@@ -124,8 +124,8 @@ fn measure(
 /// The number of keys, and of lookups, of the run that estimates the time.
 const SAMPLE: usize = 20_000;
 
-/// About how long loading takes, and each policy: measured on a small database, and in proportion
-/// to keys and lookups.
+/// Estimates how long loading takes and how long each policy takes: measures a small database, and
+/// scales the times by the numbers of keys and lookups.
 fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Duration)> {
     let keys = SAMPLE.min(setup.keys.present.len()).max(3);
     let request = Request {
@@ -162,7 +162,7 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
     let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
     // In a larger tree a lookup takes about twice as long, and with a small cache, where it mostly
-    // reads, about four times.
+    // reads files, about four times as long.
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))
@@ -179,13 +179,12 @@ fn words(time: Duration) -> String {
 /// The finished policies, in memory and in the file.
 struct State {
     file: File,
-    /// Each of one policy.
+    /// The results of each finished policy.
     units: Vec<Results>,
 }
 
 impl State {
-    /// Reads what is there. A line that was cut off by the end of the program counts as not
-    /// written.
+    /// Reads the finished policies. A line that the end of the program cut off is dropped.
     fn open(path: &Path, settings: &str) -> Result<State> {
         let failed = |operation: &str, error| Failure::of_file(path, operation, &error);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
@@ -247,9 +246,8 @@ pub fn state_file(dir: &Path) -> PathBuf {
     dir.join("sweep.state")
 }
 
-/// The names of all figures. A figure that a line lacks is read as undefined, so the names show
-/// whether another version of the program, with other figures, wrote the file. Such a file is
-/// rejected.
+/// The names of all figures. A file with other names comes from another version of the program and
+/// is rejected, because a figure that a line lacks would be read as undefined.
 fn columns() -> String {
     let columns =
         [PolicyRow::COLUMNS, LevelRow::COLUMNS, LatencyRow::COLUMNS, ThroughputRow::COLUMNS];
@@ -344,7 +342,8 @@ mod tests {
 
         let Failure::Message(message) = State::open(&path, "b").err().unwrap() else { panic!() };
         assert!(message.contains("other settings"), "{message}");
-        // A version in which a figure had another name, and one that named none.
+        // The file of a version in which a figure had another name, and that of a version that
+        // wrote no names.
         let written = fs::read_to_string(&path).unwrap();
         let (_, rest) = written.split_once(",\"settings\"").unwrap();
         for old in [written.replacen("cold", "chilled", 1), format!("{{\"settings\"{rest}")] {

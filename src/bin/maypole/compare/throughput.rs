@@ -1,9 +1,10 @@
-//! Lookups a second against what the cache holds, and against how many keys are absent.
+//! Measures lookups per second with caches of several sizes, and with several shares of absent
+//! keys.
 //!
-//! The databases are opened again with each size of cache. The smallest holds less than the filters
-//! take: there a lookup reads filters from the file, one after the other. Once all filters and
-//! indexes fit, a larger cache saves only reads of data blocks. The lookups of a point are timed in
-//! rounds over all trees.
+//! The databases are opened again with each size of cache. The smallest cache is smaller than the
+//! filters, so that lookups read filters from the files. Once all filters and indexes fit, a larger
+//! cache saves only reads of data blocks. The lookups of a point are timed in rounds over all
+//! trees.
 
 use std::time::Instant;
 
@@ -19,23 +20,24 @@ use super::tree::{Plan, Tree};
 use crate::failure::Result;
 use crate::progress;
 
-/// Sizes of cache to measure at, as parts of the data.
+/// The cache sizes to measure, as fractions of the data.
 const CACHES: [f64; 8] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.6, 1.5];
-/// Shares of absent lookups to measure at.
+/// The shares of absent lookups to measure.
 const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
-/// The share where only the cache varies.
+/// The share of absent lookups at which only the cache varies.
 pub const MIXED: f64 = 0.5;
 /// The most lookups of one figure.
 const LOOKUPS: usize = 20_000;
 
-/// Caches × shares to measure.
+/// Cache sizes and shares; every pair is measured.
 pub struct Grid {
     pub cache_bytes: Vec<u64>,
     pub shares: Vec<f64>,
 }
 
 impl Grid {
-    /// What a page shows of a plain run: caches at one share, and shares at the largest cache.
+    /// What a page shows of a run without `--sweep`: all caches at one share, and all shares with
+    /// the usual cache.
     pub fn cross(plan: &Plan, usual_cache_bytes: u64) -> [Grid; 2] {
         let shares = SHARES.to_vec();
         [
@@ -44,7 +46,6 @@ impl Grid {
         ]
     }
 
-    /// Every cache with every share.
     pub fn full(cache_bytes: Vec<u64>, shares: Vec<f64>) -> Grid {
         Grid { cache_bytes, shares }
     }
@@ -54,7 +55,6 @@ impl Grid {
     }
 }
 
-/// The sizes that [`CACHES`] stand for.
 fn caches(plan: &Plan) -> Vec<u64> {
     CACHES.iter().map(|part| ((plan.data_bytes as f64 * part) as u64).max(4096)).collect()
 }
@@ -64,7 +64,6 @@ pub fn lookups_of_a_point(keys: &KeySet) -> usize {
     (2 * LOOKUPS).min(keys.queries.absent.len() + keys.queries.present.len())
 }
 
-/// One lookup.
 #[derive(Clone, Copy)]
 pub struct Query {
     key: usize,
@@ -106,7 +105,6 @@ pub fn mix(keys: &KeySet, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
         .collect()
 }
 
-/// Looks the queries up.
 pub fn look_up(tree: &Tree, keys: &KeySet, queries: &[Query]) -> Result {
     for query in queries {
         let list = if query.present { &keys.present } else { &keys.absent };
@@ -125,7 +123,7 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// What was counted, for each lookup.
+    /// The mean count of `ticker` per lookup.
     pub fn per_get(&self, ticker: Ticker) -> f64 {
         self.counted.get(ticker) as f64 / self.lookups as f64
     }
@@ -154,7 +152,7 @@ pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Re
     Ok(trees.iter().zip(counted_before).zip(rates).map(of_tree).collect())
 }
 
-/// All trees at one point: half of the lookups fill the cache.
+/// Measures all trees at one point. Half of the lookups fill the cache.
 fn point(
     trees: &[Tree],
     keys: &KeySet,

@@ -4,9 +4,10 @@
 //! in which each table has the filter that the policy gives it at its level.
 //!
 //! A tree that has grown for long has a few tables in level 0, a tenth of its data in the last
-//! level but one, a hundredth above that. Growing one naturally rewrites the data about ten times,
-//! and leaves levels that depend on how threads were scheduled. So the levels are filled from the
-//! last one up, each by one compaction of its own, with targets that keep the data where it is:
+//! level but one, and a hundredth above that. Growing such a tree naturally would rewrite the data
+//! about ten times, and leave levels that depend on how threads were scheduled. So the levels are
+//! filled from the last one up, each by one compaction of its own, with targets that keep the data
+//! where it is:
 //!
 //! ```text
 //! stage   keys             level_base_bytes         base level: where level 0 goes
@@ -37,19 +38,19 @@ use crate::scratch::making;
 
 /// Tables in level 0 that start a compaction: the library's rule.
 const L0_TRIGGER: usize = 4;
-/// Bytes of a memtable, at most.
+/// The most bytes of a memtable.
 const CHUNK_BYTES: usize = 32 << 20;
-/// The base serves no lookups.
+/// The block cache of the base, which serves no lookups.
 const BASE_CACHE_BYTES: usize = 8 << 20;
 /// Bytes of an entry apart from key and value: sequence number, lengths, its part of the index.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
 
-/// What the threads of a database take, mostly address space that is never used.
+/// Bytes that the threads of a database take, mostly address space that is never used.
 const THREADS_BYTES: u64 = 16 << 20;
 
-/// How the keys come into a tree; the same for all policies.
+/// How the keys are loaded, which is the same for all policies.
 pub struct Plan {
-    /// Bytes of all tables before compression, about.
+    /// Approximate bytes of all tables before compression.
     pub data_bytes: usize,
     /// Indexes of the keys in the order of loading, the first stage sorted by key.
     order: Vec<usize>,
@@ -64,7 +65,7 @@ pub struct Plan {
     table_bytes: u64,
 }
 
-/// The tree without filters, from which those of the policies are made.
+/// The tree without filters, from which the trees of the policies are made.
 pub struct Base {
     db: Db,
     dir: PathBuf,
@@ -76,9 +77,9 @@ pub struct Tree {
     pub policy: FilterPolicy,
     pub db: Db,
     pub dir: PathBuf,
-    /// The target of the first level below level 0 that keeps the data where it is.
+    /// The `level_base_bytes` at which compaction leaves the data where it is.
     base_bytes: u64,
-    /// Whether lookups read filters also where that does not pay.
+    /// Whether lookups read filters even if the read does not pay.
     reads_every_filter: bool,
     /// Nanoseconds per key that building filters from hashes took, including one query for each
     /// key. `None` without filters.
@@ -123,10 +124,10 @@ impl Plan {
         }
     }
 
-    /// Bytes of disk that the databases of these policies take at most, about; in a sweep those of
-    /// one policy and the base. Levels are filled from the last one up, so hardly anything is
-    /// stored twice: a tenth is for indexes, and the upper levels while they move. Logs of two
-    /// memtables are added.
+    /// The approximate maximum of bytes on disk for the databases of these policies; in a sweep,
+    /// for one policy and the base. Levels are filled from the last one up, so hardly anything is
+    /// stored twice. A tenth is added for indexes and for upper levels while they move, and the
+    /// logs of two memtables.
     pub fn disk_bytes(&self, policies: &[FilterPolicy], is_sweep: bool) -> u64 {
         let keys = self.sorted.len() as u64;
         let filters = policies.iter().map(|policy| policy.most_filter_bytes(keys));
@@ -163,15 +164,15 @@ impl Plan {
     }
 }
 
-/// Bytes of one memtable when `bytes` are cut into a multiple of four.
+/// Bytes of one memtable if `bytes` are cut into a multiple of [`L0_TRIGGER`] memtables.
 fn chunk_bytes(bytes: usize) -> usize {
     let rounds = bytes.div_ceil(L0_TRIGGER * CHUNK_BYTES).max(1);
     bytes.div_ceil(L0_TRIGGER * rounds).max(1)
 }
 
 impl Base {
-    /// Loads all keys and waits until compaction has settled. The tables, and those of all trees
-    /// that are made of it, have indexes and filters of this form.
+    /// Loads all keys and waits until compaction has settled. The tables of the base, and of all
+    /// trees that are made of it, have indexes and filters of this form.
     pub fn build(dir: PathBuf, set: &KeySet, plan: &Plan, form: MetadataForm) -> Result<Base> {
         let (keys, policy) = (&set.present, no_filters());
         let open = |base_bytes| {
@@ -210,7 +211,7 @@ impl Base {
     ) -> Result<Tree> {
         let before = self.db.stats().tickers;
         if *policy == no_filters() {
-            // Links to the same tables: they take no space.
+            // The checkpoint has links to the same tables, which take no space.
             making(|| self.db.checkpoint(&dir))?;
         } else {
             making(|| fs::create_dir(&dir))
@@ -244,7 +245,7 @@ fn no_filters() -> FilterPolicy {
 }
 
 /// How many databases these policies need at once: one each, and the base, unless a policy without
-/// filters has the same tables.
+/// filters has the tables of the base.
 fn databases(policies: &[FilterPolicy]) -> u64 {
     (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
 }
@@ -304,7 +305,7 @@ fn load(
     Ok(db.wait_for_compaction()?)
 }
 
-/// `count` parts of nearly one size.
+/// Cuts the indexes into `count` parts of nearly equal size.
 fn cut(indexes: &[usize], count: usize) -> impl Iterator<Item = &[usize]> {
     (0..count).map(move |n| &indexes[indexes.len() * n / count..indexes.len() * (n + 1) / count])
 }
@@ -342,8 +343,8 @@ mod tests {
         tables.values().sum()
     }
 
-    /// This holds also where filters are a large part: values are empty, and filters take 12 bytes
-    /// per key.
+    /// The estimate holds also if filters are a large part: here values are empty, and filters take
+    /// 12 bytes per key.
     #[test]
     fn all_databases_together_take_at_most_what_is_said() {
         let (keys, plan) = keys_and_plan(40_000, 0);

@@ -1,5 +1,5 @@
-//! A trace as JSON. Keys are text as on the command line, hashes and tags are hexadecimal text:
-//! numbers of 64 bits lose bits in many programs.
+//! A trace as JSON. Keys are text as on the command line, hashes and tags are hexadecimal text,
+//! because many programs lose bits of 64-bit numbers.
 
 use std::fmt::Display;
 
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::output::object;
 use crate::show::text::escape;
 
-/// The steps of a lookup in a database.
 pub fn lookup(trace: &LookupTrace) -> String {
     object! { trace =>
         key = bytes(&trace.key), hash = hex(trace.hash), sequence,
@@ -25,7 +24,6 @@ pub fn lookup(trace: &LookupTrace) -> String {
     }
 }
 
-/// The steps of a lookup in one table.
 pub fn table_lookup(key: &[u8], trace: &TableTrace) -> String {
     object! { key = bytes(key), nanos = trace.nanos(), table = table(trace) }
 }

@@ -22,13 +22,13 @@ use crate::show::text::escape;
 /// and the time and the bytes of each.
 ///
 /// For a filter it shows every bit that was compared, and whether the result was right: a "maybe"
-/// for an absent key is a false positive. The last lines have the cost of the same lookup without
+/// for an absent key is a false positive. The last lines show the cost of the same lookup without
 /// filters. The lookup is that of `get`; an absent key is not a failure. With a table file in place
 /// of the database it shows the lookup in that table, which may be RocksDB's.
 ///
 /// A database that was just opened has nothing in memory, so everything is read from its files; see
-/// --warm. Times are those of one lookup. Each step includes reading the clock, tens of
-/// nanoseconds.
+/// --warm. Times are those of one lookup. The time of each step includes reading the clock, which
+/// takes tens of nanoseconds.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Explain {
@@ -81,7 +81,7 @@ impl Explain {
 /// A trace in the width and the colours of the screen. On a screen that shows only ASCII, the times
 /// at the ends of the lines are in ASCII; keys stay as they are.
 fn shown(trace: &impl Display, screen: &Screen) -> String {
-    // A formatter takes no width above that of 16 bits, and no line is longer than this.
+    // A formatter accepts only widths of 16 bits. No line is longer than 1000 characters.
     let text = match (screen.has_color, screen.width.map(|width| width.min(1000))) {
         (true, Some(width)) => format!("{trace:#width$}"),
         (true, None) => format!("{trace:#}"),

@@ -22,7 +22,7 @@ impl Encoding {
         match start {
             [0x1f, 0x8b, 8, ..] => other("compressed by gzip", "gzip -dc FILE"),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => other("compressed by zstd", "zstd -dc FILE"),
-            // The mark of UTF-32, which begins with that of UTF-16.
+            // UTF-32 is checked first, because its little-endian mark begins with that of UTF-16.
             [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => {
                 other("text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE")
             }
@@ -41,8 +41,9 @@ impl Encoding {
     }
 }
 
-/// Whether the first 16 pairs of bytes are a printable character or the end of a line, and a zero
-/// at `zero`. Binary numbers may match by chance, but not this often in a row.
+/// Whether each of the first 16 pairs of bytes consists of a zero at position `zero` and a
+/// printable character, tab or line end. Binary numbers may match by chance, but not so often in a
+/// row.
 fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
     const PAIRS: usize = 16;
     let mut pairs = start.chunks_exact(2).take(PAIRS);
@@ -58,8 +59,8 @@ fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Regression: a compressed file of keys was taken for 9 keys and got a verdict, as was one in
-    /// UTF-16.
+    /// Regression: a compressed file of keys was read as 9 keys and got a verdict, and so did a
+    /// file in UTF-16.
     #[test]
     fn compressed_texts_and_other_encodings_are_told_from_plain_ones() {
         let utf16 = |text: &str, to: fn(u16) -> [u8; 2]| -> Vec<u8> {

@@ -26,20 +26,20 @@ use crate::output::tell;
 use crate::show::text::{escape, unescape};
 use crate::space;
 
-/// How entries are written down.
+/// The format of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// A key a line
     Keys,
-    /// A key, a tab and a value a line; the bytes as they are
+    /// A key, a tab and a value a line, without escapes
     Tsv,
-    /// The same as scan prints it: \xNN stands for a byte
+    /// The same with escapes, as scan prints it: \xNN stands for a byte
     Escaped,
     /// Length of the key, key, length of the value, value; lengths are 4 bytes, little-endian
     Binary,
 }
 
-/// The most bytes of a key and a value together, as tables have it.
+/// The most bytes of a key and a value together, which is the limit of tables.
 const MAX_ENTRY_BYTES: u32 = 1 << 30;
 /// A larger entry is accepted only if there is memory for its copies, in a batch, in a memtable and
 /// in a block.
@@ -59,14 +59,14 @@ pub struct Input {
     entries: u64,
     /// Bytes read so far.
     pub bytes_read: u64,
-    /// The line, then its key; kept for their memory.
+    /// First the line, then its key. The memory of both fields is used again.
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Input {
-    /// Opens a file; `-` is standard input. The byte order mark of UTF-8 is left out; other
-    /// encodings are a failure.
+    /// Opens a file; `-` is standard input. A byte order mark of UTF-8 is skipped; other encodings
+    /// are a failure.
     pub fn open(path: &Path, format: Format) -> Result<Input> {
         let (mut source, file_bytes) = source(path)?;
         let mut bytes_read = 0;
@@ -82,7 +82,7 @@ impl Input {
         Ok(Input { source, path, file_bytes, format, entries: 0, bytes_read, key, value })
     }
 
-    /// Whether there is nothing to read, or nothing left.
+    /// Whether nothing is left to read.
     pub fn is_at_end(&mut self) -> Result<bool> {
         match self.source.fill_buf() {
             Ok(bytes) => Ok(bytes.is_empty()),
@@ -227,8 +227,8 @@ impl Input {
     }
 }
 
-/// The bytes of a file and their number. `-` is standard input, whose length is unknown. A device
-/// such as `/dev/zero` has no end, and is a failure.
+/// The bytes of a file, and their number if it is known. `-` is standard input. Fails for a device
+/// such as `/dev/zero`, which has no end.
 pub fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
     if path == Path::new("-") {
         if stdin().is_terminal() {
@@ -250,7 +250,7 @@ pub fn source(path: &Path) -> Result<(Box<dyn BufRead>, Option<u64>)> {
     Ok((Box::new(BufReader::with_capacity(1 << 20, file)), bytes))
 }
 
-/// `/dev/null` has an end: it is an empty file.
+/// Whether a file is a device without an end. `/dev/null` has an end: it is an empty file.
 fn is_endless(metadata: &std::fs::Metadata) -> bool {
     #[cfg(unix)]
     {
@@ -273,7 +273,7 @@ pub fn as_text(mut bytes: Vec<u8>, path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The number of bytes at the start of a file that are the byte order mark of UTF-8, which is no
-/// part of its first line. A failure if the file is compressed or in another encoding, because each
+/// part of its first line. Fails if the file is compressed or in another encoding, because each
 /// line would become a wrong key.
 fn marked(start: &[u8], path: &Path) -> Result<usize> {
     match Encoding::of(start) {

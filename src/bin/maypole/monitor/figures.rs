@@ -13,7 +13,7 @@ use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
 use crate::show::text::{count, counted, percent, size};
 
-/// The share of block cache and memtables above which filters take much.
+/// If filters take a larger share of block cache and memtables, a warning says so.
 const MUCH_MEMORY: f64 = 0.05;
 /// The fewest queries after which a warning reports a filter that never said no.
 const ENOUGH_ASKED: u64 = 1000;
@@ -29,7 +29,7 @@ pub enum ReadCost {
 }
 
 impl ReadCost {
-    /// The given cost, or else the cost that was measured since the opening.
+    /// The given cost; else the cost that was measured since the opening; else the usual cost.
     pub fn of(stats: &PublishedStats, given: Option<f64>) -> ReadCost {
         let reads = stats.tickers.get(Ticker::FileReadsTimed);
         let nanos = stats.tickers.get(Ticker::FileReadNanos);
@@ -76,16 +76,16 @@ record! {
         observed_fpr_least: Option<f64>,
         observed_fpr_most: Option<f64>,
         predicted_fpr: Option<f64>,
-        /// Tables that a lookup did not search.
+        /// Searches of tables that filters saved.
         reads_saved: u64,
-        /// An upper bound, because a block that is in the cache would not have been read.
+        /// An upper bound, because a block in the cache would not have been read from its file.
         seconds_saved: f64,
         filter_bytes: u64,
         resident_filter_bytes: u64,
         /// The capacity of the block cache plus the memtables.
         memory_bytes: u64,
         memory_share: Option<f64>,
-        /// Searches of a table without its filter, if it has one, that did not have the key.
+        /// Searches of tables that did not hold the key and whose filter, if any, was not queried.
         unfiltered: u64,
         untrusted: u64,
     }
@@ -128,7 +128,7 @@ impl Figures {
     }
 }
 
-/// What the figures are made of.
+/// The counters from which the figures are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub lookups: u64,
@@ -165,7 +165,6 @@ pub fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The warnings to the user, in words.
 pub fn warnings(stats: &PublishedStats) -> Vec<String> {
     let mut warnings = Vec::new();
     for level in &stats.levels {

@@ -26,9 +26,9 @@ use crate::output::printable;
 
 /// A database whose counters are read.
 pub struct Source {
-    /// As it was given, for messages.
+    /// The path as it was given, for messages.
     given: PathBuf,
-    /// Its name in the output: absolute, on one line.
+    /// The path in the output: absolute, on one line.
     pub name: String,
 }
 
@@ -49,15 +49,15 @@ impl Source {
         })
     }
 
-    /// What is published. If nothing is, a failure that says what to do.
+    /// What is published. If nothing is, fails with a message that says what to do.
     pub fn read_published(&self) -> Result<PublishedStats> {
         self.read()?.ok_or_else(|| {
             Failure::new(format_args!("{}: no counters are published. {HOW}", self.given.display()))
         })
     }
 
-    /// Whether a program that publishes nothing opened the database after its counters were
-    /// written.
+    /// Whether, by the times of its files, a program that publishes nothing opened the database
+    /// after its counters were written.
     fn is_left_behind(&self, stats: &PublishedStats) -> bool {
         let changed = |name| fs::metadata(self.given.join(name)).and_then(|file| file.modified());
         let (Ok(opened), Ok(written)) = (changed("CURRENT"), changed("STATS")) else {
@@ -99,7 +99,7 @@ fn is_running(process_id: u32) -> bool {
     !Path::new("/proc/self").exists() || Path::new(&format!("/proc/{process_id}")).exists()
 }
 
-/// A duration with its decimals, however short it is.
+/// An approximate duration in words, in microseconds or milliseconds if it is short.
 pub fn short_span(seconds: f64) -> String {
     match seconds {
         ..0.001 => format!("{:.1} µs", seconds * 1e6),

@@ -10,7 +10,6 @@ use crate::failure::Result;
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, counted, percent, size};
 
-/// The report of what is published.
 pub fn published(
     source: &Source,
     stats: &PublishedStats,
@@ -88,7 +87,7 @@ fn dead_of(levels: &[LevelStats]) -> (u64, u64) {
     })
 }
 
-/// What compaction would free, and what it cannot free because of snapshots, if there are any.
+/// What compaction would free and, if there are snapshots, what it cannot free because of them.
 pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
     let (dead, entries) = dead_of(&stats.levels);
     let mut lines = vec![("dead, about", format!("{}, {}", size(dead), counted(entries, "entry")))];
@@ -99,7 +98,6 @@ pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The warnings, if there are any.
 pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Result {
     for warning in warnings(stats) {
         writeln!(out, "{}", screen.wrap(&format!("WARNING: {warning}.")))?;
@@ -107,7 +105,6 @@ pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-/// The figures, a line each.
 fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {
     let hits = match figures.hit_rate {
         Some(rate) => format!(
@@ -153,7 +150,7 @@ fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {
     ]
 }
 
-/// The tree level by level. `counted`: with what lookups counted.
+/// The tree level by level. `counted`: whether to show the counters of lookups.
 pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
     let bits = |level: &LevelStats| match level.entries {
         0 => None,
@@ -176,14 +173,13 @@ pub fn tree(levels: &[LevelStats], counted: bool) -> Sheet {
     Sheet::of(levels, if counted { columns } else { &columns[..7] })
 }
 
-/// What takes memory.
 struct Memory<'a> {
     memtable_bytes: u64,
     memtable_entries: u64,
     held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
-    /// What all filters and indexes need. 0: there are none, or the owner did not say.
+    /// What all filters and indexes need. 0 if there are none, or if the owner did not say.
     metadata_bytes: u64,
 }
 

@@ -1,8 +1,8 @@
-//! `stats --watch`: the figures and their rates, curves of the last rates, and the levels, again
-//! and again.
+//! `stats --watch`: the figures and their rates, curves of the last rates, and the levels, repeated
+//! at an interval.
 //!
 //! The time saved is the reads saved times the mean time of the block reads that the program has
-//! timed. Where it has timed none, no time is shown.
+//! timed. If it has timed none, no time is shown.
 //!
 //! ```text
 //! lookups/s      ▁▂▅█▇▇▅   at most 81,202
@@ -10,9 +10,10 @@
 //! elsewhere       one block a reading, and an empty line after each
 //! ```
 //!
-//! The owner writes only after something was counted, independently of the watcher. So a reading
-//! may find the counters of the previous reading. Rates use the owner's time, from one write to the
-//! next. If the owner was idle before the last reading, the time starts at that reading.
+//! The owner, which has the database open, writes only after something was counted, independently
+//! of the watcher, so a reading may find the counters of the previous reading. Rates use the
+//! owner's time, from one write to the next. If the owner was idle before the previous reading, the
+//! time starts at that reading.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -27,7 +28,7 @@ use crate::output::table;
 use crate::show::sheet::{Screen, is_dumb, sparkline};
 use crate::show::text::{count, percent};
 
-/// Continues until standard output is closed, or the file is gone.
+/// Shows the figures until standard output is closed, or the file is gone.
 pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let mut last = None;
@@ -57,7 +58,7 @@ impl History {
     /// The most readings that are kept, if the screen has room for them.
     const MOST: usize = 40;
 
-    /// A line for each of the two, once there are two readings to compare.
+    /// A line for lookups and one for reads saved, once there are two rates of each.
     fn lines(&self, screen: &Screen) -> Vec<String> {
         let room = screen.width.map_or(History::MOST, |width| width.saturating_sub(36).max(8));
         let first = self.0.len().saturating_sub(room);
@@ -177,7 +178,7 @@ fn redraw(block: &[u8], is_first: bool, out: &mut dyn Write) -> Result {
     for line in block.split_inclusive(|&byte| byte == b'\n') {
         let (text, end) = line.split_at(line.len() - usize::from(line.ends_with(b"\n")));
         out.write_all(text)?;
-        // Erases the rest of the previous line.
+        // Erases the rest of the line that was here before.
         out.write_all(b"\x1b[K")?;
         out.write_all(end)?;
     }

@@ -1,4 +1,5 @@
-//! A ribbon: its layers, which of their buckets bumped keys, and the band of its equations.
+//! Draws a ribbon: its layers, the thresholds at which their buckets bumped keys, and the band of
+//! its equations.
 
 use maypole::filter::FilterReader;
 use maypole::filter::inspect::{BandLayer, BandParts, KeyEquation};
@@ -9,9 +10,9 @@ use crate::failure::Result;
 use crate::progress;
 use crate::show::text::{count, percent, size};
 
-/// Slots that the band shows, at most.
+/// The most slots that the band shows.
 const BAND_SLOTS: u32 = 320;
-/// Layers whose thresholds are shown one by one. The deeper ones are tiny.
+/// The number of layers whose thresholds are shown one by one. Deeper layers are tiny.
 const LAYERS_SHOWN: usize = 2;
 
 /// How the table's keys are distributed.
@@ -19,12 +20,12 @@ struct Keys {
     /// The number of keys that each layer keeps.
     kept: Vec<u64>,
     all: u64,
-    /// The equations of layer 0 that start in the band's slots, by their start.
+    /// The equations of layer 0 that start in the band's slots, sorted by their start.
     first: Vec<KeyEquation>,
 }
 
-/// The panels; none if no part is a ribbon. Reads all keys of the table if the filter is in one
-/// piece.
+/// The panels of a filter; none if no part of it is a ribbon. Reads all keys of the table if the
+/// filter is in one piece.
 pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
     let ribbons: Vec<BandParts> = parts.iter().filter_map(FilterReader::band).collect();
     let [ribbon] = &ribbons[..] else {
@@ -50,8 +51,8 @@ impl Keys {
             let Some(equation) = ribbon.equation(hash) else { return };
             keys.kept[equation.layer] += 1;
             let in_band = equation.layer == 0 && equation.start < BAND_SLOTS;
-            // Keys are distributed evenly. If those of a file are not, the drawing must still stay
-            // small.
+            // Keys are usually distributed evenly. If those of a file are not, the drawing must
+            // still stay small.
             if in_band && keys.first.len() < 2 * BAND_SLOTS as usize {
                 keys.first.push(equation);
             }

@@ -1,5 +1,5 @@
-//! A Bloom filter: a key sets bits of one cache line, so the fill of a line tells how many keys it
-//! got.
+//! Draws a Bloom filter. A key sets bits of one cache line, so the fill of a line tells how many
+//! keys it got.
 
 use maypole::filter::{FilterReader, sizing};
 use maypole::table::FilterInfo;
@@ -7,7 +7,7 @@ use maypole::table::FilterInfo;
 use super::{Bar, Drawing, Heat, Panel};
 use crate::show::text::{counted, percent};
 
-/// Bars of the histogram, at most.
+/// The most bars of the histogram.
 const MAX_BARS: usize = 20;
 
 /// How full the lines are, and how full theory expects them.
@@ -21,7 +21,7 @@ struct Fill {
     theory: Vec<f64>,
 }
 
-/// The panels; none if no part is a Bloom filter.
+/// The panels of a filter; none if no part of it is a Bloom filter.
 pub fn panels(info: &FilterInfo, parts: &[FilterReader]) -> Vec<Panel> {
     match Fill::of(info, parts) {
         Some(fill) => vec![fill.strip(parts.len() > 1), fill.histogram()],
@@ -31,7 +31,7 @@ pub fn panels(info: &FilterInfo, parts: &[FilterReader]) -> Vec<Panel> {
 
 impl Fill {
     /// The lines of all parts, concatenated. Parts with another line size than the first are left
-    /// out, because no writer mixes them.
+    /// out; no writer mixes line sizes.
     fn of(info: &FilterInfo, parts: &[FilterReader]) -> Option<Fill> {
         let first = parts.iter().find(|part| part.lines().is_some())?;
         let (line_bits, probes) = (first.lines()?.next()?.len() * 8, first.probes()?);
@@ -49,9 +49,11 @@ impl Fill {
         bits / self.line_bits as f64
     }
 
-    /// The least and the most bits that a line has, or that theory would not call rare.
+    /// The least and the most bits to show: all that lines have, and all that are not rare in
+    /// theory.
     fn ends(&self) -> (usize, usize) {
-        // A number of bits is rare if theory expects less than a fifth of a line with it.
+        // The lowest numbers of bits, or the highest, are rare if theory expects less than a fifth
+        // of a line to have one of them.
         let rare = (0.2 / self.set.len().max(1) as f64).clamp(0.0005, 0.01);
         let mut below = 0.0;
         let low = self.theory.iter().position(|p| {

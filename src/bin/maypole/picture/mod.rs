@@ -21,7 +21,6 @@ use crate::show::text::{count, counted, escape, percent, size};
 pub use svg::svg;
 pub use text::text;
 
-/// What is drawn of a filter.
 pub struct Picture {
     pub title: String,
     pub panels: Vec<Panel>,
@@ -29,7 +28,7 @@ pub struct Picture {
 
 pub struct Panel {
     pub title: String,
-    /// The text below the panels, a paragraph each.
+    /// The text above the drawing, a paragraph each.
     pub says: Vec<String>,
     pub drawing: Drawing,
 }
@@ -43,22 +42,19 @@ pub enum Drawing {
 
 /// A strip of cells, colored by their figures.
 pub struct Heat {
-    /// The mean of `per_cell` things each; the last cell has the rest.
+    /// The mean of `per_cell` things in each cell; the last cell has those that are left.
     pub cells: Vec<f64>,
     pub per_cell: usize,
     /// The figures with the lightest and the darkest color.
     pub ends: (f64, f64),
-    /// How a figure is written.
     pub figure: fn(f64) -> String,
     /// What a cell represents: the word for one thing and for several.
     pub thing: (&'static str, &'static str),
 }
 
-/// One bar of a histogram.
 pub struct Bar {
     pub label: String,
     pub found: u64,
-    /// The count that theory expects.
     pub theory: Option<f64>,
 }
 
@@ -85,7 +81,7 @@ impl Band {
     }
 }
 
-/// Cells of a strip, at most.
+/// The most cells of a strip.
 const MAX_CELLS: usize = 512;
 
 impl Heat {
@@ -144,7 +140,7 @@ pub fn of(table: &SstReader) -> Result<std::result::Result<Picture, String>> {
     Ok(Ok(Picture { title, panels }))
 }
 
-/// The name of a filter of a kind that is not read here, such as RocksDB's block-based filter.
+/// The name of a filter of a kind that Maypole does not read, such as RocksDB's block-based filter.
 pub fn filter_not_read(table: &SstReader) -> Option<String> {
     let (name, _) = table.metaindex().iter().find(|(name, _)| name.contains("filter."))?;
     Some(escape(name.as_bytes()).to_string())

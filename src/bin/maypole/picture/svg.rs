@@ -1,6 +1,6 @@
 //! A picture as one SVG file.
 //!
-//! Panels are below each other. Every element with a figure has it in a `<title>`, which a browser
+//! Panels are below each other. Each cell of a strip has its figure in a `<title>`, which a browser
 //! shows on hover.
 
 use std::fmt::Write;
@@ -58,7 +58,7 @@ impl Paper {
         }
     }
 
-    /// On the current line.
+    /// Draws a text on the current line.
     fn text(&mut self, x: f64, anchor: &str, class: &str, text: &str) {
         self.canvas.text(class, (x, self.y), anchor, text.trim());
     }
@@ -130,7 +130,7 @@ impl Paper {
     }
 
     fn rows(&mut self, rows: &Rows) {
-        // As wide as their longest text.
+        // Columns are as wide as their longest text.
         let longest = |column: usize| {
             let cells = rows.rows.iter().map(|row| row[column].chars().count());
             cells.chain([rows.columns[column].len()]).max().unwrap_or(0) as f64 + 2.0
@@ -150,7 +150,7 @@ impl Paper {
         }
     }
 
-    /// Two units for each slot and each equation.
+    /// Draws the matrix, with two units for each slot and each equation.
     fn matrix(&mut self, band: &Band) {
         const UNIT: f64 = 2.0;
         let mut marks = String::new();

@@ -12,7 +12,7 @@ use crate::show::text::count;
 
 /// The width if the screen does not report one.
 const USUAL_WIDTH: usize = 80;
-/// Characters of a strip's line, at most.
+/// The most characters of a strip's line.
 const STRIP_WIDTH: usize = 64;
 const BAR_WIDTH: usize = 36;
 
@@ -106,7 +106,7 @@ fn sheet(rows: &Rows) -> Sheet {
     Sheet { columns: rows.columns.clone(), rows: rows.rows.iter().map(cells).collect() }
 }
 
-/// The corner that fits the screen.
+/// The corner of the matrix that fits the screen.
 fn matrix(band: &Band, screen: &Screen) -> String {
     let fingerprint = (band.columns as usize).div_ceil(2);
     let across = width(screen).saturating_sub(fingerprint + 5).max(4);

@@ -25,7 +25,7 @@ impl Origin {
         Origin { command: command(), date: date(), machine: machine(), build: build(), seed }
     }
 
-    /// A JSON object, followed by the fields of `more`.
+    /// A JSON object of the origin's fields, followed by those of `more`.
     pub fn to_json(&self, more: &[(&str, &dyn Display)]) -> String {
         let (command, date) = (json!(self.command), json!(self.date));
         let (machine, build) = (json!(self.machine), json!(self.build));
@@ -92,7 +92,6 @@ pub fn build() -> String {
     )
 }
 
-/// The current time in UTC.
 fn date() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, minutes) = (since.as_secs() / 86_400, since.as_secs() / 60 % 1440);
@@ -100,15 +99,15 @@ fn date() -> String {
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// Year, month and day of a day, counted in days since 1970-01-01, in the Gregorian calendar. Years
-/// start on 1 March here, so that the leap day is the last of its year.
+/// The Gregorian year, month and day of the day that is `days` after 1970-01-01. The computation
+/// lets years start on 1 March, so that the leap day is the last of its year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let leaps = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
     let year_of_era = (day_of_era - leaps) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Five months from March on have 153 days.
+    // March to July have 153 days, and so have August to December.
     let month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };

@@ -10,15 +10,15 @@
 //! ```
 //!
 //! For many names this reads better than a [`Plot`](super::plot::Plot), because each name has its
-//! own line, and the lines of several charts have one order. Colors and the texts of marks on hover
-//! are as in a plot.
+//! own line, and several charts can have their lines in the same order. Colors and the texts of
+//! marks on hover are as in a plot.
 
 use std::fmt::Write;
 
 use crate::show::plot::{Axis, Scale, range};
 use crate::show::svg::escape;
 
-/// The drawing's own units, as a plot's.
+/// The width of a drawing, in its own units, like those of a plot.
 const WIDTH: f64 = 460.0;
 const LINE_HEIGHT: f64 = 23.0;
 const TOP: f64 = 6.0;
@@ -31,7 +31,6 @@ const NOTE_CHARACTER: f64 = 7.8;
 const MARGIN: f64 = 4.0;
 const DOT_RADIUS: f64 = 7.5;
 
-/// A chart.
 pub struct Chart {
     /// Unique on the page.
     pub id: &'static str,
@@ -43,7 +42,7 @@ pub struct Chart {
 /// A named line of marks.
 pub struct Line {
     pub name: String,
-    /// Below [`COLORS`](super::plot::COLORS).
+    /// A number below [`COLORS`](super::plot::COLORS).
     pub color: usize,
     pub marks: Vec<Mark>,
     /// The text at its right end.
@@ -57,12 +56,11 @@ pub struct Mark {
     pub says: String,
 }
 
-/// How a figure is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// From 0 to the figure.
     Bar,
-    /// The same, paler.
+    /// Like [`Shape::Bar`], but paler.
     PaleBar,
     /// A tick across the whole line.
     Tick,
@@ -173,7 +171,7 @@ fn draw_line(line: &Line, top: f64, frame: &Frame, svg: &mut String) {
                 let class = if mark.shape == Shape::Bar { "dot bar" } else { "dot bar pale" };
                 let (y, width) = (bar_top, (at - left).max(0.8));
                 bar_top += bar_height;
-                // The transparent one is a larger target for a finger.
+                // The transparent rectangle is a larger target for a finger.
                 format!(
                     "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
                      height=\"{bar_height:.1}\"/><rect class=\"hit\" x=\"{left:.1}\" y=\"{y:.1}\" \

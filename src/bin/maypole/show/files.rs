@@ -11,7 +11,6 @@ use std::path::Path;
 use super::html;
 use crate::failure::{Failure, Result};
 
-/// The name of every page.
 pub const PAGE: &str = "index.html";
 /// The maker of a page is named within this number of bytes from its start.
 const HEAD_BYTES: u64 = 4096;

@@ -79,8 +79,8 @@ pub fn to_json<R: Record>(row: &R) -> String {
     json_object(&fields)
 }
 
-/// The names of the columns and the cells of every row, both with objects taken apart: a column
-/// `times` of objects `{mean, p99}` gives the columns `times_mean` and `times_p99`.
+/// The names of the columns, and the cells of every row. Objects are taken apart: a column `times`
+/// of objects `{mean, p99}` gives the columns `times_mean` and `times_p99`.
 pub fn cells<R: Record>(rows: &[R]) -> (Vec<String>, Vec<Vec<Value>>) {
     take_apart(R::COLUMNS, rows.iter().map(R::values).collect())
 }

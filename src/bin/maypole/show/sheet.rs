@@ -1,4 +1,4 @@
-//! Tables that fit where they are shown.
+//! Tables that fit the screen on which they are shown.
 //!
 //! ```text
 //! as wide as it gets       everything, in full
@@ -15,10 +15,9 @@ use std::io::{IsTerminal, stdout};
 
 use crate::output::table;
 
-/// Where results are shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Screen {
-    /// In characters. `None`: any.
+    /// In characters; `None` if it is unknown.
     pub width: Option<usize>,
     /// Whether a person reads the output, so that bars help and lines are broken between words.
     pub is_terminal: bool,
@@ -78,12 +77,12 @@ impl Screen {
         if self.has_color { format!("\x1b[2m{text}\x1b[0m") } else { text.to_string() }
     }
 
-    /// A text with its lines broken between words. The lines after the first are set in.
+    /// A text with its lines broken between words. The lines after the first are indented.
     pub fn wrap(&self, text: &str) -> String {
         self.wrapped("", text, 1)
     }
 
-    /// As [`Screen::wrap`], for a text after a label. The lines after the first are aligned with
+    /// Like [`Screen::wrap`], for a text after a label. The lines after the first are aligned with
     /// the text if the screen is wide enough.
     pub fn wrap_beside(&self, label: &str, text: &str) -> String {
         let beside = label.chars().count() + 2;
@@ -93,7 +92,7 @@ impl Screen {
 
     fn wrapped(&self, start: &str, text: &str, set_in: usize) -> String {
         let Some(width) = self.width else { return format!("{start}{text}") };
-        // A label without a text of its own takes no more room than the lines below it.
+        // A blank label takes no more room than the indentation of the lines below it.
         let start = if start.trim().is_empty() { &start[..start.len().min(set_in)] } else { start };
         let mut lines = vec![start.strip_suffix(' ').unwrap_or(start).to_string()];
         for word in text.split(' ') {
@@ -145,7 +144,6 @@ impl Cell {
     }
 }
 
-/// A figure that may be missing.
 pub fn or_dash(value: Option<impl Display>) -> Cell {
     value.map_or("-".to_string(), |value| value.to_string()).into()
 }
@@ -158,8 +156,8 @@ impl From<String> for Cell {
 
 /// A table. The first column names the rows.
 pub struct Sheet {
-    /// A line feed in a name divides it into lines. An empty line repeats that of the column
-    /// before.
+    /// A line feed in a name divides it into lines. An empty first line repeats the first line of
+    /// the column before.
     pub columns: Vec<&'static str>,
     pub rows: Vec<Vec<Cell>>,
 }
@@ -235,7 +233,8 @@ impl Sheet {
         table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
     }
 
-    /// The table with its rows as columns. Their names are divided into lines between words.
+    /// The table with its rows as columns. The names of the rows are divided into lines between
+    /// words.
     fn turned(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
         let names = self.rows.iter().map(|row| row[0].long.replace(' ', "\n"));
         let header: Vec<String> = std::iter::once(self.name(0)).chain(names).collect();
@@ -247,7 +246,8 @@ impl Sheet {
         table(&header, figures)
     }
 
-    /// Whether all rows say the same. Names of rows always differ.
+    /// Whether all rows have the same cell in a column. The first column, which names the rows, is
+    /// not shared.
     fn is_shared(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().map(|row| &row[column]);
         let first = cells.next();
@@ -312,7 +312,8 @@ pub fn bar(part: f64, width: usize) -> String {
     format!("{bar:width$}")
 }
 
-/// A curve of one line: a character for each figure, as high as it is compared with the largest.
+/// A curve of one line: a character for each figure, whose height is the figure's share of the
+/// largest.
 pub fn sparkline(figures: &[f64]) -> String {
     const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = figures.iter().copied().fold(f64::MIN_POSITIVE, f64::max);

@@ -1,13 +1,13 @@
-//! What every drawing shares: escaped text, elements, and a file of its own, light or dark as the
-//! viewer prefers, without scripts, fonts or external resources.
+//! What all drawings share: escaped text, elements, and a file that is light or dark as the viewer
+//! prefers and needs no scripts, fonts or external resources.
 //!
-//! It depends on no other module, because the pictures of the book are drawn with it too
+//! This module depends on no other, because the pictures of the book are drawn with it too
 //! (`examples/book/figures`).
 
 use std::fmt::Write;
 
 /// Colors are written out, because not every viewer supports variables. `c0` to `c7` are the colors
-/// of series, with the numbers that the pages have.
+/// of series, with the numbers that they have on pages.
 const STYLE: &str = "\
 text { font: 13px system-ui, 'Liberation Sans', sans-serif; fill: #1d2430; }
 .paper { fill: #fdfdfb; }
@@ -51,7 +51,7 @@ path.theory { stroke: #b5560a; stroke-width: 2; fill: none; }
 }
 ";
 
-/// Text for between tags and inside quoted attributes.
+/// Escapes text that stands between tags or inside quoted attributes.
 pub fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")
@@ -69,7 +69,8 @@ pub fn file(title: &str, (width, height): (f64, f64), scale: f64, body: &str) ->
     )
 }
 
-/// Elements, in the order in which they were added. Classes are those of the style above.
+/// The elements of a drawing, in the order in which they were added. Classes are those of the style
+/// above.
 #[derive(Default)]
 pub struct Canvas {
     pub body: String,

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::show::text::percent;
 
-/// Every time is the best of this many, because other work of the machine only adds to it.
+/// Every time is the best of this many rounds, because other work of the machine only adds to it.
 pub const ROUNDS: usize = 3;
 /// Queries of a timed round: too many for a branch predictor to learn their answers.
 const QUERIES: usize = 1 << 18;
@@ -32,7 +32,6 @@ impl Hashes {
         numbers.map(|number| mix(number, self.seed)).collect()
     }
 
-    /// The first `count` keys.
     pub fn present(&self, count: usize) -> Vec<u64> {
         self.numbered(0..count as u64)
     }
@@ -42,13 +41,12 @@ impl Hashes {
         self.numbered(1 << 40..(1 << 40) + count as u64)
     }
 
-    /// Bytes of the hashes of a run, and of its filters: 40 a key are enough for them.
+    /// Bytes of the hashes and the filters of a run; 40 bytes a key are enough for the filters.
     pub fn memory(keys: usize) -> u64 {
         (keys * ((MAX_TIMES + 2) * 8 + 40)) as u64 + (64 << 20)
     }
 }
 
-/// The figures of one structure.
 pub struct Row {
     pub name: String,
     pub deletes: bool,
@@ -59,7 +57,7 @@ pub struct Row {
     pub present_ns: f64,
     pub queries: usize,
     pub false_positives: usize,
-    /// With two and five times as many keys as planned.
+    /// What became of the structure with two and with five times the planned keys.
     pub over: [Over; 2],
 }
 
@@ -81,7 +79,8 @@ impl Row {
         self.false_positives as f64 / self.queries as f64
     }
 
-    /// Bits per key divided by the fewest that this rate can take. `None`: never wrong.
+    /// Bits per key divided by the fewest that this rate can take. `None` if the filter was never
+    /// wrong.
     pub fn over_bound(&self) -> Option<f64> {
         self.bound().map(|bound| self.bits_per_key() / bound)
     }
@@ -91,7 +90,7 @@ impl Row {
         (self.false_positives > 0).then(|| -self.rate().log2())
     }
 
-    /// What became of it with two (0) or five times (1) the planned keys.
+    /// What became of the structure with two (0) or five times (1) the planned keys, in words.
     pub fn over_text(&self, which: usize) -> String {
         match self.over[which] {
             Over::Rate(rate) => percent(rate),
@@ -127,9 +126,9 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
     }
 }
 
-/// The approximate nanoseconds that a whole page will take, computed from the time of a key and of
-/// a query of one small filter. The factors were measured: the number of such steps for each key,
-/// each probe and the rest.
+/// The approximate nanoseconds that a whole page will take, computed from the time of a step:
+/// adding one key to a small filter, or querying it once. The factors were measured: the numbers of
+/// steps for each key, for each absent query and for everything else.
 pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     const KEYS: usize = 1 << 16;
     let hashes = Hashes::new(0);
@@ -157,8 +156,8 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
 
     let (mut filters, mut build_ns) = (Vec::new(), vec![f64::INFINITY; subjects.len()]);
     for round in (0..ROUNDS as u64).rev() {
-        // Fresh keys, because a set that was seen before trains the branch predictor. The queried
-        // ones come last.
+        // Every round has fresh keys, because a set that was seen before trains the branch
+        // predictor. The keys of the last round are those that are queried.
         let fresh = Hashes::new(mix(seed, round)).present(keys);
         let present = if round == 0 { &present } else { &fresh };
         filters.clear();
@@ -178,7 +177,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
         for ((subject, filter), best) in subjects.iter().zip(&filters).zip(&mut query_ns) {
             bar.set_message(format!("querying: {}", subject.name));
             for (best, hashes) in best.iter_mut().zip(asked) {
-                // Once to bring the filter into the processor's cache.
+                // The first pass brings the filter into the processor's cache.
                 black_box(filter.count_in_a_chain(hashes));
                 let round = || black_box(filter.count_in_a_chain(hashes));
                 *best = best.min(timed(hashes.len(), round).0);
@@ -191,7 +190,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     let more = hashes.present(MAX_TIMES * keys);
     let measured = subjects.iter().zip(filters).zip(build_ns).zip(query_ns);
     let rows = measured.map(|(((subject, mut filter), build_ns), [absent_ns, present_ns])| {
-        // A filter that forgets a key gets no row.
+        // A filter that forgets a key is a failure.
         if filter.count(&present) != keys {
             return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
         }
@@ -216,13 +215,14 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     rows
 }
 
-/// As many present keys as a round takes, in an order that is not that of their insertion.
+/// [`QUERIES`] present keys, in a random order that is not that of insertion.
 fn shuffled(present: &[u64]) -> Vec<u64> {
     let pick = |i| ((u128::from(mix(i, 7)) * present.len() as u128) >> 64) as usize;
     (0..QUERIES as u64).map(|i| present[pick(i)]).collect()
 }
 
-/// Adds keys to a filter that holds the first `planned` of `present`.
+/// Adds keys to a filter of the first `planned` of `present`, until it has two and five times as
+/// many.
 fn overfill(filter: &mut dyn Filter, present: &[u64], planned: usize, absent: &[u64]) -> [Over; 2] {
     let mut held = planned;
     [2, MAX_TIMES].map(|times| {

@@ -1,5 +1,5 @@
-//! `structures`: the filters of the textbooks compared with those of the database, and common
-//! claims about them.
+//! `structures`: compares the filters of textbooks with those of the database, and tests common
+//! claims about filters.
 //!
 //! ```text
 //! subjects   every structure under one interface
@@ -10,8 +10,8 @@
 //! page/      the page
 //! ```
 //!
-//! Keys are random hashes here: hashing costs every structure the same, and `compare` measures
-//! whole lookups. One filter is queried at a time, and it is warm.
+//! Keys are random hashes here, because hashing costs every structure the same, and `compare`
+//! measures whole lookups. One filter is queried at a time, and it is warm.
 
 mod claims;
 mod measure;
@@ -37,21 +37,22 @@ use measure::{Hashes, Row};
 ///
 /// Standard, split, counting and scalable Bloom filters, cuckoo and quotient filters and a filter
 /// cascade are compared with bloom, ribbon, burr and fuse. Each is built for the same number of
-/// keys and the same false-positive rate. Where the rate can change in steps only (cuckoo,
-/// quotient, fuse), the next better one is taken. So compare the column "bound", bits a key over
-/// log2(1/rate), which takes this into account.
+/// keys and the same false-positive rate. If a structure's rate can change in steps only (cuckoo,
+/// quotient, fuse), the next lower rate is taken. So compare the column "bound", bits a key divided
+/// by log2(1/rate), which takes this into account.
 ///
-/// Then keys are added until there are twice and five times as many as planned. "full at N" is the
-/// number of keys that a structure held, "static" that it is built from all its keys at once.
+/// Then keys are added until there are twice and five times as many as planned. "full at N" means
+/// that a structure could hold only N times the planned keys, "static" that it is built from all
+/// its keys at once.
 ///
 /// Times are nanoseconds a key by one thread, the best of three rounds in which the structures take
-/// turns. A build starts from hashes. A query waits for the answer of the one before.
+/// turns. A build starts from hashes. Each query waits for the answer of the one before.
 ///
-/// With --claims, statements about filters that are often repeated are measured instead. Each gets
-/// a verdict (true, half true, false) by the threshold printed with it, and one sentence.
+/// With --claims, the command instead measures statements that are often made about filters. Each
+/// gets a verdict (true, half true, false) by the threshold printed with it, and one sentence.
 ///
-/// With --out both become one page to look at and to send, with plots. How long that takes is said
-/// first.
+/// With --out, structures and claims become one page with plots. The command first says how long
+/// that will take.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Structures {
@@ -63,30 +64,29 @@ pub struct Structures {
         value_parser = args::count_in::<usize>(1_000..=100_000_000)
     )]
     keys: usize,
-    /// The false-positive rate each is made for, 0.00001 to 0.3
+    /// The false-positive rate that each structure is made for, 0.00001 to 0.3
     #[arg(long, value_name = "RATE", default_value_t = 0.01, value_parser = args::number_in(0.00001..=0.3, "a rate from 0.00001 to 0.3"))]
     rate: f64,
     /// Draw other keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Hold what is often said of filters against measurements, at the rates it is said of
+    /// Compare what is often said of filters with measurements, at the rates that are claimed
     #[arg(long, conflicts_with = "rate")]
     claims: bool,
-    /// Measure structures and claims, and write both into this directory, which is made: index.html
-    /// (a page that needs no network), structures.json and structures.csv. The output gets a
-    /// line with the path of the page, and is the same otherwise. Only a page that structures made
-    /// is replaced
+    /// Measure structures and claims, and write both into this directory, which is created if it is
+    /// missing: index.html (a page that needs no network), structures.json and structures.csv. The
+    /// output gets one more line, the path of the page. Only a page that structures made is
+    /// replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim
     #[arg(long)]
     json: bool,
-    /// Print a table with commas, one line a structure
+    /// Print CSV, one line a structure
     #[arg(long, conflicts_with_all = ["json", "claims"])]
     csv: bool,
 }
 
-/// Everything that a page shows.
 struct Results {
     about: About,
     rows: Vec<Row>,
@@ -97,7 +97,7 @@ struct Results {
 struct About {
     origin: Origin,
     keys: usize,
-    /// The rate that each structure is made for. The claims have their own.
+    /// The rate that each structure is made for. The claims have their own rates.
     rate: f64,
 }
 
@@ -135,7 +135,7 @@ impl Structures {
         claims::measure(self.keys, self.seed)
     }
 
-    /// `40 seconds`, `3 minutes`.
+    /// The expected time in words, such as `40 seconds` or `3 minutes`.
     fn expected_time(&self) -> String {
         let seconds = measure::expected_ns(self.keys, self.rate) / 1e9;
         match seconds < 100.0 {

@@ -9,7 +9,6 @@ use crate::show::record::{self, record};
 use crate::show::sheet::{Cell, Column, Screen, Sheet, or_dash};
 use crate::show::text::{count, counted, percent};
 
-/// The table, and the notes on it.
 pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let columns: &[Column<Row>] = &[
@@ -104,12 +103,11 @@ impl Figures {
     }
 }
 
-/// One object a structure and line.
 pub fn objects(rows: &[Row]) -> Vec<String> {
     Figures::of(rows).iter().map(record::to_json).collect()
 }
 
-/// The same fields with commas between them. What JSON calls null is empty.
+/// The same fields as CSV. A field that is null in JSON is empty.
 pub fn csv(rows: &[Row]) -> String {
     record::to_csv(&Figures::of(rows))
 }

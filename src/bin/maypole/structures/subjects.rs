@@ -22,18 +22,18 @@ pub trait Filter {
 
     fn bytes(&self) -> usize;
 
-    /// Adds keys up to the first that finds no room, and tells how many it added.
+    /// Adds keys up to the first that finds no room. Returns how many it added.
     fn add(&mut self, _hashes: &[u64]) -> usize {
         0
     }
 
-    /// How many it answers "maybe" to.
+    /// How many hashes the filter answers "maybe" to.
     fn count(&self, hashes: &[u64]) -> usize {
         hashes.iter().filter(|&&hash| self.contains(hash)).count()
     }
 
-    /// The same, each query waiting for the one before: a zero that the compiler cannot see makes
-    /// its hash from the answers so far.
+    /// Like [`Filter::count`], but each query waits for the one before, because its hash is
+    /// computed from the earlier answers and a zero that the compiler cannot see.
     fn count_in_a_chain(&self, hashes: &[u64]) -> u64 {
         let zero = black_box(0);
         hashes.iter().fold(0u64, |found, &hash| {
@@ -42,23 +42,22 @@ pub trait Filter {
     }
 }
 
-/// A structure to measure.
 pub struct Subject {
     pub name: String,
     pub deletes: bool,
     pub make: Make,
 }
 
-/// A filter that was built.
 type Built = Result<Box<dyn Filter>>;
 
-/// How a filter is made.
 pub enum Make {
-    /// Empty, for this many keys and such a rate. Keys are added, also more than planned.
+    /// Makes an empty filter for this many keys and this rate. Keys are then added, even more than
+    /// planned.
     Dynamic(fn(usize, f64) -> Box<dyn Filter>),
-    /// From all its keys and for such a rate. Only the cascade looks at the absent keys.
+    /// Builds a filter of all its keys for this rate. Only the cascade uses the last argument,
+    /// absent keys.
     Static(fn(&[u64], f64, &[u64]) -> Built),
-    /// A family of the database, from all its keys and for such a rate.
+    /// Builds a filter of a family of the database.
     Own(Family),
 }
 
@@ -120,9 +119,9 @@ pub fn own(keys: &[u64], rate: f64, family: Family) -> Built {
     Ok(Box::new(reader(keys, spec)?))
 }
 
-/// A filter of the database over `keys`.
 pub fn reader(keys: &[u64], spec: FilterSpec) -> Result<FilterReader> {
-    // The database verifies its filters; the other structures do not, and the times are compared.
+    // The database verifies its filters. The other structures do not, so verification would distort
+    // the comparison of times.
     let mut builder = FilterBuilder::new(spec).verify(false);
     keys.iter().for_each(|&hash| builder.add(hash));
     let block = builder.finish().ok_or_else(|| Failure::new("no filter was built"))?;
@@ -134,7 +133,8 @@ fn add_while<F>(filter: &mut F, hashes: &[u64], fits: impl Fn(&mut F, u64) -> bo
     hashes.iter().take_while(|&&hash| fits(filter, hash)).count()
 }
 
-/// The textbooks' filters, and how each takes a key: `false`, it is full.
+/// Implements [`Filter`] for the textbooks' filters. The closure adds a key, and returns `false` if
+/// the filter is full.
 macro_rules! textbook {
     ($($Filter:ty: $add:expr,)+) => {$(
         impl Filter for $Filter {

@@ -10,8 +10,8 @@ use crate::output::object;
 
 /// Print how many keys there are.
 ///
-/// Exact, and as slow as a scan: every entry is read. `maypole stats` is quick and counts old
-/// versions and deletions too.
+/// The count is exact and as slow as a scan, because every entry is read. `maypole stats` is quick
+/// but counts old versions and deletions too.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Count {

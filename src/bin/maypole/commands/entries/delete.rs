@@ -10,7 +10,7 @@ use crate::failure::Result;
 
 /// Remove a key, or a range of keys, from a database.
 ///
-/// A key that is not there is no failure. When the command is done the removal survives a power
+/// Removing an absent key is no failure. When the command is done the removal survives a power
 /// loss.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -24,7 +24,7 @@ pub struct Delete {
         required_unless_present = "range"
     )]
     key: Option<Bytes>,
-    /// All keys from A to before B instead, however many there are
+    /// Remove all keys from A to before B instead of one key
     #[arg(
         long,
         num_args = 2,

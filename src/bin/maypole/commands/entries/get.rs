@@ -10,7 +10,7 @@ use crate::show::text::escape;
 
 /// Print the value of a key.
 ///
-/// A key without a value is a failure: exit code 1.
+/// If the key is absent, the command fails with exit code 1.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Get {

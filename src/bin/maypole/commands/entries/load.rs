@@ -1,4 +1,4 @@
-//! `load`: entries of a file, or of standard input, into a database.
+//! `load`: puts the entries of a file, or of standard input, into a database.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,24 +14,23 @@ use crate::output::object;
 use crate::show::text;
 use crate::{args, progress};
 
-/// Bytes of keys and values that are written together.
+/// A batch of this many bytes of keys and values is written.
 pub const BATCH_BYTES: usize = 256 << 10;
 
-/// The default size of a generated value.
 const VALUE_BYTES: usize = 100;
 
 /// Put the entries of a file, or of standard input, into a database, in any order.
 ///
 /// Without --format every line is a key: its bytes without the line feed. A carriage return belongs
-/// to the key, and an empty line is the empty key. The values are generated. The byte order mark of
-/// UTF-8 is left out; compressed files and UTF-16 are rejected.
+/// to the key, and an empty line is the empty key. The values are generated. A byte order mark of
+/// UTF-8 is skipped; compressed files and UTF-16 are rejected.
 ///
 ///     maypole load my-numbers --key-file numbers
 ///     maypole scan a | maypole load b --key-file - --format escaped
 ///
-/// Of equal keys the last one counts. A missing database is created. When the command is done, all
-/// entries are in tables and survive a power loss. A line that cannot be read ends the command with
-/// an error, and some of the lines before it may have been loaded.
+/// If a key occurs several times, its last entry counts. A missing database is created. When the
+/// command is done, all entries are in tables and survive a power loss. A line that cannot be read
+/// ends the command with an error, and some of the lines before it may have been loaded.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Load {
@@ -56,7 +55,7 @@ pub struct Load {
     )]
     value_bytes: Option<usize>,
     /// Filters of the tables that this call writes: a policy, as compare takes it. The database
-    /// does not store the policy: each opening chooses the filters of new tables
+    /// does not store the policy, so every program that opens it chooses the filters of new tables
     #[arg(long, value_name = "POLICY", default_value = "bloom(10)", verbatim_doc_comment)]
     filter: FilterPolicy,
     /// Print a JSON object: entries, tables, bytes (of tables), filter_bytes
@@ -83,7 +82,8 @@ impl Load {
             });
         }
         let values = makes_values.then(|| Values::new(self.value_bytes.unwrap_or(VALUE_BYTES)));
-        // Read before the database is created, so that a file in another format leaves none behind.
+        // The first entry is read before the database is created, so that a file in another format
+        // leaves no database behind.
         let mut batch = WriteBatch::new();
         let mut entries = 0u64;
         let mut add = |batch: &mut WriteBatch, key: &[u8], value: &[u8]| {
@@ -140,7 +140,6 @@ pub struct Values {
 const STARTS: u64 = 4096;
 
 impl Values {
-    /// Values of `size` bytes.
     pub fn new(size: usize) -> Values {
         let mut random = SmallRng::seed_from_u64(0);
         let text = (0..size + STARTS as usize).map(|_| random.random_range(b' '..=b'~')).collect();

@@ -27,7 +27,7 @@ pub struct Scan {
         value_parser = args::count_in::<u64>(0..=u64::MAX)
     )]
     limit: u64,
-    /// From the last key to the first
+    /// Print from the last key to the first
     #[arg(long)]
     reverse: bool,
 }

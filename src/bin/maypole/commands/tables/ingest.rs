@@ -12,14 +12,14 @@ use crate::output::object;
 use crate::progress;
 use crate::show::text::{counted, size};
 
-/// Add table files to a database, as one write that is newer than all before.
+/// Add table files to a database, as one write that is newer than all earlier ones.
 ///
 /// The files come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may
 /// overlap. Each is copied, read whole and checked, and keeps its filter. Tables are rejected if
 /// they have merge operands or other entries that only RocksDB reads, sequence numbers of their
 /// own, a column family other than the default one, or another key order. A missing database is
-/// created. Either all files enter the database or none. When the command is done they survive a
-/// power loss.
+/// created. Either all files enter the database or none. When the command is done, the new entries
+/// survive a power loss.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Ingest {
@@ -35,7 +35,8 @@ pub struct Ingest {
 
 impl Ingest {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        // Before a database is created, because the files may be missing or no tables.
+        // The files are opened before a database is created, because they may be missing or no
+        // tables.
         let (mut entries, mut bytes) = (0u64, 0);
         for file in &self.files {
             let table = SstReader::open(file)?;

@@ -1,5 +1,5 @@
-//! `inspect`: shows one file: any table of Maypole or RocksDB, with `--annotate` also a log or a
-//! MANIFEST, with `--filter` a picture of the table's filter.
+//! `inspect`: shows a table file of Maypole or RocksDB; with `--annotate`, also a log or a
+//! MANIFEST; with `--filter`, a picture of the table's filter.
 
 use std::fs;
 use std::io::Write;
@@ -29,17 +29,18 @@ use crate::show::text::{counted, escape, percent, size};
 /// --annotate prints every byte of the file with its meaning, for tables and for Maypole's WALs and
 /// MANIFESTs. Damage is not a failure then: the dump shows which bytes it does not understand.
 ///
-/// --filter draws the filter. A Bloom filter is drawn with the fill of each line, and with the
-/// number of set bits per line compared with theory. A ribbon is drawn with its layers, the keys
-/// that they bumped, their thresholds, and the band of its equations, for which all keys of the
-/// table are read. For a table without a usable filter the command says why there is no picture.
+/// --filter draws the filter. A Bloom filter is drawn with the fill of each cache line, and with
+/// the number of set bits per cache line compared with theory. A ribbon is drawn with its layers,
+/// the keys that they bumped, their thresholds, and the band of its equations, for which all keys
+/// of the table are read. For a table without a usable filter the command says why there is no
+/// picture.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
     /// The table file
     file: PathBuf,
     /// Print every entry instead, as RocksDB's `sst_dump --command=scan --output_hex` does:
-    /// 'KEY HEX' seq:N, type:T => VALUE HEX. Range deletions are no entries
+    /// 'KEY HEX' seq:N, type:T => VALUE HEX. Range deletions are not printed
     #[arg(long, verbatim_doc_comment)]
     entries: bool,
     /// Print offset, bytes and meaning of every field instead. Long fields are cut
@@ -90,7 +91,7 @@ impl Inspect {
         self.check(&table, out, checked)
     }
 
-    /// The picture of the filter. A missing filter is a failure only if a file was requested.
+    /// Prints the picture of the filter. A missing filter is a failure only if `--out` is given.
     fn picture(&self, table: &SstReader, out: &mut dyn Write) -> Result {
         let picture = match (picture::of(table)?, &self.out) {
             (Ok(picture), _) => picture,
@@ -114,7 +115,7 @@ impl Inspect {
         Ok(())
     }
 
-    /// Reads everything, queries the filter for every key, and prints the result.
+    /// Reads the whole table, queries the filter for every key, and prints the result.
     fn check(
         &self,
         table: &SstReader,
@@ -206,7 +207,6 @@ fn properties(table: &SstReader, out: &mut dyn Write) -> Result {
     Ok(())
 }
 
-/// The most ranges that are printed.
 const RANGES_SHOWN: usize = 20;
 
 fn range_deletions(table: &SstReader, out: &mut dyn Write) -> Result {

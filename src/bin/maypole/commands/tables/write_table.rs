@@ -23,13 +23,13 @@ use crate::{args, progress};
 ///
 ///     LC_ALL=C sort -t "$(printf '\t')" -u -k 1,1 FILE | maypole write-table --out FILE.sst
 ///
-/// A key that is not above the one before it is a failure that names its line. The file gets its
-/// name when it is complete and durable, and then replaces an older file. So several calls can run
-/// at the same time, each with its own range of the keys.
+/// If a key is not above the one before it, the command fails and names the line. The file gets its
+/// name only when it is complete and durable, and then replaces an older file of that name. Several
+/// calls can run at the same time, each with its own range of keys.
 ///
 /// --json prints one object: file, entries, bytes, data_blocks, raw_bytes (of keys and values),
-/// smallest, largest, and of the filter (null without one) filter, filter_bytes, bits_per_key,
-/// predicted_fpr (the false-positive rate to expect).
+/// smallest, largest, filter, filter_bytes, bits_per_key, predicted_fpr (the false-positive rate to
+/// expect). Without a filter the last four are null.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct WriteTable {
@@ -39,7 +39,7 @@ pub struct WriteTable {
     /// The format of the entries
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "tsv")]
     format: Format,
-    /// The table's filter: none, bloom(BITS), ribbon(BITS), fpr(RATE, FAMILY), ... as compare says.
+    /// The table's filter: none, bloom(BITS), ribbon(BITS), fpr(RATE, FAMILY), ... (see compare).
     /// RocksDB uses bloom and ribbon, and ignores burr and fuse
     #[arg(long, value_name = "FILTER", default_value = "bloom(10)", verbatim_doc_comment)]
     filter: FilterSpec,
@@ -52,7 +52,6 @@ pub struct WriteTable {
 }
 
 record! {
-    /// What was written.
     pub struct Written {
         file: String,
         entries: u64,
@@ -76,7 +75,8 @@ impl WriteTable {
         if input.is_at_end()? {
             return Err(Failure::new("standard input: no entries: a table needs one"));
         }
-        // In a directory of its own, so that an interrupted call leaves nothing.
+        // The table is written in a directory of its own, so that an interrupted call leaves
+        // nothing.
         let scratch = Scratch::new(self.parent(), ".maypole-write-table-")?;
         let unfinished = scratch.path().join("table.sst");
         let summary = self.write(&mut input, &unfinished)?;
@@ -86,7 +86,7 @@ impl WriteTable {
         self.report(&written(&self.out, &summary), out)
     }
 
-    /// Checks that only a file is replaced, and no directory or device.
+    /// Checks that the call would not replace a directory, a device or its own input.
     fn check_name(&self) -> Result {
         let shown = self.out.display();
         match fs::metadata(&self.out) {
@@ -175,7 +175,7 @@ impl WriteTable {
     }
 }
 
-/// Whether standard input comes from this file.
+/// Whether standard input comes from this file. Always false outside Unix.
 fn is_standard_input(file: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! Where keys come from when they are not made up: a file or standard input, one key a line; or the
+//! Reads keys that are not generated: from a file or standard input, one key a line, or from the
 //! tables of another database.
 
 use std::fs;
@@ -12,12 +12,12 @@ use crate::failure::{Failure, Result};
 use crate::show::text::{counted, escape, size};
 use crate::{input, progress, space};
 
-/// A key and, where the source has one for it, its value.
+/// A key, and its value if the source has one.
 pub type Entry<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The text of a file, or of standard input for `-`, without the byte order mark of UTF-8. It may
-/// have half of the memory that is left: the other half is for a copy of its lines in the order of
-/// loading.
+/// The text of a file, or of standard input for `-`, without the byte order mark of UTF-8. The text
+/// may take half of the available memory, because the other half is for a copy of its lines in the
+/// order of loading.
 pub fn read(file: &Path) -> Result<Vec<u8>> {
     let (source, bytes) = input::source(file)?;
     space::check_memory(2 * bytes.unwrap_or(0))?;
@@ -26,13 +26,13 @@ pub fn read(file: &Path) -> Result<Vec<u8>> {
     if text.is_empty() { Err(no_keys(file)) } else { Ok(text) }
 }
 
-/// Reads to the end. Fails if that is not reached within `most` bytes, because a pipe may have no
-/// end.
+/// Reads to the end. Fails if the end is not reached within `most` bytes, because a pipe may have
+/// no end.
 fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>> {
     let mut text: Vec<u8> = Vec::new();
     loop {
         let room = (most.saturating_sub(text.len() as u64)).min(PIECE_BYTES) as usize;
-        // One byte more tells whether that was the end.
+        // `read_to_end` needs room for one more byte to see the end.
         if room == 0 || text.try_reserve(room + 1).is_err() {
             return Err(Failure::new(format_args!(
                 "{}: more than {}: keys are held in memory, and no more of it is available",
@@ -50,8 +50,8 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
 /// Bytes that are read before more memory is allocated.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// The lines of a text that is not empty. The last line feed ends a line and begins none. Where
-/// every line ends in carriage return and line feed, neither belongs to it.
+/// The lines of a text that is not empty. A line feed at the end of the text begins no other line.
+/// If every line ends in carriage return and line feed, neither belongs to the line.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let has_crlf = {
         let mut ends = text.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));
@@ -63,7 +63,8 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .map(move |line| if has_crlf { line.strip_suffix(b"\r").unwrap_or(line) } else { line })
 }
 
-/// The lines, sorted, each key once. With `tsv` a line is a key, a tab and a value.
+/// The entries of the lines, sorted by key, each key once. With `tsv` a line is a key, a tab and a
+/// value.
 pub fn distinct_entries<'a>(
     text: &'a [u8],
     tsv: bool,
@@ -87,7 +88,7 @@ pub fn distinct_entries<'a>(
         entries.push((&line[..tab], Some(&line[tab + 1..])));
     }
     let all = entries.len();
-    // Of equal keys the last one counts, as when they are put one after the other.
+    // Of entries with equal keys the last one counts, as when they are put one after the other.
     entries.reverse();
     entries.sort_by_key(|entry| entry.0);
     entries.dedup_by_key(|entry| entry.0);
@@ -99,8 +100,8 @@ pub fn distinct_entries<'a>(
     Ok(entries)
 }
 
-/// The keys of tables that RocksDB or Maypole wrote, one after the other in memory, and where each
-/// ends. Versions of one key that are neighbours count once; deletions count as keys.
+/// The keys of tables that RocksDB or Maypole wrote, one after the other in memory, and the offset
+/// at which each ends. Adjacent versions of one key count once; deletions count as keys.
 pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<(Vec<u8>, Vec<usize>)> {
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     let bar = progress::bar(files.len() as u64, "reading tables");
@@ -112,7 +113,7 @@ pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<(Vec<u8>, Vec<usize>)> {
         while let Some(entry) = entries.next_entry()? {
             if last.is_none_or(|start: usize| bytes[start..] != *entry.user_key) {
                 last = Some(bytes.len());
-                // Blocks may be compressed, so the size of the keys is not known before.
+                // Blocks may be compressed, so the size of the keys is not known in advance.
                 if bytes.try_reserve(entry.user_key.len()).is_err() {
                     return Err(Failure::new(
                         "the keys of the tables take more memory than there is",

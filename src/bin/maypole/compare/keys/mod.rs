@@ -1,4 +1,4 @@
-//! Which keys are loaded, and which are looked up in which order.
+//! The keys that are loaded and looked up, in their order.
 //!
 //! ```text
 //! file      keys of a file, of standard input, of other tables
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Absent keys are between the smallest and the largest key loaded, and are distributed as the
-//! loaded keys are. Outside of the tables' ranges no filter would be queried, because the ranges
-//! would rule the keys out. Only the queries of a file are used as they are.
+//! loaded keys are. A key outside of the tables' ranges would query no filter, because the ranges
+//! would rule it out. Only the queries of `--query-file` are used as they are.
 
 pub mod file;
 #[cfg(test)]
@@ -49,7 +49,6 @@ impl KeyList {
         &self.bytes[start..self.ends[i]]
     }
 
-    /// Bytes of all keys together.
     pub fn total_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -66,26 +65,24 @@ impl<'a> FromIterator<&'a [u8]> for KeyList {
 /// Bytes of a generated key.
 const GENERATED_BYTES: usize = 24;
 
-/// Where the keys come from.
 pub enum Source {
-    /// This number of keys, made up.
+    /// This number of generated keys.
     Generated(usize),
-    /// The lines of a file; with `tsv` each with its value.
+    /// The lines of a file; with `tsv`, each line has a key and its value.
     File { path: PathBuf, tsv: bool },
     /// The keys of tables.
     Tables(Vec<PathBuf>),
 }
 
-/// What is to be loaded and looked up.
 pub struct Request {
     pub source: Source,
     /// A file of absent keys. Without it, a part of the keys is not loaded but looked up as absent.
     pub absent_file: Option<PathBuf>,
-    /// Real queries, present or not, in place of drawn ones.
+    /// A file of recorded queries, which replace drawn ones.
     pub query_file: Option<PathBuf>,
-    /// Draw queries with this skew.
+    /// The exponent of Zipf's law by which queries are drawn.
     pub zipf: Option<f64>,
-    /// The most lookups of absent keys, and of present ones.
+    /// The most lookups of absent keys, and the most of present keys.
     pub most: usize,
     pub seed: u64,
 }
@@ -97,18 +94,19 @@ pub struct KeySet {
     pub values: Option<KeyList>,
     pub absent: KeyList,
     pub queries: Queries,
-    /// What the reader of the results should know of them.
+    /// Remarks for the reader of the results.
     pub notes: Vec<String>,
 }
 
-/// Which keys of the two lists are looked up, in this order. Drawn before anything is timed.
+/// The keys to look up, in order, as positions in the lists of a [`KeySet`]. They are drawn before
+/// anything is timed.
 #[derive(Default)]
 pub struct Queries {
     pub present: Vec<usize>,
     pub absent: Vec<usize>,
     /// The share of absent keys among the queries of a file.
     pub share_absent: Option<f64>,
-    /// How they were drawn.
+    /// How the queries were drawn, in words.
     pub about: String,
 }
 
@@ -143,8 +141,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// The least bytes of memory that this many generated keys take, with the orders of the present
-    /// ones and the queries.
+    /// The least bytes of memory that this many generated keys take, with their orders and the
+    /// queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
         let (present, absent) = (present as u64, absent as u64);
@@ -184,7 +182,8 @@ impl KeySet {
     }
 
     /// The key set of entries that are sorted by key. The absent keys come from the request's
-    /// files. If there is none, they are a tenth of the keys, which is not loaded.
+    /// files. If the request names none, a tenth of the keys is not loaded, but looked up as
+    /// absent.
     fn of_entries(
         mut keys: Vec<Entry>,
         source: &Path,
@@ -209,7 +208,7 @@ impl KeySet {
                         counted(keys.len() as u64, "distinct key")
                     )));
                 }
-                // The smallest and the largest key stay: all others lie between them.
+                // The smallest and the largest key stay, so that all absent keys lie between them.
                 let last = keys.len() - 1;
                 keys[1..last].shuffle(&mut random);
                 let held_out = (keys.len() / 10).max(1).min(request.most);
@@ -289,8 +288,8 @@ impl KeySet {
         Ok(())
     }
 
-    /// Every absent key once and as many present ones; or the same numbers of each by Zipf's law.
-    /// The lists are in random order, so the hot keys are scattered over all.
+    /// Draws every absent key once and as many present keys; or, with `zipf`, `most` keys of each
+    /// kind. The lists are in random order, so the hot keys are scattered over the key range.
     fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
         let (present, absent) = (self.present.len(), self.absent.len());
         let Some(exponent) = zipf else {
@@ -311,7 +310,7 @@ impl KeySet {
     }
 }
 
-/// Writes the first digits of a number.
+/// Writes the first hexadecimal digits of a number.
 fn hex(number: u64, digits: &mut [u8]) {
     for (i, digit) in digits.iter_mut().enumerate() {
         *digit = b"0123456789abcdef"[(number >> (60 - 4 * i)) as usize & 15];

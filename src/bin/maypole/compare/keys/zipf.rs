@@ -1,9 +1,9 @@
 //! Skewed queries: the share of the key of rank `r` is in proportion to `1 / r^s`.
 //!
-//! Drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates
-//! from monotone discrete distributions", ACM TOMACS 6, 1996): exact, without a table of all ranks.
-//! The area under `1 / x^s` from 1/2 to n + 1/2 is inverted; a rank is rejected where the curve's
-//! area above it exceeds its own share. About one draw in ten is.
+//! Ranks are drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
+//! variates from monotone discrete distributions", ACM TOMACS 6, 1996), which is exact and needs no
+//! table of all ranks. It inverts the area under `1 / x^s` from 1/2 to n + 1/2, and rejects a draw
+//! in that part of a rank's area that exceeds the rank's share. About one draw in ten is rejected.
 
 use rand::{Rng, RngExt};
 
@@ -11,7 +11,7 @@ use rand::{Rng, RngExt};
 pub struct Zipf {
     exponent: f64,
     ranks: u64,
-    /// Areas left of the first and the last rank's end.
+    /// The areas at which the first rank begins and the last rank ends.
     low: f64,
     high: f64,
 }

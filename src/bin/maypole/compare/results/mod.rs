@@ -1,5 +1,5 @@
-//! Every figure of a comparison. The terminal, the page, JSON and CSV show these and compute none
-//! of their own, but for sums and shares of them.
+//! Every figure of a comparison. The terminal, the page, JSON and CSV show these figures and
+//! compute no others, except sums and shares of them.
 //!
 //! ```text
 //! report   tables on the terminal, or JSON       verdict   the same in words
@@ -18,7 +18,6 @@ use crate::show::about::Origin;
 use crate::show::record::{Field, record};
 use crate::show::text::percent;
 
-/// All results of a run.
 #[derive(Default)]
 pub struct Results {
     pub about: About,
@@ -41,7 +40,7 @@ pub struct About {
     pub read_cost: verdict::ReadCost,
     /// The share of absent keys among the queries, if a file of queries was given.
     pub share_absent: Option<f64>,
-    /// Which keys are looked up how often.
+    /// Which keys are looked up, and how often.
     pub workload: String,
     /// Nanoseconds that reading the clock took.
     pub clock_ns: u64,
@@ -54,8 +53,8 @@ pub struct Times {
     pub mean: f64,
     pub p50: f64,
     pub p99: f64,
-    /// The interval of the mean of a round, widened to the mean of all lookups: see
-    /// [`Repeated`](super::rounds::Repeated).
+    /// The interval of the mean of a round, widened so that it contains the mean of all lookups:
+    /// see [`Repeated`](super::rounds::Repeated).
     pub low: f64,
     pub high: f64,
 }
@@ -91,7 +90,7 @@ record! {
         filter_bytes: u64,
         bits_per_key: f64,
         build_ns_per_key: Option<f64>,
-        /// The mean over the tables, weighted by how often the filter of each was queried.
+        /// The mean over the tables, weighted by how often each table's filter was queried.
         predicted_fpr: Option<f64>,
         observed_fpr: Option<f64>,
         filters_asked: u64,
@@ -100,15 +99,15 @@ record! {
         full_true_positive: u64,
         absent_gets: u64,
         present_gets: u64,
-        /// Data blocks examined a lookup, cached or not.
+        /// Data blocks that a lookup examines, cached or not.
         blocks_per_absent_get: f64,
         blocks_per_present_get: f64,
-        /// Reads from table files a lookup.
+        /// Reads from table files per lookup.
         file_reads_per_absent_get: f64,
         file_reads_per_present_get: f64,
         get_absent_ns: Times,
         get_present_ns: Times,
-        /// Whether lookups read from the device; `None` in a run that need not.
+        /// Whether lookups read from the device; `None` without `--cold`.
         cold: Option<bool>,
     }
 }
@@ -127,8 +126,8 @@ impl PolicyRow {
             .is_some_and(|(predicted, (low, high))| !(low..=high).contains(&predicted))
     }
 
-    /// Whether the run was to read from the device and read nothing at all: the block cache holds
-    /// everything.
+    /// Whether the run was to read from the device but read nothing at all, because the block cache
+    /// holds everything.
     pub fn reads_are_unseen(&self) -> bool {
         self.cold.is_some() && self.file_reads_per_present_get == 0.0
     }
@@ -139,8 +138,8 @@ impl PolicyRow {
     }
 }
 
-/// A machine is too noisy if the interval of the median figure is more than this fraction of the
-/// figure.
+/// A machine is too noisy if at least half of the intervals are more than this fraction of their
+/// figures.
 const NOISY: f64 = 0.3;
 
 impl Results {
@@ -181,8 +180,8 @@ impl Results {
 
 #[cfg(test)]
 impl Results {
-    /// The results of a tree of three levels of `keys` keys each, with these filters: name, bytes,
-    /// rate.
+    /// The results of a tree of three levels of `keys` keys each, with these filters. Each has a
+    /// name, bytes and a rate.
     pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
         let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
         let all: Vec<_> =
@@ -231,7 +230,7 @@ record! {
         data_bytes: u64,
         share_absent: f64,
         lookups: u64,
-        /// The number of rounds of this point. Lookups per second are their median and its
+        /// The number of rounds. Lookups per second are the median of the rounds, with its
         /// interval.
         rounds: u64,
         lookups_per_second: f64,
@@ -294,7 +293,7 @@ record! {
     pub struct AccuracyRow {
         family: String,
         keys: u64,
-        /// Stored, trailer included.
+        /// Stored bits, trailer included.
         bits_per_key: f64,
         predicted_fpr: f64,
         observed_fpr: f64,
@@ -312,8 +311,8 @@ record! {
         keys: u64,
         filter_bytes: u64,
         build_ns_per_key: f64,
-        /// Memory that the build took at its peak, key hashes and filter included. `None` where the
-        /// system does not tell, and below a mebibyte, where pages are too coarse.
+        /// Memory that the build took at its peak, key hashes and filter included. `None` if the
+        /// system does not tell, and below a mebibyte, for which pages are too coarse.
         peak_bytes: Option<u64>,
         query_absent_ns: f64,
         query_present_ns: f64,

@@ -1,4 +1,4 @@
-//! What a comparison prints: two tables and a verdict; or JSON.
+//! Prints a comparison: two tables and a verdict, or JSON.
 
 use std::io::Write;
 
@@ -12,15 +12,15 @@ use crate::show::text::{count, counted, percent, size};
 /// Characters of a bar.
 const BAR: usize = 8;
 
-/// Policies that are named as not distinguishable from the fastest.
+/// The most policies that are named as not distinguishable from the fastest.
 const MAX_TIED: usize = 6;
 
-/// A JSON array, one object a policy and line.
+/// Prints a JSON array: an object for each policy, one a line.
 pub fn json(rows: &[PolicyRow], out: &mut dyn Write) -> Result {
     output::json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out)
 }
 
-/// The tables: what the filters are and did, and what the lookups cost.
+/// Prints two tables: what the filters are and did, and what the lookups cost.
 pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Result {
     let (keys, gets) = rows.first().map_or((0, 0), |row| (row.keys, row.absent_gets));
     let (keys, gets) = (counted(keys, "key"), counted(gets, "absent lookup"));
@@ -36,7 +36,7 @@ pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-/// Which policy's lookups take the least time, and which cannot be told from it.
+/// Says which policy's lookups take the least time, and which policies cannot be told from it.
 pub fn fastest(rows: &[PolicyRow]) -> Vec<String> {
     let of = |lookups: &str, times: fn(&PolicyRow) -> Times| {
         let least = rows.iter().min_by(|a, b| times(a).mean.total_cmp(&times(b).mean))?;

@@ -54,7 +54,7 @@ pub fn all(results: &Results, dir: &Path) -> Result {
         let name = format!("{}.csv", list.name);
         match list.is_empty {
             false => write(dir, &name, &list.csv)?,
-            // A file of an earlier run.
+            // Removes the file of an earlier run, if there is one.
             true => drop(fs::remove_file(dir.join(name))),
         }
     }

@@ -1,5 +1,5 @@
-//! What pages are made of: one file with style sheet and script, which loads nothing from the
-//! network, and in it sections, figures and tables.
+//! Makes pages. A page is one file with style sheet and script, and loads nothing from the network.
+//! It consists of sections, figures and tables.
 //!
 //! ```text
 //! section     open: what one chooses by
@@ -24,7 +24,7 @@ pub fn made_by(maker: &str) -> String {
     format!("<meta name=\"generator\" content=\"{}\">", escape(maker))
 }
 
-/// A whole page of the command `maker`. `script` is run after the page's own.
+/// A whole page of the command `maker`. `script` is run after the page's own script.
 pub fn page(maker: &str, title: &str, body: &str, script: &str) -> String {
     let made_by = made_by(maker);
     format!(
@@ -68,7 +68,7 @@ pub fn with_code(text: &str) -> String {
         .collect()
 }
 
-/// A drawing with what is said about it, and the rows behind it. All but the title is HTML.
+/// A drawing with a text about it, and the rows behind it. All but the title is HTML.
 pub fn figure(title: &str, about: &str, drawing: &str, figures: &str) -> String {
     let title = escape(title);
     let about = if about.is_empty() { String::new() } else { format!("<p>{about}</p>") };
@@ -77,7 +77,7 @@ pub fn figure(title: &str, about: &str, drawing: &str, figures: &str) -> String 
     )
 }
 
-/// Rows of a main table that are shown without a scroll bar of their own.
+/// The most rows of a main table that are shown without a scroll bar of their own.
 const MAX_ROWS: usize = 12;
 
 /// The main table. The first column names the rows; a line feed in a column's name breaks it.
@@ -129,8 +129,8 @@ pub fn figures<R: Record>(rows: &[R]) -> String {
 mod tests {
     use super::*;
 
-    /// At 400 pixels the table was cut before the observed rate. There each cell says its column,
-    /// so that a row can be shown as a block.
+    /// At 400 pixels the table was cut before the observed rate. Now each cell names its column, so
+    /// that a narrow screen can show a row as a block.
     #[test]
     fn the_cells_of_the_main_table_know_their_columns() {
         let rows = vec![vec!["a<b".to_string().into(), "7".to_string().into()]];

@@ -29,14 +29,14 @@ pub const COLORS: usize = 8;
 /// The color of everything that has none of its own.
 pub const OTHERS: usize = COLORS - 1;
 
-/// The color of a family name: from 1 on, and the fourth and later families share the last color.
+/// The color of a filter family: 1 to 3 for the first three families, [`OTHERS`] for later ones.
 pub fn color_of_family(name: &str) -> Option<usize> {
     let number = Family::written().position(|family| family.name() == name)?;
     Some(if number < 3 { number + 1 } else { OTHERS })
 }
 
-/// The drawing's own units. Small, so that text stays readable where the plot is as narrow as a
-/// phone.
+/// The size of a drawing, in its own units. It is small, so that text stays readable if the plot is
+/// as narrow as a phone.
 pub const WIDTH: f64 = 460.0;
 pub const HEIGHT: f64 = 312.0;
 const TOP: f64 = 30.0;
@@ -49,12 +49,10 @@ const CHARACTER: f64 = 7.3;
 /// Longer names are cut.
 const LABEL_CHARACTERS: usize = 22;
 
-/// One axis.
 pub struct Axis {
     /// The label, with the unit.
     pub label: String,
     pub spread: Spread,
-    /// How a tick is written.
     pub tick: fn(f64) -> String,
     /// The ends, if the figures should not determine them.
     pub ends: Option<(f64, f64)>,
@@ -76,7 +74,6 @@ impl Axis {
     }
 }
 
-/// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Look {
     /// Measured points, joined.
@@ -94,7 +91,7 @@ pub enum Look {
 pub struct Series {
     /// If the name is empty, the series gets no label.
     pub name: String,
-    /// Below [`COLORS`].
+    /// A number below [`COLORS`].
     pub color: usize,
     pub look: Look,
     pub points: Vec<Point>,
@@ -117,7 +114,7 @@ pub enum Dot {
     Seen,
     /// A measured figure that cannot be told from that of another series: hollow.
     Tied,
-    /// Nothing was observed: the figure is at most this. An arrow down.
+    /// An arrow down: nothing was observed, so the figure is at most this.
     AtMost,
 }
 
@@ -143,7 +140,6 @@ impl Point {
     }
 }
 
-/// A plot.
 pub struct Plot {
     /// Unique on the page.
     pub id: String,
@@ -343,8 +339,8 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
     svg.push_str("</g>\n");
 }
 
-/// Moves sorted positions apart by at least `gap`, by as little as a pass down and one up need, and
-/// keeps them between `low` and `high` as long as there is room.
+/// Moves sorted positions until they are at least `gap` apart, each of a pair by half of what is
+/// missing, and keeps them between `low` and `high` as long as there is room.
 fn spread_out(wished: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut placed = wished.to_vec();
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! From figures to positions, and the round numbers between which a reader measures.
+//! Converts figures to positions, and finds the round numbers for ticks and ranges.
 
 /// How an axis spreads its figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +18,7 @@ impl Spread {
     }
 }
 
-/// From the figures `low..=high` to the positions `from..=to`.
+/// Maps the figures `low..=high` to the positions `from..=to`.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     spread: Spread,
@@ -76,7 +76,7 @@ impl Scale {
     }
 }
 
-/// Decades of an axis whose ninths can still be told apart.
+/// The most decades of an axis on which the ninths of a decade can be told apart.
 const MAX_DIVIDED: f64 = 6.0;
 
 /// The largest of 1, 1 KiB, 1 MiB and so on that is not above `bytes`.
@@ -84,13 +84,13 @@ fn unit(bytes: f64) -> f64 {
     1024f64.powi((bytes.max(1.0).log2() / 10.0) as i32)
 }
 
-/// Every power of two, or every second or third one and so on, counted from 1.
+/// Every `every`-th power of two from `low` to `high`, counted from 1.
 fn powers_of_two(low: f64, high: f64, every: usize) -> Vec<f64> {
     let exponents = (0..64).step_by(every).map(|exponent| 2f64.powi(exponent));
     exponents.filter(|power| (low * 0.999..=high * 1.001).contains(power)).collect()
 }
 
-/// The least range of round numbers that holds all figures. A linear range that starts near 0
+/// The least range of round numbers that holds all figures. A linear range that would start near 0
 /// starts at 0. `None` when there is no figure that the spread can show.
 pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let shown = figures.filter(|f| f.is_finite() && (!spread.is_log() || *f > 0.0));
@@ -132,7 +132,8 @@ fn rounds(decade: i32) -> impl DoubleEndedIterator<Item = f64> {
     (decade..decade + 5).flat_map(|decade| [1.0, 2.0, 5.0].map(|r| r * 10f64.powi(decade)))
 }
 
-/// The round number, 1, 2 or 5 times a power of ten, that divides `length` into at most `parts`.
+/// The smallest round number, 1, 2 or 5 times a power of ten, that divides `length` into at most
+/// `parts`.
 fn step(length: f64, parts: usize) -> f64 {
     let least = length / parts as f64;
     let decade = least.log10().floor() as i32;
@@ -155,7 +156,7 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (1..).map(of).find(|ticks| ticks.len() <= most).unwrap_or_default()
 }
 
-/// These multiples of every power of ten, or of every second or third one and so on.
+/// The multiples `parts` of every `every`-th power of ten, from `low` to `high`.
 fn decades(low: f64, high: f64, every: i32, parts: &[f64]) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
     let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);

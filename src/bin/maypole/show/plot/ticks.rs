@@ -1,12 +1,12 @@
 //! How the numbers at the ticks of an axis are written. Tables write bytes in KiB, so axes do, too.
 
-/// As many digits as it has.
+/// Writes a figure with as many digits as it has.
 pub fn decimal(figure: f64) -> String {
-    // Ticks are sums of steps: 0.30000000000000004.
+    // Ticks are sums of steps, such as 0.30000000000000004.
     format!("{}", (figure * 1e9).round() / 1e9)
 }
 
-/// A count, large ones short: `20k`.
+/// Writes a count, a large one with a unit: `20k`.
 pub fn plain(figure: f64) -> String {
     const UNITS: [(&str, f64); 3] = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
     let (unit, size) = UNITS.into_iter().find(|&(_, size)| figure >= size).unwrap_or(("", 1.0));

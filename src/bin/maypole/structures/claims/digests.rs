@@ -1,11 +1,11 @@
-//! The hashes that tutorials take: MD5, SHA-256 and polynomials such as Java's `String.hashCode`.
+//! The hashes that tutorials use: MD5, SHA-256 and polynomials such as Java's `String.hashCode`.
 //!
-//! They are here to be measured, and written plainly: a library with the processor's SHA
-//! instructions is several times as fast. The library does not use them.
+//! They are here only to be measured, and written plainly: code with the processor's SHA
+//! instructions is several times as fast. The filters of the database do not use them.
 //!
 //! Literature: RFC 1321 (MD5), FIPS 180-4 (SHA-256).
 
-/// `s[0]·31^(n-1) + … + s[n-1]` in 32 bits, for any factor in the place of 31.
+/// `s[0]·31^(n-1) + … + s[n-1]` in 32 bits, with `factor` in the place of 31.
 pub fn polynomial(bytes: &[u8], factor: u32) -> u32 {
     bytes.iter().fold(0u32, |sum, &byte| sum.wrapping_mul(factor).wrapping_add(byte.into()))
 }
@@ -69,7 +69,7 @@ fn fraction_of_sine(i: usize) -> u32 {
     fraction((i as f64).sin().abs())
 }
 
-/// SHA-256's constants: the roots of the first primes.
+/// SHA-256's constants: the square and cube roots of the first primes.
 pub struct Sha256 {
     start: [u32; 8],
     rounds: [u32; 64],

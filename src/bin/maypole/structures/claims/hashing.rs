@@ -12,12 +12,12 @@ use super::{Claim, HERE, TUTORIALS, Verdict};
 use crate::failure::Result;
 use crate::structures::measure::{ROUNDS, timed};
 
-/// `k` independent hashes, as the theory assumes.
+/// Positions by independent hashes, as the theory assumes.
 fn independent(bits: usize) -> impl Fn(u64, u32) -> usize {
     move |hash, i| (mix(hash, u64::from(i) + 100) % bits as u64) as usize
 }
 
-/// `h1 + i·h2 mod m`, the textbook's way. The step is never 0.
+/// Positions by `h1 + i·h2 mod m`, as in textbooks. The step `h2` is never 0.
 fn double(bits: usize) -> impl Fn(u64, u32) -> usize {
     move |hash, i| {
         let m = bits as u64;
@@ -26,7 +26,7 @@ fn double(bits: usize) -> impl Fn(u64, u32) -> usize {
     }
 }
 
-/// The same, where the step may be 0.
+/// Positions by `h1 + i·h2 mod m` whose step may be 0.
 fn unguarded(bits: usize) -> impl Fn(u64, u32) -> usize {
     move |hash, i| {
         let m = bits as u64;
@@ -96,7 +96,7 @@ fn hash_ns(lab: &Lab, hash: impl Fn(&[u8]) -> u64) -> f64 {
 }
 
 /// The rate of a filter made for 1 % when its keys have even numbers and the queries odd ones.
-/// `position` gives a key's position.
+/// `position(key, i, bits)` is the `i`th position of a key.
 fn named_rate(lab: &Lab, position: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
     let keys = lab.keys.min(1_000_000) as u64;
     let (bits, hashes) = formulas::whole_shape(keys as usize, 0.01);
@@ -105,7 +105,8 @@ fn named_rate(lab: &Lab, position: impl Fn(&[u8], u32, usize) -> usize) -> f64 {
         let key = name(2 * i, 0);
         array.add(|probe| position(&key, probe, bits));
     }
-    // Few keys are queried with several letters, so that chance does not decide.
+    // If there are few keys, each number is queried with several letters, so that chance does not
+    // decide.
     let letters = 500_000u64.div_ceil(keys).min(26);
     let wrong = (0..letters * keys).filter(|i| {
         let key = name(2 * (i % keys) + 1, (i / keys) as u8);
@@ -151,7 +152,7 @@ const FACTORS: [u32; 8] = [3, 5, 7, 11, 13, 31, 37, 61];
 
 pub fn polynomials(lab: &Lab) -> Result<Vec<Claim>> {
     let good = named_rate(lab, |key, i, bits| double(bits)(hash64(key), i));
-    // One hashCode, stretched: its halves are start and step.
+    // One hashCode, stretched: it is the start, and its upper half is the step.
     let stretched = named_rate(lab, |key, i, bits| {
         let code = polynomial(key, 31);
         (code.wrapping_add(i.wrapping_mul(code >> 16 | 1)) % bits as u32) as usize

@@ -10,12 +10,11 @@ use crate::structures::subjects::{Filter, reader};
 /// The rate that most claims are about.
 pub const ONE_PERCENT: f64 = 0.01;
 
-/// The keys of all claims.
 pub struct Lab {
-    /// Keys of a filter.
+    /// The number of keys that a filter is planned for.
     pub keys: usize,
     pub seed: u64,
-    /// Five times as many as a filter is planned for.
+    /// Five times as many keys as a filter is planned for.
     pub present: Vec<u64>,
     pub absent: Vec<u64>,
 }
@@ -28,7 +27,7 @@ impl Lab {
         Lab { keys, seed, present: hashes.present(5 * keys), absent }
     }
 
-    /// The planned number of keys.
+    /// The keys that a filter is planned for.
     pub fn planned(&self) -> &[u64] {
         &self.present[..self.keys]
     }
@@ -46,7 +45,7 @@ impl Lab {
         filter
     }
 
-    /// A filter of the database that holds the planned keys, its rate and its bits a key.
+    /// The rate and the bits per key of a filter of the database that holds the planned keys.
     pub fn own(&self, spec: &str) -> Result<(f64, f64)> {
         let filter = reader(self.planned(), spec.parse::<FilterSpec>().map_err(Failure::new)?)?;
         Ok((self.rate(&filter), Filter::bytes(&filter) as f64 * 8.0 / self.keys as f64))
@@ -58,7 +57,7 @@ impl Lab {
     }
 }
 
-/// A Bloom filter whose positions come from anywhere: what experiments with hashing need.
+/// A Bloom filter whose positions the caller computes, for experiments with hashing.
 pub struct Array {
     hashes: u32,
     bits: Vec<bool>,
@@ -79,15 +78,15 @@ impl Array {
     }
 }
 
-/// The shape of many small Bloom filters.
+/// The shape of a number of equal Bloom filters.
 #[derive(Clone, Copy)]
 pub struct Small {
     pub keys: usize,
     pub bits: usize,
     pub hashes: u32,
-    /// Filters, each of other keys.
+    /// The number of filters, each of other keys.
     pub filters: u64,
-    /// Absent keys for which each is queried.
+    /// Absent keys for which each filter is queried.
     pub asked: u64,
 }
 

@@ -9,7 +9,8 @@
 //! digests   MD5, SHA-256 and Java's String.hashCode, to be measured
 //! ```
 //!
-//! A verdict is computed from the figures by the rule that is printed with it, never written down.
+//! A verdict is never written down: it is computed from the figures by the rule that is printed
+//! with it.
 
 mod digests;
 mod hashing;
@@ -31,7 +32,6 @@ use crate::show::sheet::Screen;
 use crate::show::text::counted;
 use lab::Lab;
 
-/// Whether a claim is true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     True,
@@ -71,11 +71,8 @@ impl Verdict {
     }
 }
 
-/// A claim that was measured.
 pub struct Claim {
-    /// What is said.
     pub says: &'static str,
-    /// Who says it.
     pub source: &'static str,
     pub verdict: Verdict,
     /// How the verdict follows from the figures.
@@ -85,14 +82,14 @@ pub struct Claim {
     pub because: &'static str,
     /// The statement that the figures support, in place of a false claim.
     instead: String,
-    /// The command that measures more of it.
+    /// The command that measures more of what the claim is about.
     see: &'static str,
 }
 
 /// The source of a common claim without a single author.
 const TUTORIALS: &str = "many tutorials";
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     /// The ratio of two figures.
@@ -107,7 +104,7 @@ enum Unit {
     Count,
 }
 
-/// The command, as the source of figures that it measures itself.
+/// The command of this module: the value of [`Claim::see`] if no other command measures more.
 const HERE: &str = "maypole structures --claims";
 
 /// Claims that are measured together.
@@ -135,7 +132,6 @@ const MEASUREMENTS: &[Measurement] = &[
     rates::rocksdb_ten_bits,
 ];
 
-/// Measures all claims with filters of `keys` keys.
 pub fn measure(keys: usize, seed: u64) -> Result<Vec<Claim>> {
     let lab = Lab::new(keys, seed);
     let bar = progress::bar(MEASUREMENTS.len() as u64, "measuring claims");
@@ -153,13 +149,12 @@ pub fn command(keys: usize, seed: u64) -> String {
     format!("{HERE} --keys {keys} --seed {seed}")
 }
 
-/// How many are true, half true and false.
+/// How many claims are true, half true and false.
 pub fn tally(claims: &[Claim]) -> [usize; 3] {
     let of = |verdict| claims.iter().filter(|claim| claim.verdict == verdict).count();
     [Verdict::True, Verdict::HalfTrue, Verdict::False].map(of)
 }
 
-/// The claims for people.
 pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     for claim in claims {
@@ -217,13 +212,12 @@ impl Claim {
         (self.verdict != Verdict::True).then_some(&self.instead)
     }
 
-    /// The command that measures more of it, where there is another one.
+    /// The command that measures more of what the claim is about, if it is another command.
     pub fn more(&self) -> Option<&'static str> {
         (self.see != HERE).then_some(self.see)
     }
 }
 
-/// One object a claim.
 pub fn objects(claims: &[Claim]) -> Vec<String> {
     claims.iter().map(object).collect()
 }

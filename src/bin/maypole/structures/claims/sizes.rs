@@ -15,7 +15,7 @@ fn bits_per_key(filter: &impl Filter, keys: usize) -> f64 {
     filter.bytes() as f64 * 8.0 / keys as f64
 }
 
-/// Bits a key of a standard Bloom filter that is wrong as often as `rate`.
+/// Bits a key of a standard Bloom filter whose false-positive rate is `rate`.
 fn standard_bits(keys: usize, rate: f64) -> f64 {
     formulas::whole_shape(keys, rate).0 as f64 / keys as f64
 }

@@ -43,7 +43,7 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     Ok(vec![slower, equal])
 }
 
-/// How full the filters are that are merged.
+/// How full the merged filters are.
 const LOAD: f64 = 0.9;
 
 pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {

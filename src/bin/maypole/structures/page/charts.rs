@@ -1,4 +1,4 @@
-//! The charts of a page: a line for each structure, in one order everywhere.
+//! The charts of a page. Each has a line for each structure, in the same order.
 
 use maypole::wilson_interval_95;
 
@@ -63,7 +63,7 @@ pub fn rates(rows: &[Row]) -> Chart {
         let keys = |times: usize| count((times * row.keys) as u64);
         let dot = |times: usize, text, rate: f64| {
             let says = format!("{}: {}\nwith {} keys", row.name, percent(rate), keys(times));
-            // A rate of 0 has no place on the axis.
+            // A rate of 0 has no place on the logarithmic axis.
             (rate > 0.0).then_some(Mark { at: rate, shape: Shape::Dot(text), says })
         };
         let bound = (row.false_positives == 0).then(|| {
@@ -104,7 +104,8 @@ fn lines(rows: &[Row], shown: impl Fn(&Row) -> (Vec<Mark>, String)) -> Vec<Line>
     rows.iter().map(line).collect()
 }
 
-/// The database's own as on the pages of `compare`, the textbooks' grey.
+/// The color of a structure: that of its family on the pages of `compare`, and grey for a
+/// textbook's filter.
 fn color(name: &str) -> usize {
     name.strip_prefix(OWN).and_then(color_of_family).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The page of the structures and claims: one file to read, to send and to believe.
+//! The page of the structures and claims.
 //!
 //! ```text
 //! words     what the figures say
@@ -69,7 +69,7 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
     ]
 }
 
-/// The results in words, and the figures by which one chooses.
+/// The results in words, and the figures by which a reader chooses.
 fn glance(rows: &[Row], claims: &[Claim]) -> String {
     let bound = |row: &Row| row.over_bound().map_or("–".into(), |over| format!("{over:.2}"));
     let columns: &[Column<Row>] = &[
@@ -87,7 +87,6 @@ fn glance(rows: &[Row], claims: &[Claim]) -> String {
     html::verdict(&words::lines(rows, claims)) + &html::glance(&Sheet::of(rows, columns))
 }
 
-/// The claims with their verdicts.
 fn judged(claims: &[Claim], about: &About) -> String {
     let mut html = format!(
         "<p class=\"soft\">Each verdict follows from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
@@ -125,7 +124,7 @@ fn judged(claims: &[Claim], about: &About) -> String {
     html + "</div>\n"
 }
 
-/// How to believe the figures and make them again.
+/// The section about how the figures were made.
 fn how(about: &About, rows: &[Row]) -> String {
     let mut more = vec![
         ("keys", "random hashes: hashing costs every structure the same"),

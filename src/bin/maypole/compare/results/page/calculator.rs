@@ -1,6 +1,6 @@
-//! The calculator of a page: plain script over figures. At the measured number of keys these are
-//! the measured ones. At another number they are computed for large tables, because chance changes
-//! the rates of small ones, and the measured figures are shown next to them.
+//! The calculator of a page: a plain script over figures. Near the measured number of keys it uses
+//! the measured figures. At other numbers it computes figures for large tables, because chance
+//! changes the rates of small ones, and shows the measured figures next to them.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;
@@ -13,8 +13,8 @@ use crate::show::text::counted;
 /// filters have the same rates.
 const LARGE_KEYS: u64 = 200_000;
 
-/// The form, which the reader may change. It starts with the measured number of keys, the share of
-/// the queries that were given, and round numbers.
+/// The form, whose values the reader may change. It starts with the measured number of keys, the
+/// share of absent keys in the given queries, and round numbers.
 pub fn form(results: &Results) -> String {
     let keys = results.about.keys;
     let measured = counted(keys, "key");
@@ -118,7 +118,7 @@ pub fn script(results: &Results) -> String {
             })
         })
         .collect();
-    // Inside a script only `</script` and `<!--` could end it: no `<` is left.
+    // Only `</script` and `<!--` could end a script, so every `<` is replaced.
     let policies = json!(policies).to_string().replace('<', "\\u003c");
     let keys = results.about.keys.max(1);
     format!("const POLICIES = {policies}, MEASURED_KEYS = {keys};\n{SCRIPT}")
@@ -126,7 +126,8 @@ pub fn script(results: &Results) -> String {
 
 /// Bits per key, and blocks per absent lookup, if all tables were large and their filters were
 /// queried as often as here. For a policy with the same filter for all tables they are those of a
-/// large filter. For another policy they follow from the predicted rate of each level.
+/// large filter. For another policy, the blocks follow from the predicted rate of each level, and
+/// the bits are those of this run.
 fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
     let gets = row.absent_gets.max(1) as f64;
     let uniform = row.policy.parse::<FilterSpec>().ok();
@@ -134,7 +135,7 @@ fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
         let asked = row.filters_asked as f64 / gets;
         return (block.bits_per_key(), asked * block.predicted_fpr());
     }
-    // Levels without filters are read as they were here.
+    // Levels without filters are read as often as in this run.
     let in_vain = (row.full_positive - row.full_true_positive) as f64 / gets;
     let unfiltered = (row.blocks_per_absent_get - in_vain).max(0.0);
     let levels = results.levels.iter().filter(|level| level.policy == row.policy);

@@ -1,12 +1,13 @@
-//! Which policy is drawn in which colour: a kind of filter has the same everywhere on a page.
+//! The colour of each policy. A kind of filter has the same colour everywhere on a page.
 
 use super::super::PolicyRow;
 use crate::show::plot::{COLORS, OTHERS, color_of_family};
 
-/// Curves that one plot can tell apart.
+/// The most curves that can be told apart in one plot.
 const MOST: usize = COLORS;
 
-/// Stored bits of the policies that stand for their kind where there are too many to show.
+/// If there are too many policies to show, the one nearest to this many stored bits represents its
+/// kind.
 const TYPICAL_BITS: f64 = 10.0;
 
 pub struct Colors {
@@ -41,7 +42,7 @@ impl Colors {
     }
 }
 
-/// All policies, or of each kind one where there are too many.
+/// All policies; or one of each kind if there are too many.
 fn typical(policies: &[PolicyRow]) -> Vec<&PolicyRow> {
     if policies.len() <= MOST {
         return policies.iter().collect();

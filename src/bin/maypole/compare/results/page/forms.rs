@@ -1,5 +1,5 @@
-//! Filters and indexes that are larger than the cache: what their form does to lookups. A row of two
-//! plots for each policy, absent keys and present ones.
+//! How the form of filters and indexes affects lookups if the cache does not hold them. Each policy
+//! has a row of two plots, for absent keys and for present keys.
 
 use super::super::{FormRow, Results};
 use super::colors::Colors;
@@ -22,7 +22,7 @@ const ABOUT: &str = "Left of 1 the cache does not hold all filters and indexes. 
 const MISSING: &str = "Not measured in this run. It takes a policy with filters, tables of some thousand \
                        keys (more `--keys` make them), and neither `--cold` nor `--sweep`.";
 
-/// The plots, and what the forms are.
+/// The plots, and a description of the forms.
 pub fn all(results: &Results, colors: &Colors) -> String {
     let shown: Vec<Shown> = plots(results, colors);
     if shown.is_empty() {

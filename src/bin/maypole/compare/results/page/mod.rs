@@ -56,7 +56,7 @@ pub fn html(results: &Results) -> String {
     )
 }
 
-/// What is said of the times as a whole.
+/// The sentences about the times as a whole.
 fn times(results: &Results) -> Vec<String> {
     let workload = format!("{}.", results.about.workload);
     let noise = results.noise().map(|noise| format!("WARNING: {noise}."));
@@ -75,7 +75,7 @@ fn panels(shown: &[Shown]) -> String {
     format!("<div class=\"panels\">\n{}</div>\n", figures.collect::<String>())
 }
 
-/// The figures by which one chooses, at a glance.
+/// A table of the figures by which a reader chooses a policy.
 fn glance(policies: &[PolicyRow]) -> String {
     let rate = |rate: Option<f64>| rate.map_or("–".into(), percent).into();
     let interval = |row: &PolicyRow| {
@@ -101,7 +101,7 @@ fn glance(policies: &[PolicyRow]) -> String {
     html::glance(&Sheet::of(policies, columns))
 }
 
-/// How to believe the figures and make them again.
+/// The section about how the figures were made.
 fn how(about: &About) -> String {
     let clock = format!("{} ns a reading, taken off every lookup", about.clock_ns);
     let mut more = vec![("lookups", &*about.workload), ("clock", &clock)];

@@ -15,9 +15,9 @@ use crate::show::text::{count, percent, size};
 pub struct Shown {
     pub plot: Plot,
     pub about: &'static str,
-    /// The rows behind it.
+    /// The table of the rows behind the plot.
     pub figures: String,
-    /// The text in its place if this run has no figures for it.
+    /// The text that replaces the plot if this run has no figures for it.
     pub missing: &'static str,
 }
 
@@ -26,7 +26,7 @@ pub fn choice(results: &Results, colors: &Colors) -> Vec<Shown> {
     vec![memory(results, colors), accuracy(results)]
 }
 
-/// What lookups cost.
+/// The plots of what lookups cost.
 pub fn lookups(results: &Results, colors: &Colors) -> Vec<Shown> {
     vec![
         latency(results, colors, "absent", "How long an absent lookup takes"),
@@ -36,7 +36,7 @@ pub fn lookups(results: &Results, colors: &Colors) -> Vec<Shown> {
     ]
 }
 
-/// What filters cost without a tree.
+/// The plots of what filters cost without a tree.
 pub fn filters(results: &Results) -> Vec<Shown> {
     let of =
         |id: &str, title: &str, x: Axis, y: Axis, point: &dyn Fn(&SpeedRow) -> Option<Point>| {
@@ -115,7 +115,7 @@ pub fn filters(results: &Results) -> Vec<Shown> {
     ]
 }
 
-/// A series for each filter family, where it has points.
+/// A series for each filter family that has points.
 fn families(points: impl Fn(&str) -> Vec<Point>) -> Vec<Series> {
     let all = Family::written().map(|family| Series {
         name: family.name().to_string(),
@@ -132,7 +132,7 @@ fn accuracy(results: &Results) -> Shown {
         rows.iter().filter(|row| row.family == family).collect()
     };
     let mut series = Vec::new();
-    // No name, because the measured points next to it have the family's.
+    // The curve has no name, because the measured points next to it have the family's name.
     for theory in families(|family| {
         of(family).iter().map(|row| bare(row.bits_per_key, row.predicted_fpr)).collect()
     }) {

@@ -13,11 +13,11 @@ use super::colors::Colors;
 use crate::show::html::{escape, figures};
 use crate::show::text::{counted, percent, size};
 
-/// Units of a drawing's width.
+/// The width of a drawing, in its own units.
 const WIDTH: f64 = 600.0;
-/// More files are drawn as one bar: lines that are closer tell nothing.
+/// More files are drawn as one bar, because lines that are closer together tell nothing.
 const MAX_FILES: u64 = 40;
-/// Bytes that have no width.
+/// Up to this many bytes, a bar has the least width.
 const MIN_BYTES: f64 = 256.0;
 
 pub fn all(results: &Results, colors: &Colors) -> String {
@@ -38,7 +38,7 @@ pub fn all(results: &Results, colors: &Colors) -> String {
     html + "</div>\n" + &figures(&results.levels)
 }
 
-/// Positions for bytes: each factor of ten takes as much.
+/// The width of a bar for `bytes`, on a logarithmic scale.
 fn width(bytes: f64, most: f64) -> f64 {
     let part = (bytes / MIN_BYTES).max(1.0).ln() / (most / MIN_BYTES).max(2.0).ln();
     (part * WIDTH).clamp(2.0, WIDTH)

@@ -30,12 +30,13 @@ pub enum ReadCost {
     /// Neither given nor measured.
     #[default]
     Usual,
-    /// `--cold` was to measure it, and nothing came from the device.
+    /// `--cold` was to measure it, but nothing came from the device.
     NotReached,
 }
 
 impl ReadCost {
-    /// Computed from lookups of present keys, because each reads at least the key's block.
+    /// The cost is computed from lookups of present keys, because each reads at least the key's
+    /// block.
     pub fn measured(rows: &[PolicyRow]) -> ReadCost {
         let cold = || rows.iter().filter(|row| row.cold == Some(true));
         let nanos: f64 = cold().map(|row| row.get_present_ns.mean).sum();
@@ -66,8 +67,8 @@ impl ReadCost {
     }
 }
 
-/// A table has few keys below this number: a filter's rate then differs by over a tenth from that
-/// of a large one.
+/// A table with fewer keys than this has few keys: the rate of its filter differs by over a tenth
+/// from that of a large filter.
 const FEW_KEYS: u64 = 2000;
 /// Fewer absent queries of a level than this say little about its rate.
 const FEW_QUERIES: u64 = 1000;
@@ -75,9 +76,10 @@ const FEW_QUERIES: u64 = 1000;
 const ENOUGH: f64 = 0.98;
 /// Sizes that differ by a smaller fraction count as equal.
 const SAME_SIZE: f64 = 0.01;
-/// A policy that takes less memory by this fraction is suggested where memory is short.
+/// A policy that takes less memory by this fraction is suggested if memory is short.
 const MUCH_LESS: f64 = 0.1;
-/// But a smaller policy must save at least this fraction of the best saving.
+/// The policy that is suggested if memory is short must save at least this fraction of the best
+/// saving.
 const HALF: f64 = 0.5;
 /// Fewer microseconds a lookup are not worth any memory.
 const MIN_MICROS: f64 = 0.5;
@@ -95,7 +97,7 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    /// The intervals overlap.
+    /// Whether the intervals overlap.
     fn is_tied_with(&self, other: &Reads) -> bool {
         self.low <= other.high && other.low <= self.high
     }
@@ -142,11 +144,11 @@ pub fn leaves_out_tables(results: &Results) -> bool {
 
 struct Verdict<'a> {
     results: &'a Results,
-    /// Levels whose tables are tiny.
+    /// The levels that are left out: their tables have few keys, or few queries.
     tiny: Vec<u64>,
     /// The policies with filters, the smallest first.
     all: Vec<Reads<'a>>,
-    /// What a lookup reads without filters.
+    /// The data blocks that a lookup reads without filters.
     without: f64,
 }
 

@@ -6,7 +6,7 @@ use super::*;
 const GETS: u64 = 100_000;
 
 /// A policy, its bytes, the number, keys and rate of each level, and the blocks of a present
-/// lookup. A rate of 1 is a level without filters.
+/// lookup. A rate of 1 stands for a level without filters.
 pub type Policy<'a> = (&'a str, u64, &'a [(u64, u64, f64)], f64);
 
 pub fn results(policies: &[Policy], about: About) -> Results {
@@ -88,7 +88,7 @@ fn each_situation_gets_its_sentences() {
     }
 }
 
-/// The order in which policies are named decides nothing but between two that are tied.
+/// The order in which policies are named decides only between two policies that are tied.
 #[test]
 fn the_order_of_the_policies_does_not_matter() {
     let first = |policies: &[Policy]| lines(&results(policies, about())).swap_remove(0);
