@@ -49,7 +49,7 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// because blocks have several sizes and a batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
 /// The lower limit of both, one or two blocks, for small caches.
-const MIN_UNUSED_BYTES: usize = 8 << 10;
+const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
 /// portion, and the garbage is collected once it exceeds a portion. A portion is large enough that
@@ -103,7 +103,7 @@ impl MissBuffers {
         let share_bytes = capacity_bytes / MAX_SHARE;
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
         let most_unused_bytes =
-            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(share_bytes);
+            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(capacity_bytes / 16);
         let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
         let count = 1 << count.ilog2();
         let miss_buffer = |_| {
@@ -142,19 +142,18 @@ impl MissBuffers {
         })
     }
 
-    /// Takes over the data among `entries`, which no reader can reach, as far as there is room.
-    pub fn take_spare(&self, entries: &mut Vec<Arc<dyn Entry>>) {
+    /// Takes over `data`, which no reader can reach, as far as there is room.
+    pub fn take_spare(&self, data: &mut Vec<Arc<dyn Entry>>) {
         self.with_buffer(|MissBufferState { spare, spare_bytes, .. }| {
             let takes = |entry: &mut Arc<dyn Entry>| {
-                let header = entry.header();
-                let bytes = *spare_bytes + header.charge_bytes;
-                let takes = header.kind == BlockKind::Data && bytes <= self.most_unused_bytes;
+                let bytes = *spare_bytes + entry.header().charge_bytes;
+                let takes = bytes <= self.most_unused_bytes;
                 if takes {
                     *spare_bytes = bytes;
                 }
                 takes
             };
-            spare.extend(entries.extract_if(.., takes));
+            spare.extend(data.extract_if(.., takes));
         });
     }
 

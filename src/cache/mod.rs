@@ -480,12 +480,15 @@ impl Retired for Evicted {
 impl Drop for Evicted {
     /// Now no reader can reach the entries. Data waits for the next misses of this thread.
     fn drop(&mut self) {
-        self.cache.miss_buffers.take_spare(&mut self.entries);
-        self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        // The others are dropped under no lock: an index leads back to the cache.
-        for buffer in self.entries.drain(..).filter_map(|entry| entry.into_buffer()) {
-            self.cache.miss_buffers.keep(buffer);
+        let miss_buffers = &self.cache.miss_buffers;
+        // Metadata is dropped under no lock: an index leads back to the cache.
+        let is_metadata = |entry: &mut Arc<dyn Entry>| entry.header().kind != BlockKind::Data;
+        let metadata = self.entries.extract_if(.., is_metadata);
+        metadata.filter_map(Entry::into_buffer).for_each(|buffer| miss_buffers.keep(buffer));
+        if !self.entries.is_empty() {
+            miss_buffers.take_spare(&mut self.entries);
         }
+        self.cache.garbage_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -75,7 +75,7 @@ use std::time::{Duration, Instant};
 #[cfg(not(loom))]
 use super::PerProcess;
 use super::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use super::{Mutex, Padded, barrier, lock};
+use super::{Mutex, MutexGuard, Padded, barrier, lock};
 
 use lending::{Kept, Loan};
 pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
@@ -292,45 +292,38 @@ pub(crate) fn before_reading() {
 /// collects. A collection runs destructors: with a finite limit, hold no lock that one of them
 /// could take.
 pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
-    let full = {
-        let mut bags = lock(&collector().garbage);
-        bags.open.push(object);
-        bags.open_bytes = bags.open_bytes.saturating_add(heap_bytes);
-        bags.open_bytes > limit_bytes
-    };
-    if full {
-        collect_bags(1);
+    let mut bags = lock(&collector().garbage);
+    bags.open.push(object);
+    bags.open_bytes = bags.open_bytes.saturating_add(heap_bytes);
+    if bags.open_bytes > limit_bytes {
+        collect_bags(bags, 1);
     }
 }
 
 /// Drops, on this thread, all garbage that no guard can reach. Returns how many retired objects
 /// still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
-    collect_bags(0)
+    collect_bags(lock(&collector().garbage), 0)
 }
 
 /// [`collect`], but without a barrier for the newest `patience` bags, because other threads may
 /// have announced a later epoch by the next collection.
-fn collect_bags(patience: u64) -> usize {
-    let (first, last) = {
-        let mut bags = lock(&collector().garbage);
-        if !bags.open.is_empty() {
-            // AcqRel: the increment publishes the unlinking of everything in the bag.
-            let stamp = EPOCH.0.fetch_add(1, Ordering::AcqRel);
-            let items = std::mem::take(&mut bags.open);
-            bags.open_bytes = 0;
-            bags.sealed.push_back(Bag { stamp, items });
-        }
-        match (bags.sealed.front(), bags.sealed.back()) {
-            (Some(first), Some(last)) => (first.stamp, last.stamp),
-            _ => {
-                let ended = lending::take_ended(&mut bags.kept);
-                drop(bags);
-                drop(ended);
-                return 0;
-            }
-        }
+fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
+    if !bags.open.is_empty() {
+        // AcqRel: the increment publishes the unlinking of everything in the bag.
+        let stamp = EPOCH.0.fetch_add(1, Ordering::AcqRel);
+        let items = std::mem::take(&mut bags.open);
+        bags.open_bytes = 0;
+        bags.sealed.push_back(Bag { stamp, items });
+    }
+    let (Some(first), Some(last)) = (bags.sealed.front(), bags.sealed.back()) else {
+        let ended = lending::take_ended(&mut bags.kept);
+        drop(bags);
+        drop(ended);
+        return 0;
     };
+    let (first, last) = (first.stamp, last.stamp);
+    drop(bags);
     let (in_the_way, loans) = oldest_in_the_way(first, last, last - patience);
     let mut unreachable = Vec::new();
     let (waiting, ended) = {
