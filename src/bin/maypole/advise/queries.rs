@@ -1,4 +1,4 @@
-//! Keys to query filters with: drawn from the tables, and made up between their keys.
+//! Keys to query filters with. Some are drawn from the tables, others are made up from those.
 //!
 //! ```text
 //! anchors      keys of some data blocks of each table that is read, and of tables that overlap it
@@ -22,7 +22,7 @@ use super::tables::Table;
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;
-/// The most other tables that give anchors because they overlap a table that is read.
+/// At most this many other tables give anchors because they overlap a given table that is read.
 const NEIGHBOURS: usize = 4;
 /// The number of queries of each kind (neighbours, made up) for all tables of a level together, and
 /// the fewest for one table.
@@ -87,8 +87,8 @@ fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> V
     keys
 }
 
-/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If two such
-/// keys are outside the range, it is the anchor with bytes appended. `None` if that is outside the
+/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If two
+/// tries give no such key, bytes are appended to the anchor. `None` if that key is outside the
 /// range, too.
 pub fn made_up(
     anchor: &[u8],
