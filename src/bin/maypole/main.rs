@@ -19,7 +19,7 @@
 //!
 //! The program uses only the library's public interface. Results go to standard output, everything
 //! else to standard error. The exit code is 0 on success, 1 on failure, and 2 if the call was wrong
-//! and nothing was touched. A line of text explains 1 and 2.
+//! and nothing was touched. A line of text explains each failure.
 
 // These macros panic if their stream is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

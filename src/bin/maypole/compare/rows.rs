@@ -100,7 +100,7 @@ fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
     (total > 0.0).then(|| sum / total)
 }
 
-/// The levels of one tree that hold data, and what absent lookups counted in them.
+/// The levels of one tree that hold data, and the counts of absent lookups in them.
 fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
     let Phase { before, after, .. } = &measured.absent;
     let earlier = |level: usize| {

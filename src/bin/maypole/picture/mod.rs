@@ -1,4 +1,4 @@
-//! The picture of a table's filter: on a terminal and as a drawing, from the same figures.
+//! The picture of a table's filter: on a terminal and as SVG, from the same figures.
 //!
 //! ```text
 //! lines    a Bloom filter: how full its cache lines are         text   on a terminal

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 /// What the names of the database's own families begin with.
 pub const OWN: &str = "maypole ";
 
-/// How full a quotient filter is made: the middle of what its paper recommends.
+/// How full a quotient filter is made.
 pub const QUOTIENT_LOAD: f64 = 0.85;
 
 /// What a measurement needs of a filter.

@@ -141,7 +141,7 @@ impl KeySet {
         Ok(set)
     }
 
-    /// The least bytes of memory that this many generated keys take, with their orders and the
+    /// A lower bound on the memory that this many generated keys take, with their orders and the
     /// queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;

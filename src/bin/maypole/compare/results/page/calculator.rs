@@ -1,6 +1,6 @@
-//! The calculator of a page: a plain script over figures. Near the measured number of keys it uses
-//! the measured figures. At other numbers it computes figures for large tables, because chance
-//! changes the rates of small ones, and shows the measured figures next to them.
+//! The calculator of a page: a script that computes costs from the figures. Near the measured
+//! number of keys it uses the measured figures. For other numbers it uses figures for large tables,
+//! because chance changes the rates of small ones, and shows the measured figures next to them.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;
