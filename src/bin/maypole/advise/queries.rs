@@ -78,8 +78,7 @@ impl Anchors {
     }
 }
 
-/// The keys of `blocks` data blocks, drawn at random. Stops at the first damaged block, which
-/// reading the table will report.
+/// The keys of `blocks` data blocks, drawn at random. Stops at the first damaged block.
 fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
     let choose = |all| distinct(blocks, all, random);

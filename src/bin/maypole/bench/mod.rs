@@ -46,7 +46,7 @@ use workload::{Workload, Written};
 /// of readseq, less the time that reading the clock takes. In queue, a latency is that of a put and
 /// a pop_first together; in checkpointloop, of a checkpoint; in overwritehot, of a scan of all
 /// keys. An operation of overwritehot is 100 overwrites, then a scan forward and a scan backward.
-/// The workload takes a snapshot in every 10th operation and holds four.
+/// The workload takes a snapshot in every 10th operation and holds the newest four.
 ///
 /// Write amplification is the bytes written to the log and to tables until compaction has settled,
 /// divided by the bytes of the keys and values written; a deletion counts its key, or its two ends.

@@ -42,7 +42,7 @@ const PASSES: usize = 5;
 const BUILDS: usize = 3;
 const MAX_REPEATED_KEYS: u64 = 1 << 20;
 
-/// Measures each family at each size, with this number of queries for absent hashes.
+/// Measures each family with each of [`BITS`], with this number of queries for absent hashes.
 pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
     let keys = keys.min(MAX_ACCURACY_KEYS);
     let bar = progress::bar((Family::written().count() * BITS.len()) as u64, "filters: accuracy");
@@ -100,8 +100,8 @@ fn accuracy_of(block: &FilterBlock, queries: u64, seed: u64) -> AccuracyRow {
     }
 }
 
-/// Measures each family from a thousand keys up to sixteen times `keys`, each filter in a process
-/// of its own.
+/// Measures each family from a thousand keys up to sixteen times `keys`, or to the end of
+/// [`SPEED_KEYS`]. Each filter is measured in a process of its own.
 pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     let program = std::env::current_exe().map_err(Failure::new)?;
     let (first, most) = (*SPEED_KEYS.start(), (*SPEED_KEYS.end()).min(keys.saturating_mul(16)));

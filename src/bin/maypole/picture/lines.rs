@@ -17,7 +17,7 @@ struct Fill {
     keys_per_line: f64,
     /// Bits set of each line.
     set: Vec<u32>,
-    /// At index b the probability that a line has b bits set.
+    /// The element at index b is the probability that a line has b bits set.
     theory: Vec<f64>,
 }
 

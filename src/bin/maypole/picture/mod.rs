@@ -64,7 +64,8 @@ pub struct Rows {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The upper left corner of a matrix: equations over slots, sorted by their first slot.
+/// The upper left corner of a matrix whose rows are equations and whose columns are slots. The
+/// equations are sorted by their first slot.
 pub struct Band {
     /// The number of slots that are shown, from the first on.
     pub slots: u32,

@@ -22,7 +22,7 @@ pub trait Filter {
 
     fn bytes(&self) -> usize;
 
-    /// Adds keys up to the first that finds no room. Returns how many it added.
+    /// Adds keys until one does not fit. Returns how many it added.
     fn add(&mut self, _hashes: &[u64]) -> usize {
         0
     }

@@ -53,8 +53,8 @@ pub struct Times {
     pub mean: f64,
     pub p50: f64,
     pub p99: f64,
-    /// The interval of the mean of a round, widened so that it contains the mean of all lookups:
-    /// see [`Repeated`](super::rounds::Repeated).
+    /// The interval of the means of the rounds, widened so that it contains the mean of all
+    /// lookups: see [`Repeated`](super::rounds::Repeated).
     pub low: f64,
     pub high: f64,
 }
@@ -139,7 +139,7 @@ impl PolicyRow {
     }
 }
 
-/// A machine is too noisy if at least half of the intervals are more than this fraction of their
+/// A machine is too noisy if at least half of the intervals are wider than this fraction of their
 /// figures.
 const NOISY: f64 = 0.3;
 

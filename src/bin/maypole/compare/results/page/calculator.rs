@@ -14,7 +14,7 @@ use crate::show::text::counted;
 const LARGE_KEYS: u64 = 200_000;
 
 /// The form, whose values the reader may change. It starts with the measured number of keys, the
-/// share of absent keys in the given queries, and round numbers.
+/// share of absent keys in the given queries, and round numbers for the rest.
 pub fn form(results: &Results) -> String {
     let keys = results.about.keys;
     let measured = counted(keys, "key");
