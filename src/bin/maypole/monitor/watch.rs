@@ -55,7 +55,7 @@ pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
 struct History(Vec<[f64; 2]>);
 
 impl History {
-    /// The most readings that are kept, if the screen has room for them.
+    /// The most readings that are kept; a narrow screen shows fewer.
     const MOST: usize = 40;
 
     /// A line for lookups and a line for reads saved, once there are two rates of each.

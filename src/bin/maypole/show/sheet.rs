@@ -8,7 +8,7 @@
 //! still?                   records: each row a heading, each column a line
 //! ```
 //!
-//! If the width is unknown, as in a pipe, nothing is left out.
+//! If the width is unknown, as in a pipe, the table is shown in full.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, stdout};

@@ -1,5 +1,5 @@
-//! The colour of each policy, the same everywhere on a page. The first policy of a kind has the usual
-//! colour of the kind, if no other policy has it.
+//! The colour of each policy, the same everywhere on a page. The first policy of a kind has the
+//! usual colour of the kind, if no other policy has it.
 
 use super::super::PolicyRow;
 use crate::show::plot::{COLORS, OTHERS, color_of_family};

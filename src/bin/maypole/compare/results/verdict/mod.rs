@@ -255,8 +255,8 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest policy that saves enough. Of several of about that size, the one with the fewest
-    /// reads, or the first that is tied with it.
+    /// The smallest policy that saves enough. Of several of about that size, the one with the
+    /// fewest reads, or the first that is tied with it.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
         let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
