@@ -221,10 +221,9 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // The program starts to collect signals before any of them can set INTERRUPTED, because a
-    // thread that sees INTERRUPTED waits for the end, which only a collected signal brings. If
-    // IMPATIENT is set, SIGINT ends the program at once. Only `end` sets IMPATIENT, so the first
-    // Ctrl-C does not do that.
+    // Signals are collected before any of them can set INTERRUPTED, because a thread that sees
+    // INTERRUPTED waits for the end, which only a collected signal brings. SIGINT ends the program
+    // at once if IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not do that.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

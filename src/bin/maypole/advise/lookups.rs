@@ -26,8 +26,8 @@ pub struct Lookups {
     /// Data blocks that a lookup reads.
     pub blocks: f64,
     pub blocks_without_filters: f64,
-    /// For each level, the number of tables that a lookup searches, or whose filter it queries,
-    /// although they hold no entry of the key.
+    /// For each level, the number of tables that a lookup would search without filters although
+    /// they hold no entry of the key.
     pub tables_in_vain: Vec<f64>,
 }
 

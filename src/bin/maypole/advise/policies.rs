@@ -245,7 +245,8 @@ fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     (built.asked.queries > 0).then_some(built)
 }
 
-/// The number of tables of a level that a lookup searches although they do not hold its key.
+/// The number of tables of a level that a lookup would search without filters although they do not
+/// hold its key.
 fn in_vain(tables: &[f64], level: &Level) -> f64 {
     tables.get(level.level).copied().unwrap_or(0.0)
 }

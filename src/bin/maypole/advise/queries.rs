@@ -22,7 +22,7 @@ use super::tables::Table;
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;
-/// At most this many other tables give anchors because they overlap a given table that is read.
+/// For each table that is read, at most this many others that overlap it give anchors.
 const NEIGHBOURS: usize = 4;
 /// The number of queries of each kind (neighbours, made up) for all tables of a level together, and
 /// the fewest for one table.

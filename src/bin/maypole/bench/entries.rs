@@ -88,8 +88,8 @@ impl Entries {
     /// give different numbers.
     ///
     /// Three rounds of a mixer permute all numbers with as many bits as `count - 1`. A result that
-    /// is not below `count` goes through the rounds again, until one is. The mean is less than two
-    /// passes.
+    /// is not below `count` goes through the rounds again, which takes less than two passes on
+    /// average.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);

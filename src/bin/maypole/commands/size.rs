@@ -18,9 +18,9 @@ use crate::show::text::{counted, percent, size};
 ///
 /// For every kind of filter this prints bytes, probes, the expected false-positive rate, and the
 /// rate if the same bytes hold more keys. Two more rows show the textbook's Bloom filter and the
-/// fewest bits that any filter can take. A second table compares two divisions of this memory over
-/// a tree in which each level holds a tenth of the keys of the level below: the same bits on all
-/// levels, and that of budget(...). A third table shows the memory that filters and indexes need
+/// fewest bits that any filter can take. A second table divides this memory over a tree in which
+/// each level holds a tenth of the keys of the level below: with the same bits on all levels, and
+/// as budget(...) divides it. A third table shows the memory that filters and indexes need
 /// together. With --cache, the command tells whether the block cache holds them.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -377,8 +377,8 @@ const TOP_ENTRY_BYTES: f64 = 48.0;
 /// New tables have whole filters and indexes as long as all filters and indexes need at most this
 /// share of the block cache (`MetadataForm::Auto`).
 const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
-/// The most keys of a filter that is built. Filters of more keys have nearly the same bits per key
-/// and rates.
+/// The most keys of a filter that is built. Larger filters have nearly the same bits per key and
+/// rates.
 const MAX_BUILT_KEYS: u64 = 200_000;
 /// A share of memory above which filters take much.
 const MUCH_MEMORY: f64 = 0.05;

@@ -16,7 +16,7 @@ use crate::show::text::{counted, size};
 ///
 /// The command fails with exit code 1 at the first damage, and names file and offset. It also fails
 /// if a filter misses a key, or if there are entries that only RocksDB reads, such as merge
-/// operands; it names file and key of these.
+/// operands; it names file and key of such entries.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Verify {

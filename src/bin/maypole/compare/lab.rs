@@ -100,7 +100,7 @@ fn accuracy_of(block: &FilterBlock, queries: u64, seed: u64) -> AccuracyRow {
     }
 }
 
-/// Measures each family from a thousand keys up to sixteen times `keys`, or to the end of
+/// Measures each family from a thousand keys up to sixteen times `keys`, but at most to the end of
 /// [`SPEED_KEYS`]. Each filter is measured in a process of its own.
 pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     let program = std::env::current_exe().map_err(Failure::new)?;

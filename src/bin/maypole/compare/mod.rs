@@ -18,9 +18,9 @@
 //!
 //! The rows are comparable because every policy gets a copy of the same tree, in which each table
 //! has the filter that the policy gives it at its level. So the trees differ only in their filters.
-//! The lookups are the same, too. They are done in rounds, in which every policy gets a turn, so
-//! that other work of the machine affects all of them equally. A sweep does without rounds, and
-//! says so: it measures its policies one after the other.
+//! The lookups are the same, too. Every policy gets a turn in each round of them, so that other
+//! work of the machine affects all policies equally. A sweep has no rounds, and says so: it
+//! measures its policies one after the other.
 
 mod forms;
 mod keys;

@@ -152,7 +152,7 @@ pub struct Compare {
     )]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// For the plots more is measured: other caches, other shares of absent keys, filters larger
+    /// More is measured for the plots: other caches, other shares of absent keys, filters larger
     /// than the cache (whole, in parts, always read), and filters alone.
     /// Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]

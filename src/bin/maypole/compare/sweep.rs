@@ -161,8 +161,8 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
     let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
-    // Estimates: in a larger tree a lookup takes twice as long, and with a small cache, where it
-    // mostly reads files, four times as long.
+    // The estimate assumes that a lookup takes twice as long in a larger tree, and four times as
+    // long with a small cache, where it mostly reads files.
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))

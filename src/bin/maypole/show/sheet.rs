@@ -117,8 +117,8 @@ pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Whether the locale, whose variables `variable` reads, does not use Unicode: it is `C` or
-/// `POSIX`, or its encoding is not UTF-8. Without a locale Unicode is assumed, because current
+/// Whether the locale does not use Unicode: `C`, `POSIX`, or an encoding other than UTF-8.
+/// `variable` reads an environment variable. Without a locale Unicode is assumed, because current
 /// terminals support it.
 fn locale_is_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);

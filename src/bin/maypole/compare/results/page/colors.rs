@@ -7,7 +7,7 @@ use crate::show::plot::{COLORS, OTHERS, color_of_family};
 /// The most curves that can be told apart in one plot.
 const MOST: usize = COLORS;
 
-/// If there are too many policies to show, one of each kind is shown: that nearest to this many
+/// If there are too many policies to show, one of each kind is shown: the one nearest to this many
 /// stored bits.
 const TYPICAL_BITS: f64 = 10.0;
 

@@ -9,8 +9,8 @@
 //!
 //! The sentences are a pure function of the results. In tables of few keys, chance and rounding
 //! give filters unusual rates, and these tables are queried as often as large ones. So the levels
-//! of such tables are left out of the reads and named, unless all levels are such. The verdict then
-//! holds for a larger tree too.
+//! of such tables are named and left out of the reads, unless no other level is left. The verdict
+//! then holds for a larger tree too.
 
 #[cfg(test)]
 pub mod tests;
