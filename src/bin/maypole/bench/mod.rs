@@ -335,7 +335,6 @@ impl Bench {
         Ok(Row { workload, threads, outcome, writes, peak_memory: space::of_process("VmHWM:") })
     }
 
-    /// Flushes, waits until compaction has settled, and counts what the writes cost.
     fn settle(
         &self,
         written: Written,

@@ -215,7 +215,6 @@ impl State {
             )));
         }
         let units: Vec<Results> = lines.map_while(from_line).collect();
-        // The file is written again without the incomplete line.
         let mut kept = head + "\n";
         units.iter().for_each(|unit| kept += &to_line(unit));
         let replaced = file.set_len(0).and_then(|()| file.write_all(kept.as_bytes()));
