@@ -112,7 +112,7 @@ pub fn count_in<T: TryFrom<u64>>(
     }
 }
 
-/// The most bytes of a generated value. Several copies of a value are in memory at a time.
+/// The most bytes of a generated value, because several copies of a value are in memory at a time.
 const MAX_VALUE_BYTES: usize = 64 << 20;
 
 pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
@@ -241,8 +241,7 @@ fn end_of_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Whether an error means only that this process may not write to the database. The database itself
-/// may be sound.
+/// Whether an error means only that this process may not write to the database, which may be sound.
 fn keeps_from_writing(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
@@ -252,7 +251,7 @@ fn keeps_from_writing(error: &Error) -> bool {
     }
 }
 
-/// Microseconds of a read from flash, if none are measured or given.
+/// The assumed microseconds of a read from flash, if the cost is neither measured nor given.
 pub const USUAL_READ_MICROS: f64 = 80.0;
 
 pub fn micros() -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {

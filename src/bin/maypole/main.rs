@@ -19,7 +19,7 @@
 //!
 //! The program uses only the library's public interface. Results go to standard output, everything
 //! else to standard error. The exit code is 0 on success, 1 on failure, and 2 if the call was wrong
-//! and nothing was touched. A line of text explains 1 and 2.
+//! and nothing was touched. A line of text explains each failure.
 
 // These macros panic if their stream is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -62,8 +62,8 @@ use output::tell;
 /// other commands work on one database or one table file.
 ///
 /// Keys and values are bytes. In arguments and in output, \xNN is the byte with the hexadecimal
-/// number NN, and \\ is a backslash; a backslash before anything else is itself. Every command
-/// reads keys and values as the others print them.
+/// number NN, and \\ is a backslash; a backslash before anything else is itself. So a key that one
+/// command prints can be an argument of another.
 ///
 /// Numbers of keys may end in k, M or G for thousands, millions and billions, such as 1.5M. Sizes
 /// in bytes may end in K, M, G or T, which are powers of 1024.

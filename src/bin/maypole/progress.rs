@@ -9,10 +9,10 @@ use crate::show::sheet;
 
 const HOW: &str = "the template is well formed";
 
-/// The text before the name of every bar. It tells the progress of the whole work.
+/// The text before the name of every bar: the progress of the whole work.
 static WHOLE: Mutex<String> = Mutex::new(String::new());
 
-/// Sets the text that tells the progress of the whole work; an empty text removes it.
+/// Sets the text that shows the progress of the whole work; an empty text removes it.
 pub fn set_whole(text: impl Into<String>) {
     *WHOLE.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
 }

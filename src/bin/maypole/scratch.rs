@@ -12,7 +12,7 @@
 //! it is locked as long as its program runs. So the next program that makes a directory of the same
 //! kind in the same place sees that the old one has no owner, removes it and says so.
 //!
-//! Because the program dies by the signal, its exit status is what a shell expects: 128 and the
+//! Because the signal ends the program, its exit status is what a shell expects: 128 plus the
 //! number of the signal. A second Ctrl-C ends the program at once, whatever is left. A second
 //! SIGTERM or SIGHUP does not end it, because some senders send them twice in a row. Windows has
 //! only Ctrl-C.
@@ -221,7 +221,7 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // The signals are collected before any of them sets INTERRUPTED, because a thread that sees
+    // Signals are collected before any of them can set INTERRUPTED, because a thread that sees
     // INTERRUPTED waits for the end, which only a collected signal brings. SIGINT ends the program
     // at once if IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not do that.
     let first = first_of(signals.clone())?;

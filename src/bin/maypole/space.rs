@@ -1,4 +1,4 @@
-//! Announces how much disk space a run will take, and rejects the run if there is less. It also
+//! Announces how much disk space a run will take, and rejects the run if less is free. It also
 //! rejects runs for which the memory certainly does not suffice.
 
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::output::tell;
 use crate::show::text::size;
 
-/// Logs, MANIFEST and other files that exist even if little is written.
+/// Bytes of logs, MANIFEST and other files that exist even if little is written.
 const MIN_BYTES: u64 = 16 << 20;
 
 /// Prints that up to about `bytes` will be written in `dir`, which need not exist yet, and what
@@ -52,7 +52,7 @@ pub fn check_memory(bytes: u64) -> Result {
 }
 
 /// Fails if the process may not take `bytes` of address space, which `databases` databases need at
-/// one time. Never fails without a limit (`ulimit -v`).
+/// the same time. Never fails without a limit (`ulimit -v`).
 pub fn check_databases(databases: u64, bytes: u64) -> Result {
     let takes = format!("{databases} databases at one time take up to about");
     check(&takes, bytes, address_space(), "compare fewer policies, or with --sweep")

@@ -1,5 +1,5 @@
 //! Everything that `advise` finds about a column family. The terminal, JSON and the page show these
-//! figures and compute none of their own.
+//! figures.
 
 use maypole::filter::Family as Kind;
 use maypole::wilson_interval_95;
@@ -16,20 +16,20 @@ use crate::show::record::record;
 /// Bits of memory per key while RocksDB builds a Bloom filter: 64 for the hash, the rest for the
 /// filter.
 const BLOOM_PEAK_BITS: u64 = 75;
-/// The same for Ribbon: three times as many bits, according to RocksDB's `filter_policy.h`.
+/// Bits of memory per key while RocksDB builds a Ribbon filter: three times those of Bloom, according
+/// to `filter_policy.h`.
 const RIBBON_PEAK_BITS: u64 = 3 * BLOOM_PEAK_BITS;
 
 record! {
-    /// The tables of a level whose filters agree in kind, in what they hold and in partitioning.
+    /// The tables of a level whose filters have the same kind, contents (`holds`) and partitioning.
     pub struct FilterRow {
         level: u64,
-        /// The kind, such as `bloom`; else `none`, `damaged`, `obsolete` or, if it was not read,
-        /// `unknown`.
+        /// The family, such as `bloom`; else `none`, `damaged`, `obsolete` or `unknown`.
         filter: String,
         tables: u64,
         entries: u64,
         bits_per_key: Option<f64>,
-        /// The fewest and the most bits that a Bloom filter sets for a key.
+        /// The fewest and the most probes per key among the Bloom filters of these tables.
         probes: Option<u64>,
         most_probes: Option<u64>,
         /// `keys`, `prefixes` or `keys and prefixes`.
@@ -67,7 +67,7 @@ record! {
 }
 
 record! {
-    /// The memory and the reads of the stored filters, or of another policy.
+    /// The memory and the reads with the stored filters, or with another policy.
     pub struct PolicyRow {
         policy: String,
         /// `filter_policy` in RocksDB's OPTIONS.
@@ -171,7 +171,8 @@ impl Seen<'_> {
     }
 
     /// The name of a table's kind of filter, and its family. If the filter was not read, the family
-    /// is that of the policy's name, although a Ribbon policy may have stored Bloom.
+    /// is that of the policy's name, although a Ribbon policy may have stored Bloom. Without such a
+    /// name the kind is `unknown`.
     fn family_of(&self, i: usize) -> (String, Option<Kind>) {
         let table = &self.tables[i];
         let Some(form) = table.form else { return ("none".into(), None) };

@@ -25,7 +25,7 @@ pub struct LogFile {
     pub counters: Option<Counters>,
 }
 
-/// What the filters of all column families have done since the database was opened.
+/// Counts of the filter queries of all column families since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     pub useful: u64,
@@ -34,7 +34,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The false-positive rate that RocksDB has seen; `None` if no filter was queried for a key
+    /// The false-positive rate that RocksDB has observed; `None` if no filter was queried for a key
     /// that its table does not hold.
     pub fn observed_fpr(&self) -> Option<f64> {
         let wrong = self.full_positive.saturating_sub(self.full_true_positive);

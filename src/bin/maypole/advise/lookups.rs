@@ -26,8 +26,8 @@ pub struct Lookups {
     /// Data blocks that a lookup reads.
     pub blocks: f64,
     pub blocks_without_filters: f64,
-    /// For each level, the number of tables that a lookup reaches although they hold no entry of
-    /// the key.
+    /// For each level, the number of tables that a lookup would search without filters although
+    /// they hold no entry of the key.
     pub tables_in_vain: Vec<f64>,
 }
 
@@ -35,13 +35,12 @@ pub struct Lookups {
 pub struct Measured {
     pub absent: Lookups,
     pub present: Lookups,
-    /// Lookups that failed, in general because only RocksDB reads the entry, such as a merge
-    /// operand.
+    /// Lookups that failed, usually at an entry that only RocksDB reads, such as a merge operand.
     pub not_read: u64,
 }
 
-/// Looks up present keys, drawn from the anchors, and absent keys that resemble them. Each level
-/// gives keys in proportion to its entries.
+/// Looks up present keys, which are drawn from the [`Anchors`], and absent keys made up from these.
+/// The number of keys drawn from a level is proportional to its entries.
 pub fn run(
     db: &Db,
     tables: &[Table],

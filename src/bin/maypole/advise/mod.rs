@@ -1,4 +1,4 @@
-//! `advise`: measures the filters of a database, and other filters built of its keys.
+//! `advise`: measures the filters of a database, and other filters built from its keys.
 //!
 //! ```text
 //! source     the directory: RocksDB's or Maypole's, opened read-only
@@ -68,10 +68,10 @@ use tables::Table;
 /// - memory, build time and data blocks with other policies, computed on the keys of the tables;
 /// - advice: what to do, when not to do it, and the options to set.
 ///
-/// All tables are read. With --sample only some are read, at least one a level, and only some
-/// blocks of tables above 72 MiB. Times are those of one thread of this processor. Filters hold
-/// keys, so entries that only RocksDB reads, such as merge operands, count too; lookups that meet
-/// them do not.
+/// All tables are read, unless --sample is given: then some are read, at least one a level, and
+/// only some blocks of tables above 72 MiB. Times are those of one thread on this machine. An entry
+/// that only RocksDB reads, such as a merge operand, counts as a key, but a lookup that meets one
+/// does not count.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Advise {
@@ -109,8 +109,8 @@ pub struct Advise {
     json: bool,
 }
 
-/// The entries that are read, and the keys that filters are built of, to estimate how long
-/// everything will take.
+/// To estimate how long everything will take, this many entries are read, and filters are built of
+/// this many keys.
 const TRIAL_ENTRIES: u64 = 20_000;
 
 impl Advise {

@@ -23,8 +23,8 @@ pub const MAKER: &str = "maypole advise";
 /// The file with the figures, next to the page.
 const JSON: &str = "advise.json";
 
-/// Prepares the output directory `dir`. Fails if it is the database's directory or inside it, or
-/// holds files that `advise` did not make.
+/// Prepares the output directory `dir`. Fails if it is the database's directory or inside it, or if
+/// it has a page or a file of figures that `advise` did not make.
 pub fn prepare(dir: &Path, database: &Path) -> Result {
     let absolute = |path: &Path| {
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! Computes what the filters of other policies would take and let through on this tree.
+//! Computes the memory and the reads that other filter policies would need on this tree.
 //!
 //! A policy gives each level one kind of filter. `scan` has built filters of each kind from keys of
 //! each level. Their sizes give the memory that all keys of a level would take. Their
@@ -17,17 +17,18 @@ use super::tables::Table;
 
 /// The bits per key of Bloom and Ribbon, as RocksDB counts them.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
-/// The end of the name of a policy that gives each level its own bits.
+/// The suffix in the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
-/// The stored bits per key of Maypole's own kinds. Their rates are about those of [`ROCKSDB_BITS`];
-/// fuse has none for 8 bits.
+/// The stored bits per key of Maypole's own kinds, with about the false-positive rates of
+/// [`ROCKSDB_BITS`]. No size of fuse corresponds to 8 bits.
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
-/// The bytes of a filter's part: RocksDB's `metadata_block_size`, 4096 bytes, less a tenth.
+/// The bytes of one part of a partitioned filter: RocksDB's `metadata_block_size`, 4096 bytes, less
+/// a tenth.
 const PART_BYTES: usize = 3687;
-/// The bits per key of the kinds in parts, as RocksDB counts them, and about how many Ribbon
-/// stores.
+/// The bits per key of partitioned filters as RocksDB counts them, and about how many of these
+/// Ribbon stores.
 const PARTED_BITS: u32 = 10;
 const PARTED_RIBBON_BITS: usize = 7;
 
@@ -178,9 +179,9 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
     rows
 }
 
-/// Divides a budget of memory among the levels: each gets a filter of this family or none, so that
-/// absent lookups read the fewest blocks. The budget is the memory of the stored filters, or 7 bits
-/// per key if there are none.
+/// Divides a budget of memory among the levels: each level gets a filter of this family or none, so
+/// that absent lookups read the fewest blocks. The budget is the memory of the stored filters, or 7
+/// bits per key if there are none.
 fn by_level(
     family: Family,
     levels: &[Level],
@@ -210,7 +211,7 @@ fn by_level(
         };
         cells.push(choices.iter().map(of).collect::<Option<_>>()?);
     }
-    // A tree usually has at most seven levels, so there are few combinations.
+    // A tree usually has at most seven levels, so all combinations can be tried.
     let count = choices.len().checked_pow(u32::try_from(levels.len()).ok()?)?;
     let choice_of =
         |combination: usize, n: usize| combination / choices.len().pow(n as u32) % choices.len();
@@ -232,8 +233,8 @@ fn by_level(
     Some(Row { name: format!("{family}{BY_LEVEL}"), maypole, ..row })
 }
 
-/// The filters of a kind that were built for level `n`. If they were not queried, they get the rate
-/// of all levels; if none was built, those of all levels replace them.
+/// The filters of a kind that were built for level `n`. If these were not queried, they get the
+/// rate of the filters of all levels. If none was built, the filters of all levels replace them.
 fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     let own = std::iter::once(levels[n].built[kind]);
     let all = levels.iter().map(|level| level.built[kind]);
@@ -244,7 +245,8 @@ fn built(levels: &[Level], n: usize, kind: usize) -> Option<Built> {
     (built.asked.queries > 0).then_some(built)
 }
 
-/// The tables of a level that a lookup reaches although they do not hold its key.
+/// The number of tables of a level that a lookup would search without filters although they do not
+/// hold its key.
 fn in_vain(tables: &[f64], level: &Level) -> f64 {
     tables.get(level.level).copied().unwrap_or(0.0)
 }
@@ -382,8 +384,8 @@ mod tests {
         let divide =
             |levels: &[Level], bytes| by_level(Family::Burr, levels, &kinds, &measured, bytes);
         let policy = |bytes| divide(&levels, bytes).unwrap().maypole;
-        // The first budget allows more bits in the small level only, the second in all levels; the
-        // third allows no filter in the large level.
+        // The first budget allows 8 bits in the small level only, and the second in both levels;
+        // the third allows no filter in the large level.
         assert_eq!(policy(64_000), "levels(burr(8), burr(8), burr(5.5))");
         assert_eq!(policy(200_000), "levels(burr(8), burr(8), burr(8))");
         assert_eq!(policy(2_000), "levels(burr(8), burr(8), none)");

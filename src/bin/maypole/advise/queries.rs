@@ -1,4 +1,4 @@
-//! Keys to query filters with: drawn from the tables, and made up between their keys.
+//! Keys to query filters with. Some are drawn from the tables, others are made up from those.
 //!
 //! ```text
 //! anchors      keys of some data blocks of each table that is read, and of tables that overlap it
@@ -22,7 +22,7 @@ use super::tables::Table;
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;
-/// The most other tables that give anchors because they overlap a table that is read.
+/// For each table that is read, at most this many others that overlap it give anchors.
 const NEIGHBOURS: usize = 4;
 /// The number of queries of each kind (neighbours, made up) for all tables of a level together, and
 /// the fewest for one table.
@@ -78,8 +78,7 @@ impl Anchors {
     }
 }
 
-/// The keys of `blocks` data blocks, drawn at random. Stops at the first damaged block, which
-/// reading the table will report.
+/// The keys of `blocks` data blocks, drawn at random. Stops at the first damaged block.
 fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> Vec<Vec<u8>> {
     let mut keys: Vec<Vec<u8>> = Vec::new();
     let choose = |all| distinct(blocks, all, random);
@@ -87,8 +86,8 @@ fn keys_of_blocks(reader: &SstReader, blocks: usize, random: &mut SmallRng) -> V
     keys
 }
 
-/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If two such
-/// keys are outside the range, it is the anchor with bytes appended. `None` if that is outside the
+/// A key between `smallest` and `largest` that differs from `anchor` in its last bytes. If two
+/// tries give no such key, bytes are appended to the anchor. `None` if that key is outside the
 /// range, too.
 pub fn made_up(
     anchor: &[u8],

@@ -15,8 +15,8 @@ use crate::show::text::{count, counted, percent, size};
 const WORTH_BYTES: f64 = (1 << 20) as f64;
 /// Advice that saves a lookup less time than this, in microseconds, is not given.
 const WORTH_MICROS: f64 = 0.5;
-/// Advice for more bits names the fewest with which an absent lookup reads at most this many
-/// blocks.
+/// Advice for more bits names the smallest filter with which an absent lookup reads at most this
+/// many blocks.
 const FEW_BLOCKS: f64 = 0.05;
 /// Metadata that takes a larger share of the block cache than this displaces too much data.
 const MUCH_OF_CACHE: f64 = 0.5;

@@ -12,7 +12,7 @@ use super::tables::Table;
 /// Only larger tables are read in part. Tables of `target_file_size_base=64MiB` slightly exceed 64
 /// MiB.
 const WHOLE_TABLE_BYTES: u64 = 72 << 20;
-/// The fewest bytes that are read of a large table. Fewer are not worth reading its index.
+/// The fewest bytes that are read of a large table, because its index must be read first.
 const MIN_BYTES: u64 = 4 << 20;
 
 /// What is read of a table.

@@ -1,5 +1,5 @@
 //! Reads the tables: counts their keys, queries their filters, builds other filters of the same
-//! keys and queries these too.
+//! keys and queries those too.
 //!
 //! Several threads read different tables. Each thread keeps the hashes of one table in memory.
 
@@ -20,10 +20,10 @@ use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
 
-/// Once filters of this many keys of a level are built, no more are, because the figures would
+/// No more filters are built for a level once they have this many keys, because the figures would
 /// change little.
 const BUILT_KEYS: usize = 400_000;
-/// The most keys of a table that filters are built of. They are its first ones.
+/// Filters are built of at most this many keys of a table, its first ones.
 const MAX_HASHES: usize = 2_000_000;
 /// An entry in the index of a filter's parts takes its key and these bytes: three lengths, a block
 /// handle and a restart point.
@@ -45,7 +45,7 @@ impl std::ops::AddAssign for Asked {
     }
 }
 
-/// The filters of one kind that were built of some tables of a level, in sum.
+/// The sum of the filters of one kind that were built for some tables of a level.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Built {
     pub keys: u64,
@@ -203,8 +203,9 @@ fn scan(
     kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    // A filter gets all keys of a table, even beyond the budget of the level, because the size of a
-    // filter depends on their number. Threads that take from it at the same time exceed it further.
+    // A filter gets all keys of a table, even if these exceed the budget of the level, because the
+    // size of a filter depends on their number. If several threads take keys from the budget at the
+    // same time, they exceed it further.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),

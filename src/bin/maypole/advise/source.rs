@@ -50,7 +50,7 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // If the directory is of neither engine, the first error says what it is.
+            // If the directory belongs to neither engine, the first error says what it is.
             Err(second) => match &error {
                 Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
                 _ => Err(error.into()),

@@ -1,5 +1,6 @@
-//! The tables of a column family, and what each says of its filter and index. [`all`] uses the
-//! properties of the open tables and reads no file; [`Table::read_filter`] reads a filter.
+//! The tables of a column family, and what the properties of each say of its filter and index.
+//! [`all`] uses the properties of the open tables and reads no file; [`Table::read_filter`] reads a
+//! filter.
 
 use maypole::filter::{Family, FilterReader};
 use maypole::table::{PrefixExtractor, SstReader};
@@ -32,7 +33,7 @@ pub enum Form {
     Partitioned,
     /// A filter of a family that only Maypole reads.
     Maypoles,
-    /// A filter of RocksDB before version 5. RocksDB does not use it any more.
+    /// A block-based filter, an obsolete form that current versions of RocksDB ignore.
     Obsolete,
     /// A filter of another name.
     Unknown,
@@ -66,7 +67,7 @@ pub struct Table {
     /// Stored bytes of the index, all parts together.
     pub index_bytes: u64,
     pub index_is_partitioned: bool,
-    /// The name of the policy that wrote the filter. RocksDB has stored it since version 5.
+    /// The name of the policy that wrote the filter, if the properties state it.
     pub policy_name: Option<String>,
     pub feed: Feed,
 }
@@ -88,7 +89,7 @@ pub fn all(db: &Db) -> Vec<Table> {
     let tables = stats.files.iter().filter_map(|file| {
         let reader = db.table(file.number)?;
         let properties = reader.properties();
-        // An upper bound for the numbers of a damaged property, so that sums do not overflow.
+        // Limits the numbers of damaged properties, so that sums do not overflow.
         let most = reader.file_bytes().saturating_mul(MAX_FOR_A_BYTE);
         let number = |name: &str| properties.number(name).map(|number| number.min(most));
         let form = reader.metaindex().iter().find_map(|(name, _)| form_of(name));
@@ -157,7 +158,8 @@ impl Table {
         self.filter_bytes as f64 * 8.0 / self.keys.max(1) as f64
     }
 
-    /// Reads the filter, if its form is known. Damage is a finding, not an error.
+    /// Reads the filter. `None` if the table has none, or if its form is obsolete or unknown.
+    /// Damage is returned in `damaged`, not as an error.
     pub fn read_filter(&self) -> Result<Option<ReadFilter>> {
         if !matches!(self.form, Some(Form::Full | Form::Partitioned | Form::Maypoles)) {
             return Ok(None);
@@ -181,8 +183,8 @@ impl Table {
         }))
     }
 
-    /// How the table's filter differs from what `wanted` asks for, or why RocksDB does not use the
-    /// filter, in words. `read` describes the filter's bytes, if they were read. `is_last` means
+    /// Says that the filter is damaged, why RocksDB does not use it, or how it differs from what
+    /// `wanted` asks for. `read` describes the filter's bytes, if they were read. `is_last` means
     /// that no deeper level holds data.
     pub fn finding(
         &self,
@@ -252,8 +254,8 @@ impl Table {
     }
 
     fn size_finding(&self, policy: Policy, wanted: &Wanted, family: Family) -> Option<String> {
-        // A policy that names no bits tells neither the size nor the family, because `bloomfilter`
-        // alone may mean Ribbon.
+        // A policy that names no bits determines neither the size nor the family, because
+        // `bloomfilter` alone may mean Ribbon.
         let (asked, mut bits) = policy.stored_bits(self.keys)?;
         let stored = self.bits_per_key();
         // Below format_version 5 a Bloom policy makes legacy Bloom filters.
@@ -263,8 +265,8 @@ impl Table {
             family => family,
         };
         if family == Family::Bloom && asked == Family::Ribbon {
-            // A Ribbon policy makes Bloom filters for few keys, and in flushed tables, which may
-            // since have moved to a deeper level.
+            // A Ribbon policy makes Bloom filters for small tables and for flushed ones, which
+            // compaction may have moved to a deeper level without rewriting them.
             let was_ribbons = self.policy_name.as_deref() == Some("ribbonfilter");
             if self.level > 0 && !was_ribbons && self.keys >= 2000 {
                 return Some(format!("Bloom of {stored:.1} bits; OPTIONS ask for Ribbon"));

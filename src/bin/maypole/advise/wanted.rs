@@ -73,7 +73,7 @@ impl Policy {
     }
 
     /// The family of a filter for `keys` keys, and the bits that it stores per key. `None` if there
-    /// is no filter, or the policy does not tell.
+    /// is no filter, or if the policy does not name the bits.
     pub fn stored_bits(self, keys: u64) -> Option<(Family, f64)> {
         let keys = usize::try_from(keys.max(1)).unwrap_or(usize::MAX);
         match self {

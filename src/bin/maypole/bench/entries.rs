@@ -18,7 +18,7 @@ pub const NUMBER_BYTES: usize = 8;
 
 /// Values start at this many different offsets of the noise.
 const STARTS: u64 = 4096;
-/// Half the bytes of two neighboring stretches are new, so values compress to about a half.
+/// Every stretch is stored twice in a row, so values compress to about a half.
 const STRETCH_BYTES: usize = 50;
 
 pub struct Entries {
@@ -84,18 +84,19 @@ impl Entries {
         self.written[(number / 64) as usize].load(Ordering::Acquire) >> (number % 64) & 1 == 1
     }
 
-    /// The `i`-th number in a random order of all numbers, which depends on `seed`. Each `i` has
-    /// another number.
+    /// The `i`-th number in a random order of all numbers, which depends on `seed`. Different `i`
+    /// give different numbers.
     ///
-    /// Three rounds of a mixer permute the numbers of as many bits as `count - 1` has. A result of
-    /// at least `count` goes through them again, which takes less than two passes on average.
+    /// Three rounds of a mixer permute all numbers with as many bits as `count - 1`. A result that
+    /// is not below `count` goes through the rounds again, which takes less than two passes on
+    /// average.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);
         let mut number = i;
         loop {
             for round in 0..3 {
-                // Each step can be inverted; a multiplication, because its factor is odd.
+                // Each step can be inverted: the multiplication, because its factor is odd.
                 let factor = seed.rotate_left(21 * round) ^ 0x9e37_79b9_7f4a_7c15 | 1;
                 number = number.wrapping_mul(factor).wrapping_add(seed) & mask;
                 number ^= number >> bits.div_ceil(2);
@@ -117,7 +118,7 @@ impl Entries {
     }
 }
 
-/// Makes one key at a time, in memory that it uses again.
+/// Makes one key at a time, in a buffer that it reuses.
 pub struct KeyMaker(Vec<u8>);
 
 impl KeyMaker {

@@ -1,6 +1,6 @@
-//! The workloads whose data dies: it is deleted, overwritten or popped from a queue, also under
-//! snapshots and checkpoints. Their results are the time, and the space that the database takes
-//! after compaction has settled.
+//! The workloads whose data becomes obsolete: it is deleted, overwritten or popped from a queue,
+//! also under snapshots and checkpoints. They measure the time, and the space that the database
+//! takes after compaction has settled.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -44,7 +44,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts entries at the end, and pops the first one as soon as the queue has its length.
+    /// Puts entries at the end. Once the queue has its length, each put is followed by a pop of the
+    /// first entry.
     pub fn queue(&mut self, part: Range<u64>) -> Result {
         let Bench { db, entries, sync, window, .. } = *self.bench;
         let standing = window.unwrap_or(STANDING);
@@ -116,7 +117,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Overwrites few keys and scans them, while old snapshots keep old versions alive.
+    /// Overwrites a few keys and scans them, while snapshots keep old versions alive.
     pub fn overwrite_hot(&mut self, part: Range<u64>) -> Result {
         let Bench { db, entries, sync, .. } = *self.bench;
         let hot = HOT_KEYS.min(entries.count);

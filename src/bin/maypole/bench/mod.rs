@@ -38,20 +38,20 @@ use workload::{Workload, Written};
 /// compaction settles before the next workload begins. Each lookup is checked against what was
 /// written.
 ///
-/// A key is its number in 8 bytes, big-endian, filled up with '0'; readmissing looks up keys one
-/// byte longer. Values compress to about half their size. Threads share the operations of a
-/// workload; checkpointloop, queue, overwritehot and retention have one thread.
+/// A key is its number in 8 bytes, big-endian, followed by '0' up to --key-bytes; readmissing looks
+/// up keys one byte longer. Values compress to about half their size. Threads share the operations
+/// of a workload; checkpointloop, queue, overwritehot and retention have one thread.
 ///
 /// Latencies are those of all writes, seeks and batches, of every 8th lookup and of every 64th step
 /// of readseq, less the time that reading the clock takes. In queue, a latency is that of a put and
 /// a pop_first together; in checkpointloop, of a checkpoint; in overwritehot, of a scan of all
 /// keys. An operation of overwritehot is 100 overwrites, then a scan forward and a scan backward.
-/// The workload takes a snapshot in every 10th operation and holds four.
+/// The workload takes a snapshot in every 10th operation and holds the newest four.
 ///
 /// Write amplification is the bytes written to the log and to tables until compaction has settled,
-/// divided by the bytes of the keys and values written; a deletion counts its key. Space
-/// amplification is the bytes on disk divided by the bytes of the live keys and values. Peak memory
-/// is that of the process so far (Linux: VmHWM).
+/// divided by the bytes of the keys and values written; a deletion counts its key, or its two ends.
+/// Space amplification is the bytes on disk divided by the bytes of the live keys and values. Peak
+/// memory is that of the process so far (Linux: VmHWM).
 ///
 /// --json prints an array, one object a workload: workload, threads, operations, seconds,
 /// ops_per_second, ns_per_operation (of one thread), mb_per_second (10^6 bytes of keys and values),
@@ -152,8 +152,8 @@ pub struct Bench {
     /// Sync every write
     #[arg(long)]
     sync: bool,
-    /// Make the database here and keep it. Or use the database that an earlier call with the same
-    /// --entries and --key-bytes has kept here; no fill can run then [default: a temporary
+    /// Make the database here and keep it. If an earlier call with the same --entries and
+    /// --key-bytes has kept one here, use that; no fill can run then [default: a temporary
     /// directory, removed at the end]
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     db: Option<PathBuf>,
@@ -169,8 +169,8 @@ pub struct Bench {
 const COMPRESSIBLE_BYTES: usize = 100;
 /// The bytes of an entry in addition to key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
-/// The most logs that exist at a time, each of the size of a memtable: that of the active memtable,
-/// those of two frozen ones, and one that is being removed.
+/// The most logs that exist at a time, each as large as a memtable: that of the active memtable,
+/// those of two frozen memtables, and one that is being removed.
 const LOGS: u64 = 4;
 
 impl Bench {
@@ -228,7 +228,7 @@ impl Bench {
     }
 
     /// The approximate maximum of bytes on disk. During compaction a part of the tree exists twice,
-    /// at worst all of it, and overwritten entries stay until compaction has passed them.
+    /// at worst all of it, and overwritten entries stay until a compaction drops them.
     fn disk_bytes(&self) -> u64 {
         let halved =
             self.compression != Compression::None && self.value_bytes >= COMPRESSIBLE_BYTES;
@@ -335,7 +335,6 @@ impl Bench {
         Ok(Row { workload, threads, outcome, writes, peak_memory: space::of_process("VmHWM:") })
     }
 
-    /// Flushes, waits until compaction has settled, and counts what the writes cost.
     fn settle(
         &self,
         written: Written,

@@ -84,8 +84,8 @@ impl Workload {
         self.is_fill() || matches!(self, Overwrite | Deleterandom | Checkpointloop)
     }
 
-    /// The number of threads that work, of those requested. A workload that depends on the order of
-    /// its operations has one thread.
+    /// The number of threads that work, if `asked_for` are requested. A workload that depends on
+    /// the order of its operations has one thread.
     pub fn threads(self, asked_for: u64) -> u64 {
         use Workload::*;
         match self {
@@ -215,7 +215,8 @@ impl Bench<'_> {
         Worker { bench: self, log, written: Written::default(), random, bar }
     }
 
-    /// Every thread of every workload draws its own numbers, the same in every run.
+    /// Every thread of every workload draws its own numbers, which are the same in every run with
+    /// the same seed.
     fn random(&self, workload: Workload, thread: u64) -> SmallRng {
         SmallRng::seed_from_u64(self.seed ^ (workload as u64 + 1) << 56 ^ thread << 40)
     }

@@ -15,7 +15,7 @@ use crate::show::text::{counted, size};
 /// Rewrite the tables of a database into its last level, without old versions and deletions.
 ///
 /// The new tables get the filters of --filter, so this command also changes the filters of a
-/// database. With a range, it rewrites only tables that have keys in the range. While it runs it
+/// database. With a range, it rewrites only tables whose key range overlaps it. While it runs it
 /// needs as much free space as these tables take.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]

@@ -50,7 +50,7 @@ impl Export {
             db.export_rocksdb(&self.rocksdb, self.filter.as_ref())
         });
         if exported.is_err() && !existed {
-            // If this fails, an empty directory is left.
+            // The directory is removed only if it is empty.
             let _ = std::fs::remove_dir(&self.rocksdb);
         }
         let report = exported?;

@@ -71,7 +71,7 @@ impl Import {
                     reports.push((name, report));
                 }
                 Err(error) => {
-                    // If this fails, an empty directory is left, or a whole database.
+                    // The directory is removed only if it is empty.
                     if !dir_existed {
                         let _ = std::fs::remove_dir(dir);
                     }

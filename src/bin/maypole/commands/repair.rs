@@ -23,7 +23,8 @@ use crate::{output, progress};
 ///
 /// A directory of RocksDB, LevelDB or Pebble is rejected and not changed; repair it with that
 /// engine's own tools. Table files of RocksDB without other files become a database, if they are of
-/// one column family. Entries that only RocksDB reads, such as merge operands, are named and kept.
+/// one column family. Entries that only RocksDB reads, such as merge operands, are kept, and the
+/// report lists the tables that hold them.
 ///
 /// The command prints what was wrong, which keys may be missing or old, and which files it moved.
 /// The exit code is 1 if anything may be lost.
@@ -32,7 +33,7 @@ use crate::{output, progress};
 pub struct Repair {
     /// Directory of the database
     db: PathBuf,
-    /// Also keep the writes of a log that follow damage, although they may depend on writes that
+    /// Also keep the writes that follow damage in a log, although they may depend on writes that
     /// are missing
     #[arg(long, verbatim_doc_comment)]
     salvage_logs: bool,

@@ -17,9 +17,9 @@ use crate::show::text::{counted, percent, size};
 /// Compute how large filters must be for a number of keys, and what they will do.
 ///
 /// For every kind of filter this prints bytes, probes, the expected false-positive rate, and the
-/// rate when the same bytes must serve more keys. Two more rows show the textbook's Bloom filter
-/// and the fewest bits that any filter can take. A second table divides the same memory over a tree
-/// in which each level holds a tenth of the next one's keys: with the same bits on all levels, and
+/// rate if the same bytes hold more keys. Two more rows show the textbook's Bloom filter and the
+/// fewest bits that any filter can take. A second table divides this memory over a tree in which
+/// each level holds a tenth of the keys of the level below: with the same bits on all levels, and
 /// as budget(...) divides it. A third table shows the memory that filters and indexes need
 /// together. With --cache, the command tells whether the block cache holds them.
 #[derive(Args)]
@@ -137,7 +137,7 @@ impl Size {
         let mut rows = vec![self.textbook(), self.bound()];
         for family in Family::written() {
             let spec = match self.spec(family) {
-                // Bloom has the widest limits, so its error is that of the arguments.
+                // Bloom has the widest limits, so what Bloom rejects is an error in the arguments.
                 Err(error) if family != Family::Bloom => {
                     tell(format_args!("note: no {family}: {error}"));
                     continue;
@@ -188,7 +188,7 @@ impl Size {
     }
 
     /// The Bloom filter of the textbooks with the best whole number of probes and the exact rate,
-    /// because the usual formula is an approximation for many keys.
+    /// because the usual formula only approximates the rate, and only for many keys.
     fn textbook(&self) -> SizeRow {
         let keys = self.keys as usize;
         let (bits, probes) = match self.bits {
@@ -231,8 +231,8 @@ impl Size {
             if block.family() == Family::Bloom {
                 return reader.predicted_fpr((keys as f64 * times) as u64);
             }
-            // A filter of another family cannot be overfull, so it is built again with fewer bits
-            // for each key.
+            // Only Bloom can hold more keys than planned. A filter of another family is built again
+            // with fewer bits for each key.
             let smaller = FilterSpec::stored(bits / times, family).ok().and_then(build);
             smaller.map_or(1.0, |block| block.predicted_fpr())
         };
@@ -281,7 +281,7 @@ impl Size {
     }
 
     /// Two rows for each available family: the same bits on every level, and the same memory
-    /// divided as by a budget.
+    /// divided as `budget(...)` does.
     fn trees(&self, rows: &[SizeRow]) -> Vec<TreeRow> {
         let levels = self.level_keys();
         let mut trees = Vec::new();
@@ -332,7 +332,7 @@ impl Size {
         ))
     }
 
-    /// The filters' share of data and memory, and what is considered usual.
+    /// The filters' share of data and memory, and which share is usual.
     fn shares(&self, rows: &[SizeRow]) -> Vec<String> {
         let mut lines = Vec::new();
         let data = self.data_bytes();
@@ -371,13 +371,14 @@ const BLOCK_BYTES: f64 = 4096.0;
 const INDEX_ENTRY_BYTES: f64 = 54.0;
 /// Bytes of an index for each data block in the file, with keys of about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
-/// Memory of a top level for each part: two handles, a separator and the slots. It is half of 95
-/// bytes, because a filter part and an index part share an entry.
+/// Memory of a top level for each part: half of an entry, because a filter part and an index part
+/// share one. An entry has two handles, a separator and the slots.
 const TOP_ENTRY_BYTES: f64 = 48.0;
-/// New tables have whole filters and indexes up to this share of the block cache
-/// (`MetadataForm::Auto`).
+/// New tables have whole filters and indexes as long as all filters and indexes need at most this
+/// share of the block cache (`MetadataForm::Auto`).
 const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
-/// The most keys of a filter that is built. Filters of more keys have the same figures.
+/// The most keys of a filter that is built. Larger filters have nearly the same bits per key and
+/// rates.
 const MAX_BUILT_KEYS: u64 = 200_000;
 /// A share of memory above which filters take much.
 const MUCH_MEMORY: f64 = 0.05;

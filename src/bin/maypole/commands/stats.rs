@@ -16,12 +16,13 @@ use crate::output::{json_list, object};
 
 /// Print what a database holds and what its filters do: figures, levels, memory, counters.
 ///
-/// Counters live in the program that has the database open. If the program publishes them, with
-/// Builder::publish_stats, they are in the file STATS of the database, and this command reads only
-/// that file: it neither opens nor locks the database. The file stays when the program ends.
+/// The counters are in the memory of the program that has the database open. If the program
+/// publishes them, with Builder::publish_stats, they are in the file STATS of the database, and
+/// this command reads only that file: it neither opens nor locks the database. The file stays when
+/// the program ends.
 ///
 /// If no counters are published, the command opens the database, prints its tree, and says so. The
-/// other formats and --watch have nothing to print then.
+/// other formats and --watch fail then.
 ///
 /// Therefore there are two JSON objects. --format json prints the counters of the file, by level.
 /// --json prints the database itself: every table, but no counters, because the database does not

@@ -15,7 +15,8 @@ use crate::show::text::{counted, size};
 /// key.
 ///
 /// The command fails with exit code 1 at the first damage, and names file and offset. It also fails
-/// if there are entries that only RocksDB reads, such as merge operands, and names file and key.
+/// if a filter misses a key, or if there are entries that only RocksDB reads, such as merge
+/// operands; it names file and key of such entries.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Verify {

@@ -8,11 +8,11 @@
 //! no filter     an index in parts                         links to the tables of that base
 //! ```
 //!
-//! The four trees of a policy take turns. The sizes of the cache are multiples of what the policy's
-//! whole filters and indexes need. Before anything is timed, filters and indexes are loaded as far
-//! as they fit, lookups replace them by those that they need, and the credits of filter parts
-//! settle. The credit of a part decides whether a lookup passes it by: reads the data block without
-//! querying the filter.
+//! The four trees of a policy are measured in turns. The sizes of the cache are multiples of what
+//! the policy's whole filters and indexes need. Before anything is timed, filters and indexes are
+//! loaded as far as they fit, lookups replace them by those that they need, and the credits of
+//! filter parts settle. The credit of a part decides whether a lookup reads the part, or passes it
+//! by and reads the data block without querying the filter.
 
 use std::path::Path;
 
@@ -40,15 +40,15 @@ pub const DATABASES: u64 = 4;
 pub const CACHES: [f64; 5] = [0.05, 0.2, 0.5, 1.0, 2.0];
 /// The kinds of lookups, with their share of absent keys.
 const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
-/// The timed lookups of a figure. They are few, because a policy has 40 figures.
+/// The timed lookups of a figure. They are few, because each policy has 40 figures.
 const TIMED: usize = 1000;
 /// The fewest lookups before the timed ones.
 const FILL: usize = 500;
-/// If not everything fits, one lookup for this many bytes of the cache, a quarter of a part,
-/// precedes the timed lookups, so that each part that is used is likely to have been read.
+/// If the cache does not hold everything, one lookup for this many of its bytes precedes the timed
+/// ones. It is a quarter of a part, so each part that is used is likely to have been read.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
 /// One lookup for this many keys lets the credits settle: a part has about 3,300 keys, and about
-/// eight lookups of present keys use up its first credit.
+/// eight lookups of present keys use up the credit that it starts with.
 const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 
 /// What the measurements of all policies share.
@@ -136,9 +136,9 @@ impl Forms<'_> {
         Ok(whole)
     }
 
-    /// Looks up present keys until the credits of the tree's filter parts have settled. The credit
-    /// of a whole filter settles at the first lookup: the filter is not read together with the
-    /// index, so one read costs all of it.
+    /// Looks up present keys until the credits of the tree's filter parts have settled. A whole
+    /// filter needs one lookup: a read of it does not bring the index too, so it costs the whole
+    /// credit.
     fn settle(&self, parts: &Tree) -> Result {
         let lookups = self.keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;
         let queries = throughput::mix(self.keys, 0.0, lookups, self.seed.wrapping_add(1));

@@ -28,21 +28,21 @@ const BITS: [f64; 12] = [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16
 /// Keys of the largest filter whose accuracy is measured: more keys would change only the time that
 /// measuring takes.
 const MAX_ACCURACY_KEYS: u64 = 1_000_000;
-/// Keys of the smallest and the largest filter whose speed is measured. The largest filter takes 20
-/// MiB, so queries must read it from memory.
+/// Keys of the smallest and the largest filter whose speed is measured. The largest Bloom filter
+/// takes about 20 MiB, more than the L2 cache of a processor.
 const SPEED_KEYS: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 24;
 /// False-positive rate of the filters whose speed is measured.
 pub const SPEED_FPR: f64 = 0.01;
 /// The fewest queries of one timed pass. A larger filter gets two queries for each of its cache
-/// lines, because otherwise a processor's cache would hold all lines that are queried.
+/// lines; with fewer, a processor's cache could hold all lines that are queried.
 const QUERIES: u64 = 1 << 16;
 const PASSES: usize = 5;
-/// The builds whose median counts. Filters of more than [`MAX_REPEATED_KEYS`] keys are built only
-/// once, because that takes long enough.
+/// The number of builds whose median is taken. Filters of more than [`MAX_REPEATED_KEYS`] keys are
+/// built only once, because one such build takes long enough to be measured.
 const BUILDS: usize = 3;
 const MAX_REPEATED_KEYS: u64 = 1 << 20;
 
-/// Measures each family at each size, with this number of queries for absent hashes.
+/// Measures each family with each of [`BITS`], with this number of queries for absent hashes.
 pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> {
     let keys = keys.min(MAX_ACCURACY_KEYS);
     let bar = progress::bar((Family::written().count() * BITS.len()) as u64, "filters: accuracy");
@@ -100,8 +100,8 @@ fn accuracy_of(block: &FilterBlock, queries: u64, seed: u64) -> AccuracyRow {
     }
 }
 
-/// Measures each family from a thousand keys up to sixteen times `keys`, each filter in a process
-/// of its own.
+/// Measures each family from a thousand keys up to sixteen times `keys`, but at most to the end of
+/// [`SPEED_KEYS`]. Each filter is measured in a process of its own.
 pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     let program = std::env::current_exe().map_err(Failure::new)?;
     let (first, most) = (*SPEED_KEYS.start(), (*SPEED_KEYS.end()).min(keys.saturating_mul(16)));
@@ -195,7 +195,8 @@ fn hashes_of(mut stream: SmallRng, count: u64, every: u64) -> Vec<u64> {
     all.filter(|(i, _)| i % every == 0).map(|(_, hash)| hash).collect()
 }
 
-/// Nanoseconds of a query that waits for the answer before it: the median of a few passes.
+/// Nanoseconds of a query that waits for the result of the query before it: the median of a few
+/// passes.
 fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
     let nothing = black_box(0u64);
     let mut passes: Vec<f64> = (0..=PASSES)
@@ -225,8 +226,8 @@ mod tests {
         for row in rows {
             // At a rate of 0, the interval may start above 0 by a rounding error.
             assert!(row.fpr_low - 1e-12 <= row.observed_fpr && row.observed_fpr <= row.fpr_high);
-            // The prediction may miss the 95 % interval by the interval's own width and by a tenth
-            // of itself. One small filter can differ that much from the mean of many.
+            // The prediction may be outside the 95 % interval by the width of the interval and a
+            // tenth of the prediction. One small filter can differ that much from the mean of many.
             let slack = row.fpr_high - row.fpr_low + 0.1 * row.predicted_fpr;
             let (low, high) = (row.fpr_low - slack, row.fpr_high + slack);
             assert!((low..=high).contains(&row.predicted_fpr), "{row:?}");

@@ -18,9 +18,9 @@
 //!
 //! The rows are comparable because every policy gets a copy of the same tree, in which each table
 //! has the filter that the policy gives it at its level. So the trees differ only in their filters.
-//! The lookups are the same, too, and go in rounds over all policies, so that other work of the
-//! machine affects all of them equally. A sweep does without such rounds, and says so: it measures
-//! its policies one after the other.
+//! The lookups are the same, too. Every policy gets a turn in each round of them, so that other
+//! work of the machine affects all policies equally. A sweep has no rounds, and says so: it
+//! measures its policies one after the other.
 
 mod forms;
 mod keys;
@@ -73,7 +73,8 @@ impl Compare {
         let policies = policies.map_err(Failure::Call)?;
         self.check_streams()?;
         let setup = self.setup()?;
-        // If files are read from a device, each point of the other plots would take minutes.
+        // With `--cold`, files are read from a device, and each point of the other plots would take
+        // minutes.
         let more = self.out.is_some() && !self.cold && !self.sweep;
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
@@ -223,7 +224,7 @@ impl Compare {
 }
 
 /// Measures all policies in turns; with `more` also with other caches, other shares of absent keys
-/// and other forms of the filters.
+/// and other forms of filters and indexes.
 fn measure(
     setup: &Setup,
     policies: &[FilterPolicy],

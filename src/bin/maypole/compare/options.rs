@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// The default number of absent lookups.
 const ABSENT: usize = 500_000;
-/// The default with `--cold`, where each lookup may wait for a device.
+/// The default number with `--cold`, where each lookup may wait for a device.
 const ABSENT_COLD: usize = 20_000;
 /// The default with `--sweep`, which measures many databases.
 const ABSENT_SWEEP: usize = 200_000;
@@ -152,8 +152,8 @@ pub struct Compare {
     )]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// More is measured for it: other caches, other shares of absent keys, filters larger than the
-    /// cache (whole, in parts, always read), filters alone.
+    /// More is measured for the plots: other caches, other shares of absent keys, filters larger
+    /// than the cache (whole, in parts, always read), and filters alone.
     /// Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,

@@ -1,5 +1,4 @@
-//! The list of policies on the command line. `BITS` in a policy stands for a number that takes
-//! several values.
+//! The list of policies on the command line. `BITS` in a policy stands for each of several numbers.
 
 use maypole::FilterPolicy;
 

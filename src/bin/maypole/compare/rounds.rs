@@ -1,5 +1,6 @@
 //! Repetitions in rounds: every policy gets a turn in each round, so that other work of the machine
-//! affects all of them equally, and the rounds show how far a time can be trusted.
+//! affects all of them equally. The differences between the rounds show how far a time can be
+//! trusted.
 //!
 //! ```text
 //! round 0   A B C       the work of each policy is divided between the rounds,
@@ -29,9 +30,9 @@ pub fn part(round: usize, work: usize) -> Range<usize> {
 }
 
 /// The median of repetitions, and an interval that contains the true median with a confidence of at
-/// least 95 %, whatever the distribution is. For ten repetitions it goes from the second lowest to
-/// the second highest (97.9 %). For fewer than nine it is the whole range; for fewer than six the
-/// confidence is lower.
+/// least 95 %, whatever the distribution is. For ten repetitions the interval goes from the second
+/// lowest to the second highest (97.9 %). For fewer than nine it is the whole range; for fewer than
+/// six the confidence is lower.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Repeated {
     pub median: f64,

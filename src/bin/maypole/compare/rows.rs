@@ -100,7 +100,7 @@ fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
     (total > 0.0).then(|| sum / total)
 }
 
-/// The levels of one tree that hold data, and what absent lookups counted in them.
+/// The levels of one tree that hold data, and the counts of absent lookups in them.
 fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
     let Phase { before, after, .. } = &measured.absent;
     let earlier = |level: usize| {
@@ -138,8 +138,8 @@ fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
 fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {
     let mut rows = Vec::new();
     for (lookups, phase) in [("absent", &measured.absent), ("present", &measured.present)] {
-        // A percentile with fewer than ten lookups beyond it shows single events, so it is left
-        // out.
+        // A percentile above the median with fewer than ten lookups beyond it shows single events,
+        // so it is left out.
         let told = |p: &&f64| (100.0 - **p) / 100.0 * phase.gets() as f64 >= 10.0 || **p <= 50.0;
         rows.extend(PERCENTILES.iter().filter(told).map(|&percentile| LatencyRow {
             policy: tree.policy.to_string(),

@@ -161,8 +161,8 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
     let mixed = grid.points() * throughput::lookups_of_a_point(&setup.keys);
-    // In a larger tree a lookup takes about twice as long, and with a small cache, where it mostly
-    // reads files, about four times as long.
+    // The estimate assumes that a lookup takes twice as long in a larger tree, and four times as
+    // long with a small cache, where it mostly reads files.
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))
@@ -184,7 +184,7 @@ struct State {
 }
 
 impl State {
-    /// Reads the finished policies. A line that the end of the program cut off is dropped.
+    /// Reads the finished policies. A last line that an interrupted run left incomplete is dropped.
     fn open(path: &Path, settings: &str) -> Result<State> {
         let failed = |operation: &str, error| Failure::of_file(path, operation, &error);
         let options = OpenOptions::new().read(true).append(true).create(true).clone();
@@ -215,7 +215,6 @@ impl State {
             )));
         }
         let units: Vec<Results> = lines.map_while(from_line).collect();
-        // The file is written again without the line that was cut off.
         let mut kept = head + "\n";
         units.iter().for_each(|unit| kept += &to_line(unit));
         let replaced = file.set_len(0).and_then(|()| file.write_all(kept.as_bytes()));
@@ -342,8 +341,8 @@ mod tests {
 
         let Failure::Message(message) = State::open(&path, "b").err().unwrap() else { panic!() };
         assert!(message.contains("other settings"), "{message}");
-        // The file of a version in which a figure had another name, and that of a version that
-        // wrote no names.
+        // Two files are rejected: that of a version in which a figure had another name, and that of
+        // a version that wrote no names.
         let written = fs::read_to_string(&path).unwrap();
         let (_, rest) = written.split_once(",\"settings\"").unwrap();
         for old in [written.replacen("cold", "chilled", 1), format!("{{\"settings\"{rest}")] {

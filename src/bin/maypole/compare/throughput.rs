@@ -93,7 +93,7 @@ pub fn run(
     Ok((trees, rows))
 }
 
-/// Draws `lookups` from the queries, about `share` of them of absent keys.
+/// Draws `lookups` queries, a fraction of about `share` of them for absent keys.
 pub fn mix(keys: &KeySet, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
     let mut random = SmallRng::seed_from_u64(seed ^ 3);
     (0..lookups)
@@ -129,7 +129,7 @@ impl Timed {
     }
 }
 
-/// Looks the queries up in all trees: the first `fill` of them fill the caches, the others are
+/// Looks the queries up in all trees: the first `fill` of them fill the caches, and the others are
 /// timed.
 pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Result<Vec<Timed>> {
     let (before, timed) = queries.split_at(fill);

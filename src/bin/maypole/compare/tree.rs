@@ -3,11 +3,11 @@
 //! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it,
 //! in which each table has the filter that the policy gives it at its level.
 //!
-//! A tree that has grown for long has a few tables in level 0, a tenth of its data in the last
-//! level but one, and a hundredth above that. Growing such a tree naturally would rewrite the data
-//! about ten times, and leave levels that depend on how threads were scheduled. So the levels are
-//! filled from the last one up, each by one compaction of its own, with targets that keep the data
-//! where it is:
+//! A tree that has grown for long has a few tables in level 0, a tenth of its data in the level
+//! above the last one, and a hundredth in the level above that. Growing such a tree naturally would
+//! rewrite the data about ten times, and leave levels that depend on how threads were scheduled. So
+//! the levels are filled from the last one up, each by one compaction of its own, with targets that
+//! keep the data where it is:
 //!
 //! ```text
 //! stage   keys             level_base_bytes         base level: where level 0 goes
@@ -52,7 +52,7 @@ const THREADS_BYTES: u64 = 16 << 20;
 pub struct Plan {
     /// Approximate bytes of all tables before compression.
     pub data_bytes: usize,
-    /// Indexes of the keys in the order of loading, the first stage sorted by key.
+    /// Indexes of the keys in the order of loading. Those of the first stage are sorted by key.
     order: Vec<usize>,
     /// Indexes of all keys, sorted by key.
     pub sorted: Vec<usize>,
@@ -109,7 +109,7 @@ impl Plan {
         order.shuffle(&mut SmallRng::seed_from_u64(seed ^ 1));
         order[..first].sort_unstable_by_key(|&i| keys.get(i));
 
-        // Memtables are flushed when their share of the keys is in, never because they are full.
+        // A memtable is flushed when it has its share of the keys, never because it is full.
         let chunk_bytes = chunk_bytes(data_bytes);
         let chunk_entries = keys.len() / (data_bytes / chunk_bytes).max(1) + 1;
         Plan {
@@ -126,8 +126,8 @@ impl Plan {
 
     /// The approximate maximum of bytes on disk for the databases of these policies; in a sweep,
     /// for one policy and the base. Levels are filled from the last one up, so hardly anything is
-    /// stored twice. A tenth is added for indexes and for upper levels while they move, and the
-    /// logs of two memtables.
+    /// stored twice. The sum includes a tenth for indexes and for upper levels while compaction
+    /// moves them, and the logs of two memtables.
     pub fn disk_bytes(&self, policies: &[FilterPolicy], is_sweep: bool) -> u64 {
         let keys = self.sorted.len() as u64;
         let filters = policies.iter().map(|policy| policy.most_filter_bytes(keys));

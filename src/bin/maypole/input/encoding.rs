@@ -15,8 +15,8 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding of a text that begins with `start`. A longer start identifies UTF-16 without a
-    /// mark more reliably.
+    /// The encoding of a text that begins with `start`. UTF-16 without a byte order mark is
+    /// recognized only in a start of at least 32 bytes.
     pub fn of(start: &[u8]) -> Encoding {
         let other = |what, plainly| Encoding::Other { what, plainly };
         match start {
@@ -42,8 +42,7 @@ impl Encoding {
 }
 
 /// Whether each of the first 16 pairs of bytes consists of a zero at position `zero` and a
-/// printable character, tab or line end. Binary numbers may match by chance, but not so often in a
-/// row.
+/// printable character, tab or line end. Binary numbers are unlikely to match 16 times in a row.
 fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
     const PAIRS: usize = 16;
     let mut pairs = start.chunks_exact(2).take(PAIRS);
@@ -80,7 +79,7 @@ mod tests {
             assert!(is_other(bytes), "{bytes:?}");
         }
         assert_eq!(Encoding::of(b"\xef\xbb\xbfkey\n"), Encoding::Utf8Mark);
-        // Keys are bytes, so what only slightly resembles an encoding is read as keys.
+        // Keys are bytes, so texts that only slightly resemble an encoding are read as keys.
         for bytes in [
             &b""[..],
             b"\x1f\x8b",

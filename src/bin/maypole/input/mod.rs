@@ -59,7 +59,7 @@ pub struct Input {
     entries: u64,
     /// Bytes read so far.
     pub bytes_read: u64,
-    /// First the line, then its key. The memory of both fields is used again.
+    /// Holds first the line, then its key. The memory of both fields is reused.
     key: Vec<u8>,
     value: Vec<u8>,
 }

@@ -13,7 +13,8 @@ use crate::args::USUAL_READ_MICROS;
 use crate::show::record::record;
 use crate::show::text::{count, counted, percent, size};
 
-/// If filters take a larger share of block cache and memtables, a warning says so.
+/// If filters take a larger share than this of block cache and memtables together, a warning says
+/// so.
 const MUCH_MEMORY: f64 = 0.05;
 /// The fewest queries after which a warning reports a filter that never said no.
 const ENOUGH_ASKED: u64 = 1000;
@@ -29,7 +30,8 @@ pub enum ReadCost {
 }
 
 impl ReadCost {
-    /// The given cost; else the cost that was measured since the opening; else the usual cost.
+    /// The given cost; else the cost that was measured since the database was opened; else the
+    /// usual cost.
     pub fn of(stats: &PublishedStats, given: Option<f64>) -> ReadCost {
         let reads = stats.tickers.get(Ticker::FileReadsTimed);
         let nanos = stats.tickers.get(Ticker::FileReadNanos);

@@ -49,15 +49,15 @@ impl Source {
         })
     }
 
-    /// What is published. If nothing is, fails with a message that says what to do.
+    /// The published counters. If there are none, fails with a message that says what to do.
     pub fn read_published(&self) -> Result<PublishedStats> {
         self.read()?.ok_or_else(|| {
             Failure::new(format_args!("{}: no counters are published. {HOW}", self.given.display()))
         })
     }
 
-    /// Whether, by the times of its files, a program that publishes nothing opened the database
-    /// after its counters were written.
+    /// Whether file times show that a program that publishes nothing opened the database after
+    /// these counters were written.
     fn is_left_behind(&self, stats: &PublishedStats) -> bool {
         let changed = |name| fs::metadata(self.given.join(name)).and_then(|file| file.modified());
         let (Ok(opened), Ok(written)) = (changed("CURRENT"), changed("STATS")) else {

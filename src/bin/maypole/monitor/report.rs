@@ -47,7 +47,7 @@ pub fn published(
     Ok(())
 }
 
-/// The report of a database that was opened just now. It has counted nothing, so no counts are
+/// The report of a database that was opened just now. Nothing was counted yet, so no counts are
 /// shown.
 pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
@@ -179,7 +179,7 @@ struct Memory<'a> {
     held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
-    /// What all filters and indexes need. 0 if there are none, or if the owner did not say.
+    /// What all filters and indexes need. 0 if there are none, or if the owner does not report it.
     metadata_bytes: u64,
 }
 

@@ -13,7 +13,7 @@
 //! The owner, which has the database open, writes only after something was counted, independently
 //! of the watcher, so a reading may find the counters of the previous reading. Rates use the
 //! owner's time, from one write to the next. If the owner was idle before the previous reading, the
-//! time starts at that reading.
+//! time starts one publishing interval before that reading.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -55,10 +55,10 @@ pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
 struct History(Vec<[f64; 2]>);
 
 impl History {
-    /// The most readings that are kept, if the screen has room for them.
+    /// The most readings that are kept; a narrow screen shows fewer.
     const MOST: usize = 40;
 
-    /// A line for lookups and one for reads saved, once there are two rates of each.
+    /// A line for lookups and a line for reads saved, once there are two rates of each.
     fn lines(&self, screen: &Screen) -> Vec<String> {
         let room = screen.width.map_or(History::MOST, |width| width.saturating_sub(36).max(8));
         let first = self.0.len().saturating_sub(room);

@@ -17,7 +17,7 @@ struct Fill {
     keys_per_line: f64,
     /// Bits set of each line.
     set: Vec<u32>,
-    /// At index b the probability that a line has b bits set.
+    /// The element at index b is the probability that a line has b bits set.
     theory: Vec<f64>,
 }
 
@@ -49,11 +49,11 @@ impl Fill {
         bits / self.line_bits as f64
     }
 
-    /// The least and the most bits to show: all that lines have, and all that are not rare in
-    /// theory.
+    /// The least and the most set bits to show. The range includes the number of each line, and all
+    /// numbers that are not rare in theory.
     fn ends(&self) -> (usize, usize) {
-        // The lowest numbers of bits, or the highest, are rare if theory expects less than a fifth
-        // of a line to have one of them.
+        // The lowest numbers of bits are rare if theory expects less than a fifth of a line to have
+        // one of them, and so are the highest. The clamp is for very small and very large filters.
         let rare = (0.2 / self.set.len().max(1) as f64).clamp(0.0005, 0.01);
         let mut below = 0.0;
         let low = self.theory.iter().position(|p| {

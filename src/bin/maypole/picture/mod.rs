@@ -1,4 +1,4 @@
-//! The picture of a table's filter: on a terminal and as a drawing, from the same figures.
+//! The picture of a table's filter: on a terminal and as SVG, from the same figures.
 //!
 //! ```text
 //! lines    a Bloom filter: how full its cache lines are         text   on a terminal
@@ -64,7 +64,8 @@ pub struct Rows {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The upper left corner of a matrix: equations over slots, sorted by their first slot.
+/// The upper left corner of a matrix whose rows are equations and whose columns are slots. The
+/// equations are sorted by their first slot.
 pub struct Band {
     /// The number of slots that are shown, from the first on.
     pub slots: u32,

@@ -1,7 +1,7 @@
 //! A picture as one SVG file.
 //!
-//! Panels are below each other. Each cell of a strip has its figure in a `<title>`, which a browser
-//! shows on hover.
+//! Panels are stacked vertically. Each cell of a strip has its figure in a `<title>`, which a
+//! browser shows on hover.
 
 use std::fmt::Write;
 

@@ -15,8 +15,8 @@ pub const PAGE: &str = "index.html";
 /// The maker of a page is named within this number of bytes from its start.
 const HEAD_BYTES: u64 = 4096;
 
-/// Makes the directory if it is missing. Fails if it contains a page, or one of the files `others`,
-/// that `maker` did not make.
+/// Makes the directory if it is missing. Fails if it contains a page that `maker` did not make, or
+/// no page but one of the files `others`.
 pub fn prepare(dir: &Path, maker: &str, others: &[&str]) -> Result {
     fs::create_dir_all(dir)
         .map_err(|error| Failure::of_file(dir, "make this directory", &error))?;

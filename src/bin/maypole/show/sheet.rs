@@ -8,7 +8,7 @@
 //! still?                   records: each row a heading, each column a line
 //! ```
 //!
-//! If the width is unknown, as in a pipe, nothing is left out.
+//! If the width is unknown, as in a pipe, the table is shown in full.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, stdout};
@@ -27,8 +27,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Standard output. `COLUMNS` or else the terminal gives the width. `NO_COLOR` or a dumb
-    /// terminal disables color. The locale determines the characters.
+    /// Standard output. The variable `COLUMNS` gives the width, or else the terminal. `NO_COLOR` or
+    /// a dumb terminal disables color. The locale determines the characters.
     pub fn stdout() -> Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let said = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
@@ -112,14 +112,14 @@ impl Screen {
     }
 }
 
-/// Whether the terminal says that it can only show lines of text.
+/// Whether the terminal declares that it can only show lines of text.
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Whether the locale, which is read from `variable`, is not one of Unicode: `C`, `POSIX`, or an
-/// encoding that is not UTF-8. Without a locale Unicode is assumed, as current terminals support
-/// it.
+/// Whether the locale does not use Unicode: `C`, `POSIX`, or an encoding other than UTF-8.
+/// `variable` reads an environment variable. Without a locale Unicode is assumed, because current
+/// terminals support it.
 fn locale_is_ascii(variable: impl Fn(&str) -> Option<String>) -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable);
     let Some(locale) = said.into_iter().find(|value| !value.is_empty()) else { return false };
@@ -301,7 +301,7 @@ impl Sheet {
     }
 }
 
-/// A bar of up to `width` characters for a part of 1, by eighths of a character.
+/// A bar of up to `width` characters for a fraction `part`, in steps of an eighth of a character.
 pub fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (part.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;

@@ -142,7 +142,7 @@ pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     best * (65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64)
 }
 
-/// How many absent keys measure a rate to about a hundredth of it.
+/// How many absent keys measure a rate to about a hundredth of it; for rates below 0.25 %, fewer.
 fn queries(rate: f64) -> usize {
     ((10_000.0 / rate) as usize).clamp(QUERIES, 4_000_000)
 }

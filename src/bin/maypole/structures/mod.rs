@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Keys are random hashes here, because hashing costs every structure the same, and `compare`
-//! measures whole lookups. One filter is queried at a time, and it is warm.
+//! measures whole lookups. Only one filter is queried at a time, and the processor's caches hold
+//! what they can of it.
 
 mod claims;
 mod measure;
@@ -93,7 +94,7 @@ struct Results {
     claims: Vec<Claim>,
 }
 
-/// What a reader must know to believe the figures, and to make them again.
+/// What a reader must know to trust the figures and to reproduce them.
 struct About {
     origin: Origin,
     keys: usize,

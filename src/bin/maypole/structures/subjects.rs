@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 /// What the names of the database's own families begin with.
 pub const OWN: &str = "maypole ";
 
-/// How full a quotient filter is made: the middle of what its paper recommends.
+/// The share of the slots that a quotient filter is planned to use.
 pub const QUOTIENT_LOAD: f64 = 0.85;
 
 /// What a measurement needs of a filter.
@@ -22,7 +22,7 @@ pub trait Filter {
 
     fn bytes(&self) -> usize;
 
-    /// Adds keys up to the first that finds no room. Returns how many it added.
+    /// Adds keys until one does not fit. Returns how many it added.
     fn add(&mut self, _hashes: &[u64]) -> usize {
         0
     }
@@ -54,8 +54,8 @@ pub enum Make {
     /// Makes an empty filter for this many keys and this rate. Keys are then added, even more than
     /// planned.
     Dynamic(fn(usize, f64) -> Box<dyn Filter>),
-    /// Builds a filter of all its keys for this rate. Only the cascade uses the last argument,
-    /// absent keys.
+    /// Builds a filter of all its keys for a rate. The cascade, the only such filter, ignores the
+    /// rate and uses the last argument, absent keys.
     Static(fn(&[u64], f64, &[u64]) -> Built),
     /// Builds a filter of a family of the database.
     Own(Family),

@@ -16,8 +16,8 @@ use crate::show::text::{counted, size};
 ///
 /// The files come from `maypole write-table` or from RocksDB's SstFileWriter, and no two may
 /// overlap. Each is copied, read whole and checked, and keeps its filter. Tables are rejected if
-/// they have merge operands or other entries that only RocksDB reads, sequence numbers of their
-/// own, a column family other than the default one, or another key order. A missing database is
+/// they have merge operands or other entries that only RocksDB reads, sequence numbers other than
+/// 0, a column family other than the default one, or another key order. A missing database is
 /// created. Either all files enter the database or none. When the command is done, the new entries
 /// survive a power loss.
 #[derive(Args)]

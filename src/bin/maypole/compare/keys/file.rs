@@ -32,7 +32,7 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
     let mut text: Vec<u8> = Vec::new();
     loop {
         let room = (most.saturating_sub(text.len() as u64)).min(PIECE_BYTES) as usize;
-        // `read_to_end` needs room for one more byte to see the end.
+        // `read_to_end` needs memory for one more byte to find the end.
         if room == 0 || text.try_reserve(room + 1).is_err() {
             return Err(Failure::new(format_args!(
                 "{}: more than {}: keys are held in memory, and no more of it is available",
@@ -50,8 +50,8 @@ fn read_at_most(mut source: impl Read, most: u64, file: &Path) -> Result<Vec<u8>
 /// Bytes that are read before more memory is allocated.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// The lines of a text that is not empty. A line feed at the end of the text begins no other line.
-/// If every line ends in carriage return and line feed, neither belongs to the line.
+/// The lines of a text that is not empty. A line feed at its end starts no empty line. If every
+/// line ends in carriage return and line feed, both are removed.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let has_crlf = {
         let mut ends = text.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));

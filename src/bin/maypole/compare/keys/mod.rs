@@ -87,7 +87,8 @@ pub struct Request {
     pub seed: u64,
 }
 
-/// All keys of a comparison. Each list is in random order and without duplicates.
+/// All keys of a comparison. Each list is in random order and without duplicates, but the absent
+/// keys of `--query-file` are in its order and may repeat.
 pub struct KeySet {
     pub present: KeyList,
     /// The values of the present keys, where their source has them.
@@ -141,7 +142,7 @@ impl KeySet {
         Ok(set)
     }
 
-    /// The least bytes of memory that this many generated keys take, with their orders and the
+    /// A lower bound on the memory that this many generated keys take, with their orders and the
     /// queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
@@ -288,8 +289,9 @@ impl KeySet {
         Ok(())
     }
 
-    /// Draws every absent key once and as many present keys; or, with `zipf`, `most` keys of each
-    /// kind. The lists are in random order, so the hot keys are scattered over the key range.
+    /// Draws every absent key once and at most as many present keys; or, with `zipf`, `most` keys
+    /// of each kind. The lists are in random order, so the hot keys are scattered over the key
+    /// range.
     fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
         let (present, absent) = (self.present.len(), self.absent.len());
         let Some(exponent) = zipf else {

@@ -1,9 +1,9 @@
-//! Skewed queries: the share of the key of rank `r` is in proportion to `1 / r^s`.
+//! Skewed queries: the share of the key of rank `r` is proportional to `1 / r^s`.
 //!
 //! Ranks are drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
 //! variates from monotone discrete distributions", ACM TOMACS 6, 1996), which is exact and needs no
-//! table of all ranks. It inverts the area under `1 / x^s` from 1/2 to n + 1/2, and rejects a draw
-//! in that part of a rank's area that exceeds the rank's share. About one draw in ten is rejected.
+//! table of all ranks. It inverts the area under `1 / x^s` up to n + 1/2. Of each rank's area, it
+//! rejects the part that exceeds the rank's share; the first rank has no such part.
 
 use rand::{Rng, RngExt};
 
@@ -11,7 +11,7 @@ use rand::{Rng, RngExt};
 pub struct Zipf {
     exponent: f64,
     ranks: u64,
-    /// The areas at which the first rank begins and the last rank ends.
+    /// The values of [`Zipf::area`] where the first rank begins and where the last rank ends.
     low: f64,
     high: f64,
 }

@@ -1,5 +1,5 @@
-//! Every figure of a comparison. The terminal, the page, JSON and CSV show these figures and
-//! compute no others, except sums and shares of them.
+//! Every figure of a comparison. The terminal, the page, JSON and CSV show these figures, and
+//! compute others from them alone.
 //!
 //! ```text
 //! report   tables on the terminal, or JSON       verdict   the same in words
@@ -30,7 +30,7 @@ pub struct Results {
     pub speed: Vec<SpeedRow>,
 }
 
-/// What a reader must know to believe the figures, and to make them again.
+/// What a reader must know to trust the figures and to reproduce them.
 #[derive(Default)]
 pub struct About {
     pub origin: Origin,
@@ -53,8 +53,8 @@ pub struct Times {
     pub mean: f64,
     pub p50: f64,
     pub p99: f64,
-    /// The interval of the mean of a round, widened so that it contains the mean of all lookups:
-    /// see [`Repeated`](super::rounds::Repeated).
+    /// The interval of the means of the rounds, widened so that it contains the mean of all
+    /// lookups: see [`Repeated`](super::rounds::Repeated).
     pub low: f64,
     pub high: f64,
 }
@@ -90,7 +90,8 @@ record! {
         filter_bytes: u64,
         bits_per_key: f64,
         build_ns_per_key: Option<f64>,
-        /// The mean over the tables, weighted by how often each table's filter was queried.
+        /// The mean of the tables' predictions, weighted by how often each table's filter was
+        /// queried.
         predicted_fpr: Option<f64>,
         observed_fpr: Option<f64>,
         filters_asked: u64,
@@ -126,8 +127,8 @@ impl PolicyRow {
             .is_some_and(|(predicted, (low, high))| !(low..=high).contains(&predicted))
     }
 
-    /// Whether the run was to read from the device but read nothing at all, because the block cache
-    /// holds everything.
+    /// Whether the run was to read from the device, but lookups of present keys read no file,
+    /// because the block cache holds everything.
     pub fn reads_are_unseen(&self) -> bool {
         self.cold.is_some() && self.file_reads_per_present_get == 0.0
     }
@@ -138,7 +139,7 @@ impl PolicyRow {
     }
 }
 
-/// A machine is too noisy if at least half of the intervals are more than this fraction of their
+/// A machine is too noisy if at least half of the intervals are wider than this fraction of their
 /// figures.
 const NOISY: f64 = 0.3;
 
@@ -180,8 +181,8 @@ impl Results {
 
 #[cfg(test)]
 impl Results {
-    /// The results of a tree of three levels of `keys` keys each, with these filters. Each has a
-    /// name, bytes and a rate.
+    /// The results of a tree of three levels of `keys` keys each, for each of these filters, which
+    /// have a name, bytes and a rate.
     pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
         let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
         let all: Vec<_> =
@@ -312,7 +313,8 @@ record! {
         filter_bytes: u64,
         build_ns_per_key: f64,
         /// Memory that the build took at its peak, key hashes and filter included. `None` if the
-        /// system does not tell, and below a mebibyte, for which pages are too coarse.
+        /// system does not report it, or if it is less than 1 MiB, for which whole pages are too
+        /// coarse.
         peak_bytes: Option<u64>,
         query_absent_ns: f64,
         query_present_ns: f64,

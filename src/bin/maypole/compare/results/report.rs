@@ -36,7 +36,8 @@ pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Resul
     Ok(())
 }
 
-/// Says which policy's lookups take the least time, and which policies cannot be told from it.
+/// Says which policy's lookups take the least time, and which policies cannot be distinguished from
+/// it.
 pub fn fastest(rows: &[PolicyRow]) -> Vec<String> {
     let of = |lookups: &str, times: fn(&PolicyRow) -> Times| {
         let least = rows.iter().min_by(|a, b| times(a).mean.total_cmp(&times(b).mean))?;

@@ -90,8 +90,8 @@ fn powers_of_two(low: f64, high: f64, every: usize) -> Vec<f64> {
     exponents.filter(|power| (low * 0.999..=high * 1.001).contains(power)).collect()
 }
 
-/// The least range of round numbers that holds all figures. A linear range that would start near 0
-/// starts at 0. `None` when there is no figure that the spread can show.
+/// The least range of round numbers that holds all figures. A linear range starts at 0 if the least
+/// figure is below 0.6 times the largest. `None` when there is no figure that the spread can show.
 pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let shown = figures.filter(|f| f.is_finite() && (!spread.is_log() || *f > 0.0));
     let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), figure| {
@@ -127,7 +127,7 @@ pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64,
     })
 }
 
-/// 1, 2 and 5 times the powers of ten, for five decades from 10 to the power of `decade`.
+/// 1, 2 and 5 times each power of ten, in five decades from `10^decade` on.
 fn rounds(decade: i32) -> impl DoubleEndedIterator<Item = f64> {
     (decade..decade + 5).flat_map(|decade| [1.0, 2.0, 5.0].map(|r| r * 10f64.powi(decade)))
 }
@@ -156,7 +156,7 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (1..).map(of).find(|ticks| ticks.len() <= most).unwrap_or_default()
 }
 
-/// The multiples `parts` of every `every`-th power of ten, from `low` to `high`.
+/// The multiples in `parts` of every `every`-th power of ten, from `low` to `high`.
 fn decades(low: f64, high: f64, every: i32, parts: &[f64]) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
     let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);

@@ -1,7 +1,7 @@
 //! The hashes that tutorials use: MD5, SHA-256 and polynomials such as Java's `String.hashCode`.
 //!
-//! They are here only to be measured, and written plainly: code with the processor's SHA
-//! instructions is several times as fast. The filters of the database do not use them.
+//! They are here only to be measured, and written plainly, without the processor's SHA
+//! instructions, which are faster. The filters of the database do not use them.
 //!
 //! Literature: RFC 1321 (MD5), FIPS 180-4 (SHA-256).
 

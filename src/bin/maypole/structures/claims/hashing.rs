@@ -44,8 +44,8 @@ fn large(lab: &Lab) -> Small {
 
 pub fn two_hashes(lab: &Lab) -> Result<Vec<Claim>> {
     let large = large(lab);
-    // 20 bits a key: the theory promises 0.007 %. The number of all bits is prime, which is the
-    // best case for steps.
+    // With 20 bits a key, the theory promises 0.007 %. The number of bits is prime, which is the
+    // best case for double hashing.
     let small =
         Small { keys: 100, bits: 2003, hashes: 14, filters: lab.small_filters(100), asked: 5000 };
     let worse = [large, small].map(|shape| {
@@ -152,7 +152,7 @@ const FACTORS: [u32; 8] = [3, 5, 7, 11, 13, 31, 37, 61];
 
 pub fn polynomials(lab: &Lab) -> Result<Vec<Claim>> {
     let good = named_rate(lab, |key, i, bits| double(bits)(hash64(key), i));
-    // One hashCode, stretched: it is the start, and its upper half is the step.
+    // One hashCode, stretched: the start is the hash itself, and the step is its upper half.
     let stretched = named_rate(lab, |key, i, bits| {
         let code = polynomial(key, 31);
         (code.wrapping_add(i.wrapping_mul(code >> 16 | 1)) % bits as u32) as usize

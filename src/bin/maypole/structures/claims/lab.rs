@@ -22,7 +22,8 @@ pub struct Lab {
 impl Lab {
     pub fn new(keys: usize, seed: u64) -> Lab {
         let hashes = Hashes::new(seed);
-        // At 1 %, 5,000 false positives measure the rate to about a fiftieth of it.
+        // At 1 %, there are at least 5,000 false positives, which measure the rate to about a
+        // fiftieth of it.
         let absent = hashes.absent((2 * keys).clamp(500_000, 4_000_000));
         Lab { keys, seed, present: hashes.present(5 * keys), absent }
     }

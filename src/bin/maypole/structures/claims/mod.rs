@@ -9,8 +9,8 @@
 //! digests   MD5, SHA-256 and Java's String.hashCode, to be measured
 //! ```
 //!
-//! A verdict is never written down: it is computed from the figures by the rule that is printed
-//! with it.
+//! Verdicts are not written in the code: each is computed from the figures by the rule that is
+//! printed with it.
 
 mod digests;
 mod hashing;

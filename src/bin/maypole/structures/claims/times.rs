@@ -47,7 +47,7 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
 const LOAD: f64 = 0.9;
 
 pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {
-    // Two tables of equal size; a fifth of the keys of the one is rewritten in the other.
+    // Two tables of equal size. The second rewrites a fifth of the keys of the first.
     let half = lab.keys / 2;
     let (first, second) = (&lab.present[..half], &lab.present[half * 4 / 5..half * 9 / 5]);
     let distinct = &lab.present[..half * 9 / 5];

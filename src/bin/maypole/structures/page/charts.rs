@@ -110,7 +110,7 @@ fn color(name: &str) -> usize {
     name.strip_prefix(OWN).and_then(color_of_family).unwrap_or(0)
 }
 
-/// An axis from 0 to the longest time. A time that would leave no room for the others is cut.
+/// An axis from 0 to the longest time, or to less if that would make the other bars too short.
 fn time_axis(label: &str, times: impl Iterator<Item = f64>) -> Axis {
     let mut times: Vec<f64> = times.collect();
     times.sort_by(f64::total_cmp);

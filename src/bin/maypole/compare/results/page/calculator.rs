@@ -1,6 +1,6 @@
-//! The calculator of a page: a plain script over figures. Near the measured number of keys it uses
-//! the measured figures. At other numbers it computes figures for large tables, because chance
-//! changes the rates of small ones, and shows the measured figures next to them.
+//! The calculator of a page: a script that computes costs from the figures. Near the measured
+//! number of keys it uses the measured figures. For other numbers it uses figures for large tables,
+//! because chance changes the rates of small ones, and shows the measured figures next to them.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::show::text::counted;
 const LARGE_KEYS: u64 = 200_000;
 
 /// The form, whose values the reader may change. It starts with the measured number of keys, the
-/// share of absent keys in the given queries, and round numbers.
+/// share of absent keys in the given queries, and round numbers for the rest.
 pub fn form(results: &Results) -> String {
     let keys = results.about.keys;
     let measured = counted(keys, "key");

@@ -1,4 +1,5 @@
-//! The colour of each policy. A kind of filter has the same colour everywhere on a page.
+//! The colour of each policy, the same everywhere on a page. The first policy of a kind has the
+//! usual colour of the kind, if no other policy has it.
 
 use super::super::PolicyRow;
 use crate::show::plot::{COLORS, OTHERS, color_of_family};
@@ -6,8 +7,8 @@ use crate::show::plot::{COLORS, OTHERS, color_of_family};
 /// The most curves that can be told apart in one plot.
 const MOST: usize = COLORS;
 
-/// If there are too many policies to show, the one nearest to this many stored bits represents its
-/// kind.
+/// If there are too many policies to show, one of each kind is shown: the one nearest to this many
+/// stored bits.
 const TYPICAL_BITS: f64 = 10.0;
 
 pub struct Colors {

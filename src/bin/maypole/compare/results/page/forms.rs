@@ -66,7 +66,8 @@ fn plot(id: String, title: String, rows: &[FormRow]) -> Shown {
     });
     let x = Axis::new("cache, as a multiple of filters and indexes", Spread::Log, decimal);
     let y = Axis::new("time of a lookup", Spread::Linear, time);
-    // The medians determine the axis, because one stalled round has a long interval.
+    // The axis fits the medians, not the intervals, because one stalled round gives a long
+    // interval.
     let (_, highest) = range(y.spread, rows.iter().map(|row| row.get_ns)).unwrap_or_default();
     let plot = Plot {
         id,

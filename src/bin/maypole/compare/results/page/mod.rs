@@ -1,4 +1,4 @@
-//! The page of a comparison: one file to read, to send and to believe.
+//! The page of a comparison: one file that needs no other.
 //!
 //! ```text
 //! colors       a colour for each policy, the same everywhere

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The sentences are a pure function of the results. In tables of few keys, chance and rounding
-//! give filters unusual rates, although these tables are queried as often as large ones. Such
-//! tables are left out of the reads and named, so that the verdict holds for a larger tree too.
+//! give filters unusual rates, and these tables are queried as often as large ones. So the levels
+//! of such tables are named and left out of the reads, unless no other level is left. The verdict
+//! then holds for a larger tree too.
 
 #[cfg(test)]
 pub mod tests;
@@ -35,7 +36,7 @@ pub enum ReadCost {
 }
 
 impl ReadCost {
-    /// The cost is computed from lookups of present keys, because each reads at least the key's
+    /// The cost is computed from lookups of present keys, because each needs at least the key's
     /// block.
     pub fn measured(rows: &[PolicyRow]) -> ReadCost {
         let cold = || rows.iter().filter(|row| row.cold == Some(true));
@@ -67,8 +68,8 @@ impl ReadCost {
     }
 }
 
-/// A table with fewer keys than this has few keys: the rate of its filter differs by over a tenth
-/// from that of a large filter.
+/// A table with fewer keys than this counts as small: the rate of its filter may differ by over a
+/// tenth from that of a large filter.
 const FEW_KEYS: u64 = 2000;
 /// Fewer absent queries of a level than this say little about its rate.
 const FEW_QUERIES: u64 = 1000;
@@ -144,7 +145,7 @@ pub fn leaves_out_tables(results: &Results) -> bool {
 
 struct Verdict<'a> {
     results: &'a Results,
-    /// The levels that are left out: their tables have few keys, or few queries.
+    /// The levels that are left out, because their tables have few keys or few queries.
     tiny: Vec<u64>,
     /// The policies with filters, the smallest first.
     all: Vec<Reads<'a>>,
@@ -254,8 +255,8 @@ impl<'a> Verdict<'a> {
         self.all.iter().any(|of| self.micros(self.saved(of)) >= MIN_MICROS)
     }
 
-    /// The smallest policy that saves enough; of several of that size, the one with the fewest
-    /// reads.
+    /// The smallest policy that saves enough. Of several of about that size, the one with the
+    /// fewest reads, or the first that is tied with it.
     fn choose(&self, may: impl Fn(&Reads) -> bool) -> Option<&Reads<'a>> {
         let all = || self.all.iter().filter(|of| may(of));
         let best = all().min_by(|a, b| a.reads.total_cmp(&b.reads))?;
