@@ -85,8 +85,8 @@ fn work_by_turns() {
             continue;
         }
         let Turn { inner, work, .. } = state.turns.swap_remove(i);
-        // This needs the lock, so that a database that is closing either has no turn any more or
-        // waits for this work.
+        // The list is still locked here, so that a database that is closing either has no turn any
+        // more or waits for this work.
         let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
         let Some(working) = working else { continue };
         drop(state);

@@ -37,8 +37,9 @@ const LOOK_EVERY: u64 = 32;
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
-/// A walk over this number of hidden entries requests a flush if they are in the memtable, and
-/// otherwise a compaction.
+/// A walk over this number of hidden entries in the memtable requests a flush, if they are half of
+/// the memtable's entries. A walk over this number of hidden entries in tables requests a
+/// compaction.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
 /// How many hidden entries a walk passed, and how many of them in the first source.
@@ -51,8 +52,8 @@ struct Passed {
 
 impl DbCursor {
     /// Moves forward from the merge's entry to the first one to show. With `hidden`, a newer
-    /// version was shown or is a tombstone, so this entry and the next ones of its user key are not
-    /// shown. With `sought`, the merge came here by a seek to `key`.
+    /// version was shown or is a tombstone, so this entry and the following entries of its user key
+    /// are not shown. With `sought`, the merge came here by a seek to `key`.
     #[inline(never)]
     pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
         // Nearly always the first entry is shown.
