@@ -793,9 +793,9 @@ impl Db {
     /// database stays as it is.
     ///
     /// RocksDB uses the filters of tables only if it is opened with options that name a filter
-    /// policy. The exported OPTIONS file names one, and so does the report. A table with a filter
-    /// of a family that RocksDB does not know is read without its filter. With `filter`, every
-    /// table is written again, with the filter that this policy gives it.
+    /// policy. The exported OPTIONS file names one if a table has a filter, and so does the report.
+    /// A table with a filter of a family that RocksDB does not know is read without its filter.
+    /// With `filter`, every table is written again, with the filter that this policy gives it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

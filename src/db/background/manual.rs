@@ -13,11 +13,11 @@
 //! *Old* is what was written before the call. A level is done when none of its files in the range
 //! holds an old entry. The deepest level is done when its files with old entries are rewritten.
 //!
-//! **It terminates**, however fast other threads write. Old entries only move down, by automatic
-//! compactions too, and all of them are in tables when the first level begins. So while a level is
-//! being emptied, it gets no old entry from above, because the levels above are done. Each step
-//! takes at least one table with an old entry out of the level. In the deepest level it rewrites at
-//! least one table that was there when that level began.
+//! **A manual compaction terminates**, however fast other threads write. All old entries are in
+//! tables when work on the first level begins, and compactions of both kinds only move them down.
+//! So while a level is being emptied, it gets no old entry from above, because the levels above are
+//! done. Each step takes at least one table with an old entry out of the level. In the deepest
+//! level it rewrites at least one table that was there when work on that level began.
 //!
 //! **Manual and automatic compactions both make progress.** Before each step the automatic
 //! compactions that are due may start. If running compactions block all remaining steps, the manual
@@ -47,7 +47,7 @@ struct Manual {
     range: Bounds,
     /// The last write before the call.
     last_old: SequenceNumber,
-    /// Tables from this number on were written since the current level began.
+    /// Tables from this number on were written after work on the current level had begun.
     first_new: u64,
     /// Tables that its steps have written.
     written: HashSet<u64>,

@@ -131,7 +131,8 @@ pub struct MemtableTrace {
 pub struct LevelTrace {
     /// 0 to 6.
     pub level: usize,
-    /// The number of files that share no key, of which at most one is searched. In level 0 it is 1.
+    /// The number of files: those of a deeper level, or 1 for a file of level 0. The files share no
+    /// key, so at most one of them is searched.
     pub files: usize,
     /// The first user key of the first of them.
     pub smallest: Vec<u8>,

@@ -114,8 +114,8 @@ impl Inner {
         self.tree.show(state, &self.reading, &self.settings.shape);
     }
 
-    /// Makes the database read-only. After a failed write or sync nothing is known about what
-    /// reached the disk, so nothing more may be built on it. Returns the error.
+    /// Makes the database read-only. After a failed write or sync nobody knows what reached the
+    /// disk, so no write may follow. Returns the error.
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
             self.status.latch(&error);

@@ -1,4 +1,5 @@
-//! [`Reading`]: what readers use: the current read state, the last visible write, the snapshots.
+//! [`Reading`] holds what readers use: the current read state, the last visible write, the
+//! snapshots.
 //!
 //! ```text
 //!   field         lock             who changes it
