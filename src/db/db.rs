@@ -60,8 +60,8 @@ use crate::table::SstReader;
 /// errors.
 ///
 /// - [`Error::Io`](crate::Error::Io): the operating system returned an error. After a failed write
-///   or sync the database is read-only, unless only [space was
-///   missing](crate::Error::is_out_of_space).
+///   or sync the database is read-only, unless the only cause was [missing
+///   space](crate::Error::is_out_of_space).
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
@@ -304,8 +304,8 @@ impl Db {
     }
 
     /// Looks up `key` like [`Db::get`] and reports each step: the result and the time of each
-    /// memtable, range check, filter, index and block. The counters count it as a lookup, and it
-    /// loads into the cache what `get` loads.
+    /// memtable, range check, filter, index and block. The counters count the call as a lookup, and
+    /// it loads into the cache what `get` loads.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -596,7 +596,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. Where there is no space, the database tries the flush again later.
+    /// Those of [`Db`]. If there is no space, the database tries the flush again later.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
@@ -679,9 +679,9 @@ impl Db {
     }
 
     /// Loads the filter and the index of every table, as far as the block cache has room for them:
-    /// shallow levels first. Lookups then find them in memory even if they come right after
-    /// opening. A lookup reads one block for a present key, and for an absent key none, except at a
-    /// false positive.
+    /// shallow levels first. So even the first lookups after opening find filters and indexes in
+    /// memory. Such a lookup reads one block for a present key. For an absent key it reads no
+    /// block, except at a false positive.
     ///
     /// The call reads each table's filter and index, and evicts data blocks from the cache if it
     /// needs their space. A program may run it in a separate thread while it already serves

@@ -42,8 +42,8 @@ const MIN_LONG_RUN: usize = 64;
 /// cover a whole table.
 const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
-/// At most this many runs of deletions, and as many ranges of range deletions, get tables of their
-/// own in a flush. Within each of them, at most this many cuts are made.
+/// At most this many runs of deletions, and as many joined ranges of range deletions, get tables of
+/// their own in a flush. Within each of them, at most this many cuts are made.
 const MAX_CUTS: usize = 8;
 
 /// What a flush needs to know, apart from the memtable.

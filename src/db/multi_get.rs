@@ -61,8 +61,8 @@ const SEARCHED_TOGETHER: usize = 8;
 const GONE: usize = usize::MAX;
 
 /// Looks up the keys, [`TOGETHER`] at a time. If there are more, they are sorted first, so that the
-/// keys of one block are looked up while it is in memory. (Sorting costs as much as the lookup of
-/// an absent key.)
+/// keys of one block are looked up while it is in memory. Sorting takes time too, so fewer keys are
+/// not sorted.
 pub(super) fn multi_get<K: AsRef<[u8]>>(
     reading: &Reading,
     keys: &[K],

@@ -249,9 +249,9 @@ impl Builder {
     /// 8.
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
-    /// database uses none. Each flush takes one more thread, at once. Compactions of different
-    /// files run at the same time. A large compaction of level 0 is split by key range over the
-    /// idle threads.
+    /// database uses none. A flush does not wait for one of these threads: it takes one more.
+    /// Compactions of different files run at the same time. A large compaction of level 0 is split
+    /// by key range over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(self, threads: usize) -> Builder {
@@ -292,8 +292,8 @@ impl Builder {
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
-    /// directory. It is written at most once an `interval`, if something was counted or the tree or
-    /// the oldest snapshot changed, and at closing. `maypole stats` and
+    /// directory. The file is written at most once an `interval`, if something was counted or the
+    /// tree or the oldest snapshot changed, and at closing. `maypole stats` and
     /// [`Db::published_stats`](crate::Db::published_stats) read it. Default: never. A second is a
     /// good interval; 10 milliseconds to a day are accepted.
     ///

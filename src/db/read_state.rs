@@ -24,7 +24,7 @@ use crate::sync::{Part, Process, Retired};
 use crate::version::Version;
 
 /// All memtables and tables. Immutable, except that writers add entries to the newest memtable.
-/// A reader ignores what is added after it has loaded its sequence number, which is smaller.
+/// Readers ignore entries with larger sequence numbers than their own.
 pub(crate) struct ReadState {
     pub memtable: Arc<Memtable>,
     /// Full memtables that wait for their flush, newest first.

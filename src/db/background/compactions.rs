@@ -67,8 +67,8 @@ impl Inner {
             None => {
                 state.work.retrying_compaction = false;
                 // No compaction can start now. If the reason is not the claim of a manual
-                // compaction, the last error is cleared, so that [`Inner::schedule`] starts jobs as
-                // usual.
+                // compaction (`manual.rs`), the last error is cleared, so that [`Inner::schedule`]
+                // starts jobs as usual.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -224,7 +224,7 @@ impl TreeState {
         }
     }
 
-    /// Whether the error reports the damage of a file that compactions leave out by now.
+    /// Whether the error reports the damage of a file that compactions now leave out.
     pub(super) fn has_set_aside(&self, error: &Error) -> bool {
         let Error::Corruption { file, .. } = error else { return false };
         let mut damaged = self.work.damaged.iter();
@@ -282,9 +282,9 @@ mod tests {
     const MEMTABLE_BYTES: u64 = 256 << 10;
     const WINDOW: u64 = 5_000;
 
-    /// Writes new keys and deletes the oldest, `together` keys at a time. Returns two numbers of
-    /// bytes: the largest size of all tables, measured whenever no compaction runs, and the live
-    /// entries.
+    /// Writes new keys and deletes the oldest, `together` keys at a time. Returns two sizes in
+    /// bytes: the largest of all tables together, measured whenever no compaction runs, and that of
+    /// the live entries.
     fn most_stored(together: u64) -> (u64, u64) {
         let builder = Db::builder("/db").fs(Arc::new(MemFs::new())).compression(Compression::None);
         let builder = builder.memtable_bytes(MEMTABLE_BYTES as usize).table_bytes(1 << 20);

@@ -1,4 +1,4 @@
-//! A change of the tree: first durable, then visible, then obsolete files are deleted.
+//! A change of the tree becomes durable first, then visible. Then obsolete files are deleted.
 //!
 //! ```text
 //!   tables synced ─► their names synced ─► MANIFEST synced ─► readers see it ─► obsolete files go

@@ -13,7 +13,8 @@
 //! [`Inner::wait_until`] makes it try again at once, and gets the error if that attempt fails too.
 //!
 //! **Closing** waits until no job is left. A job may drop the last `Db`, because the caller's `Fs`
-//! may own it. That thread cannot wait for its own job, so the last job to end closes the database.
+//! may own it. The thread of such a job cannot wait for that job, so the last job to end closes the
+//! database.
 //!
 //! Absent here: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
 
@@ -106,7 +107,8 @@ impl Inner {
         self.work_if(Status::check_writable)
     }
 
-    /// Like [`Inner::work_in_this_thread`], but also if a failure has made the database read-only.
+    /// Like [`Inner::work_in_this_thread`], but succeeds even if a failure has made the database
+    /// read-only.
     pub(crate) fn work_until_closed(&self) -> Result<Working> {
         self.work_if(Status::check_open)
     }

@@ -1,4 +1,4 @@
-//! When the tree counts as idle, and when compactions remove its dead entries then.
+//! When the tree counts as idle, and which dead entries compactions remove then.
 //!
 //! ```text
 //!   a table with deletions or hidden versions enters the tree ──► the timer looks every 5 s

@@ -8,9 +8,9 @@
 //!   C          12:00:10.0
 //! ```
 //!
-//! There is one thread while any database waits, and otherwise none. While the thread works for a
-//! database it counts as one of that database's jobs. So closing waits for it, and nothing is
-//! written after the lock of the directory is released.
+//! There is one thread while any database waits for its turn, and otherwise none. While the thread
+//! works for a database it counts as one of that database's jobs. So closing waits for it, and
+//! nothing is written after the lock of the directory is released.
 //!
 //! Absent: threads for slow devices. A stalled device delays the turns of other databases, but no
 //! other work.

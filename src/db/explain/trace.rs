@@ -44,8 +44,8 @@ pub struct LookupTrace {
     pub memtables: Vec<MemtableTrace>,
     /// The files of level 0 and the deeper levels that the lookup reached.
     pub levels: Vec<LevelTrace>,
-    /// Files of level 0 and deeper levels that the lookup did not reach, because it ended above
-    /// them.
+    /// Files of level 0 and deeper levels that the lookup did not reach, because it had ended
+    /// before.
     pub levels_spared: usize,
     /// How it ended.
     pub outcome: LookupOutcome,

@@ -18,11 +18,11 @@
 //! (`Version::mixed`). Such a version has no runs, so the lookup searches no run and continues with
 //! [`steps::find_in_mixed`].
 //!
-//! **Range deletions.** A range deletion hides entries of its keys: in its own source the entries
-//! with a smaller sequence number, in deeper sources all entries. So the search stops at the first
-//! source with a visible range deletion that covers the key. The key range of a file includes its
-//! range deletions, so that the file is a candidate. A filter knows nothing of range deletions, so
-//! they are checked first.
+//! **Range deletions.** A range deletion hides entries of its keys: in its own source (a memtable
+//! or a file) the entries with a smaller sequence number, in deeper sources all entries. So the
+//! search stops at the first source with a visible range deletion that covers the key. The key
+//! range of a file includes its range deletions, so that the file is a candidate. A filter knows
+//! nothing of range deletions, so they are checked first.
 //!
 //! **Misses.** While a lookup holds its guard, no memory that the process retires is freed, and a
 //! read of the device may take any time. So a lookup that needs what is not in memory drops its

@@ -15,8 +15,8 @@ use crate::version::{FileMeta, LEVELS};
 pub(crate) struct Background {
     /// Each job holds a clone of this, and closing waits until all clones are dropped.
     holds: Arc<()>,
-    /// The ranges in which cursors passed many hidden entries. The state of the tree may be locked
-    /// before this lock is taken, but not after.
+    /// The ranges in which cursors passed many hidden entries. A thread may take this lock while it
+    /// holds the state of the tree, but not the other way round.
     cleanups: Mutex<Cleanups>,
     /// The timer will check whether the tree has come to rest.
     awaits_rest: AtomicBool,

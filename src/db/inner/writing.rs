@@ -1,4 +1,4 @@
-//! [`Writing`]: what writers use: the WALs and the memtable that they fill.
+//! [`Writing`] holds what writers use: the WALs and the memtable that they fill.
 //!
 //! ```text
 //!   field         lock             who changes it

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A key may have very many versions, most of them hidden. So after a few steps over versions of
-//! one key, the cursor seeks: forward past those that are hidden, or to the newest visible one;
-//! backward to the newest visible one, and then before the key.
+//! one key, the cursor seeks. Forward, it seeks past the hidden versions, or to the newest visible
+//! one. Backward, it seeks to the newest visible one, and then before the key.
 
 use std::path::Path;
 
@@ -27,8 +27,8 @@ use crate::table::unsupported_entry;
 /// costs about as much.
 const SEEK_AFTER: u64 = 8;
 
-/// While a cursor walks over hidden entries, it looks for a mark ([`super::marks`]) to jump over
-/// after each group of this many entries.
+/// After each group of this many hidden entries, a walking cursor looks for a mark
+/// ([`super::marks`]) to jump over.
 const LOOK_EVERY: u64 = 32;
 
 /// After a walk over this number of hidden entries, the cursor proposes a mark over them. A walk

@@ -58,7 +58,7 @@ impl Inner {
         })
     }
 
-    /// Makes a new database with the tree of this one in `dir`, an absolute path. `copy` makes the
+    /// Makes a new database in `dir`, an absolute path, with the tree of this one. `copy` makes the
     /// file of a table.
     fn copy_tree(
         &self,
@@ -199,7 +199,7 @@ pub(in crate::db) fn make_database<T>(
         fs.sync_dir(dir)?;
         let filled = fill()?;
         fs.remove(&mark)?;
-        // The copy is whole, even if a power loss brings the mark back.
+        // The copy is whole, even if a power loss brings `UNFINISHED_COPY` back.
         let _ = fs.sync_dir(dir);
         Ok(filled)
     };

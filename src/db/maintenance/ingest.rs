@@ -1,4 +1,4 @@
-//! Ingestion: tables from outside enter the tree as one write, newer than all before.
+//! Ingestion: tables from outside enter the tree as one write, newer than all earlier writes.
 //!
 //! ```text
 //!   copy each file in, read it whole            writers go on, as does everything else

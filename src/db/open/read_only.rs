@@ -1,4 +1,4 @@
-//! Opening only to read, also while a writer has the database open.
+//! Opens a database only to read it, even while a writer has it open.
 //!
 //! ```text
 //!   CURRENT ─► MANIFEST ─► tables ─► WALs        nothing is written, nothing is locked
@@ -9,9 +9,9 @@
 //! A writer may continue meanwhile. It may delete a table or a WAL that the MANIFEST lists. It
 //! copies a record into its log piece by piece, so that a reader may see half of one record with a
 //! whole record after it. None of this is damage. So after any such obstacle, everything except the
-//! open tables is read again from `CURRENT` on. It is accepted only if later attempts meet it again
-//! and nothing in the directory has changed in between, or after `MAX_LOOKS` attempts. Other errors
-//! are returned at once.
+//! open tables is read again from `CURRENT` on. The obstacle is accepted only if later attempts
+//! meet it again and nothing in the directory has changed in between, or after `MAX_LOOKS`
+//! attempts. Other errors are returned at once.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the

@@ -1,5 +1,5 @@
-//! Write stalls: when writers must slow down or stop, so that flushes and compactions keep up. A
-//! pure function of the tree.
+//! Write stalls: when writers must slow down or stop, so that flushes and compactions keep up. The
+//! stall is a pure function of the tree.
 //!
 //! ```text
 //!   what grows                           slows from           stops at

@@ -30,7 +30,7 @@ const COLLECT_EVERY: u32 = 64;
 
 /// A mark with its watch.
 struct Kept {
-    /// Its newest extent lies within `watch`. The mark is empty where a watch has no mark yet.
+    /// Its newest extent lies within `watch`. The mark is empty if only the watch exists so far.
     mark: Mark,
     /// No key of this interval was put after `since`.
     watch: Interval,

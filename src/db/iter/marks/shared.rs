@@ -1,4 +1,4 @@
-//! [`Marks`]: what cursors and the leader of the writers share of the marks.
+//! [`Marks`]: the part of the marks that cursors and the leader of the writers share.
 
 use std::sync::{Arc, OnceLock, Weak};
 
