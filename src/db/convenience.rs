@@ -1,6 +1,6 @@
-//! Calls for the whole database that other maps and stores have: how many entries, the first, the
-//! last, how large. Each call is a few lines over an iterator, a cursor or the list of tables. No
-//! lookup and no write passes through these calls.
+//! Calls that other maps and stores have: the number of entries, the first and the last entry,
+//! sizes, properties. Each call is a few lines over an iterator, a cursor, other calls of [`Db`] or
+//! the list of tables.
 
 use std::path::Path;
 
@@ -52,8 +52,8 @@ impl Db {
     ///
     /// This is the number of entries in tables and memtables, less two for each tombstone of a
     /// table. So a key that was written several times counts several times until it is compacted,
-    /// and a range deletion counts as the removal of one key. A tombstone in a memtable counts as a
-    /// key.
+    /// and a range deletion in a table counts as the removal of one key. A tombstone in a memtable
+    /// counts as a key.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -152,9 +152,9 @@ impl Db {
     /// unseen.
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
-    /// are compacted. Cursors remember where they saw nothing but tombstones and jump over them, so
-    /// a call costs the same however many there are. The first call after an opening passes all of
-    /// them once.
+    /// are compacted. Cursors remember ranges in which they saw nothing but tombstones and jump
+    /// over them, so the cost of a call does not grow with the number of tombstones. Only the first
+    /// call after the database was opened passes all of them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -167,7 +167,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db::write_opt`]. After an error the entry may or may not be there.
+    /// Those of [`Db::write_opt`]. If the removal fails, the entry may or may not be there.
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
         // Checked even if there is no entry, so that a read-only database returns the error in
         // either case.
@@ -181,11 +181,11 @@ impl Db {
     }
 
     /// The values of the keys that `keys` yields, in the same order, each as its own result. One
-    /// key that cannot be read does not hide the others. All are read from the same state of the
-    /// database.
+    /// key that cannot be read does not hide the others. All values are read from the same state of
+    /// the database.
     ///
     /// The call is as fast as [`Db::multi_get`], once the keys are collected. If a read fails, it
-    /// looks up all keys again, one by one.
+    /// takes a snapshot and looks up all keys again, one by one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -1,7 +1,7 @@
 //! [`Db`]: the handle of an open database, its public API.
 //!
-//! The file is long because each method shows an example. It holds no logic: what a method does is
-//! in the file of its name.
+//! The file is long because each method shows an example. It holds no logic: other files of this
+//! folder implement the methods.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -59,9 +59,9 @@ use crate::table::SstReader;
 /// Any method may fail with one of these errors. The documentation of a method lists only its other
 /// errors.
 ///
-/// - [`Error::Io`](crate::Error::Io): the operating system refused something. After a failed write
-///   or sync the database is read-only, unless only
-///   [space was missing](crate::Error::is_out_of_space).
+/// - [`Error::Io`](crate::Error::Io): the operating system returned an error. After a failed write
+///   or sync the database is read-only, unless the only cause was [missing
+///   space](crate::Error::is_out_of_space).
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
@@ -304,8 +304,8 @@ impl Db {
     }
 
     /// Looks up `key` like [`Db::get`] and reports each step: the result and the time of each
-    /// memtable, range check, filter, index and block. The counters count it as a lookup, and it
-    /// loads into the cache what `get` loads.
+    /// memtable, range check, filter, index and block. The counters count the call as a lookup, and
+    /// it loads into the cache what `get` loads.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -596,7 +596,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. Where there is no space, the database tries the flush again later.
+    /// Those of [`Db`]. If there is no space, the database tries the flush again later.
     pub fn flush(&self) -> Result<()> {
         self.inner.flush()
     }
@@ -606,9 +606,9 @@ impl Db {
     /// snapshot needs.
     ///
     /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
-    /// what is in memory. If a running compaction uses the remaining files, the call waits for its
-    /// end. Calls from several threads run one after the other. The call ends even if other threads
-    /// keep writing, and [`Db::close`] ends it early.
+    /// what is in memory. If a running compaction uses the remaining files, the call waits until
+    /// that compaction ends. Calls from several threads run one after the other. The call ends even
+    /// if other threads keep writing, and [`Db::close`] ends it early.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -679,13 +679,13 @@ impl Db {
     }
 
     /// Loads the filter and the index of every table, as far as the block cache has room for them:
-    /// shallow levels first. So the first lookups after opening find filters and indexes in memory.
-    /// They read one block for a present key. For an absent key they read no block, except at false
-    /// positives.
+    /// shallow levels first. So even the first lookups after opening find filters and indexes in
+    /// memory. Such a lookup reads one block for a present key. For an absent key it reads no
+    /// block, except at a false positive.
     ///
-    /// The call takes two reads a table, and evicts data blocks from the cache if it needs their
-    /// room. A program may run it in a separate thread while it already serves lookups.
-    /// [`Db::close`] ends it, with [`Error::Closed`](crate::Error::Closed).
+    /// The call reads each table's filter and index, and evicts data blocks from the cache if it
+    /// needs their space. A program may run it in a separate thread while it already serves
+    /// lookups. [`Db::close`] ends it, with [`Error::Closed`](crate::Error::Closed).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -724,9 +724,9 @@ impl Db {
         verify(&self.inner)
     }
 
-    /// Copies table files into the database, as one write that is newer than all before. The files
-    /// come from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`: their
-    /// own sequence numbers must be 0, and no two files may overlap.
+    /// Copies table files into the database, as one write that is newer than all earlier ones. The
+    /// files come from [`SstWriter`](crate::table::SstWriter) or from RocksDB's `SstFileWriter`:
+    /// their own sequence numbers must be 0, and no two files may overlap.
     ///
     /// Reading and copying the files delays no other call. Files that overlap nothing in memory
     /// wait for no flush and no compaction. If a write to the range of a file is not flushed yet,
@@ -763,9 +763,9 @@ impl Db {
 
     /// Copies the database to the directory `dir`, which is new or empty. The copy is an
     /// independent database. If the call fails, it leaves at most an empty directory, and can be
-    /// repeated. It replaces a copy that a killed process left unfinished. Tables are hard-linked
-    /// if the file system can do this. Then the copy takes no space until compaction replaces
-    /// tables of the original.
+    /// repeated. The call replaces a copy that a killed process left unfinished. Tables are
+    /// hard-linked if the file system can do this. Then the copy takes no space until compaction
+    /// replaces tables of the original.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -779,8 +779,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`], [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir` has
-    /// something in it or lies in the database's own directory, and
+    /// Those of [`Db`], [`Error::InvalidArgument`](crate::Error::InvalidArgument) where `dir` is
+    /// not empty or lies in the database's own directory, and
     /// [`Error::Locked`](crate::Error::Locked) while another copy is being made there.
     #[doc(alias = "backup")]
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
@@ -793,9 +793,9 @@ impl Db {
     /// database stays as it is.
     ///
     /// RocksDB uses the filters of tables only if it is opened with options that name a filter
-    /// policy. The exported OPTIONS file names one, and so does the report. A table with a filter
-    /// of a family that RocksDB does not know is read without its filter. With `filter`, every
-    /// table is written again, with the filter that this policy gives it.
+    /// policy. The exported OPTIONS file names one if a table has a filter, and so does the report.
+    /// A table with a filter of a family that RocksDB does not know is read without its filter.
+    /// With `filter`, every table is written again, with the filter that this policy gives it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

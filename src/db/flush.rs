@@ -16,7 +16,7 @@
 //! If old keys are deleted and new ones are written, one table of both would overlap everything
 //! between them, and be merged with all of it. With separate tables, the new keys move down as they
 //! are, and the deletions meet the tables that they empty. For the same reason tables of deletions
-//! end where older tables start: the deletions that empty one table to its end move down without
+//! end where older tables start: the deletions that empty one older table then move down without
 //! the deletions for the next table.
 
 use std::sync::Arc;
@@ -32,17 +32,18 @@ use crate::memtable::Memtable;
 use crate::range_tombstones::RangeTombstones;
 use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
-/// A run of deletions gets a table of its own if it is at least 1 / `LONG_RUN_FRACTION` of a
-/// memtable.
+/// A run of deletions gets a table of its own if it is at least 1 / `LONG_RUN_FRACTION` of the
+/// memtable's entries.
 const LONG_RUN_FRACTION: usize = 16;
 /// Such a run has at least this many deletions.
 const MIN_LONG_RUN: usize = 64;
 
-/// Range deletions that hide less than this in older tables get no tables of their own.
+/// Range deletions that hide less than this in older tables get no tables of their own, unless they
+/// cover a whole table.
 const MIN_HIDDEN_BYTES: u64 = 16 << 10;
 
-/// The most runs of deletions, and the most range deletions, that get tables of their own in a
-/// flush. Also the most cuts within each of them.
+/// At most this many runs of deletions, and as many joined ranges of range deletions, get tables of
+/// their own in a flush. Within each of them, at most this many cuts are made.
 const MAX_CUTS: usize = 8;
 
 /// What a flush needs to know, apart from the memtable.
@@ -56,8 +57,9 @@ pub(crate) struct Flush<'a> {
 }
 
 impl Flush<'_> {
-    /// Writes those entries of `memtable` that some reader can see to tables of disjoint ranges.
-    /// The tables are synced, but their names are not. After an error no table is left.
+    /// Writes the entries of `memtable` that some reader can see, and the deletions that may hide
+    /// older entries, to tables of disjoint ranges. The tables are synced, but their names are not.
+    /// After an error no table is left.
     pub fn run(&self, memtable: &Arc<Memtable>) -> Result<Vec<Arc<TableFile>>> {
         let nothing = Version::default();
         let below = || self.older.map_or_else(|| Below::unknown(&nothing), Below::memtable);
@@ -129,8 +131,8 @@ impl Flush<'_> {
                 let files = files.iter().map(|file| &file.meta);
                 let files = files.filter(|file| file.deletions <= file.entries / 2);
                 // Tables that range deletions cover whole are dropped together, without being read.
-                // So cuts are made only behind the table at the start and before the table at the
-                // end.
+                // So cuts are made only at the start of the table after the one in which the range
+                // starts, and at the start of the table in which it ends.
                 let (start, end) = (&start, &end);
                 let mut after_cut_table = false;
                 files.filter_map(move |file| {
@@ -159,8 +161,8 @@ impl Flush<'_> {
     }
 }
 
-/// The keys that range deletions cover without a gap, as the first key of each such range and the
-/// key behind it.
+/// The ranges that range deletions cover without a gap, each as its first key and the key behind
+/// it.
 fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut bounds: Vec<(&[u8], &[u8])> = ranges.iter().map(|r| (r.start, r.end)).collect();
     bounds.sort_unstable();
@@ -178,7 +180,7 @@ fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
     joined
 }
 
-/// The longest runs of keys that are deleted: the first key of each, and the key after its last.
+/// The longest runs of deleted keys, each as its first key and a key behind its last one.
 fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let long_run = (memtable.len() / LONG_RUN_FRACTION).max(MIN_LONG_RUN);
     if memtable.deletions() < long_run {
@@ -269,7 +271,8 @@ mod tests {
     use super::*;
     use crate::range_tombstones::RangeTombstone;
 
-    /// A retention by range deletions deletes adjacent ranges, one after the other.
+    /// A program that keeps a window of keys by range deletions deletes adjacent ranges, one after
+    /// the other.
     #[test]
     fn range_deletions_that_meet_are_one_range() {
         let range = |start: &'static [u8], end: &'static [u8], sequence| RangeTombstone {

@@ -15,7 +15,7 @@
 //!   what all these share  inner/ (parts and their locks)  read_state.rs (no lock)
 //! ```
 //!
-//! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` in, `get/mod.rs` out.
+//! Start with `inner/mod.rs`. Then follow a key: `write/mod.rs` writes it, `get/mod.rs` finds it.
 //!
 //! The imports of the files form no cycle, so each import names the module that defines the item:
 //! `crate::db::iter::cursor::DbCursor` and not `crate::db::DbCursor`.

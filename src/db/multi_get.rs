@@ -16,15 +16,15 @@
 //!     entry; not found: a false positive          the key continues with the next run, and so on
 //! ```
 //!
-//! A cache miss takes as long as hundreds of instructions. The misses of one key come one after the
-//! other, but those of several keys overlap. A read of the device takes as long as hundreds of
+//! A CPU cache miss takes as long as hundreds of instructions. The misses of one key come one after
+//! the other, but those of several keys overlap. A read of the device takes as long as hundreds of
 //! misses, and a device serves 64 reads in little more time than one. The device should not wait
 //! until all keys are searched, so the search continues while the first reads are in progress.
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need the same block read
 //! it once. A guard is held while keys are searched, but not while the device reads, because a slow
 //! device must not keep garbage alive. Parts of filters and indexes that are not in memory are read
-//! at one time for all keys. Whole filters and indexes are read one after the other.
+//! together for all keys. Whole filters and indexes are read one after the other.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
 //! state records how far the search has come, because the search pauses whenever there is something
@@ -61,8 +61,8 @@ const SEARCHED_TOGETHER: usize = 8;
 const GONE: usize = usize::MAX;
 
 /// Looks up the keys, [`TOGETHER`] at a time. If there are more, they are sorted first, so that the
-/// keys of one block are looked up while it is in memory. (Sorting costs as much as the lookup of
-/// an absent key.)
+/// keys of one block are looked up while it is in memory. Sorting takes time too, so fewer keys are
+/// not sorted.
 pub(super) fn multi_get<K: AsRef<[u8]>>(
     reading: &Reading,
     keys: &[K],
@@ -136,14 +136,14 @@ struct Lookups<'k, K> {
     /// The number of runs whose filters were queried. The last of these runs is being searched.
     runs_begun: usize,
     /// The files to search in that run, each with its lookup. Their filters returned "maybe" or
-    /// were passed by.
+    /// were skipped.
     maybes: Vec<Question>,
     /// The files of that run, each with its lookup, whose filters are still to be queried, because
     /// they are not in memory.
     unasked: Vec<Question>,
     /// How many of `maybes` were searched.
     searched: usize,
-    /// Whether a lookup has passed by a filter that was not worth its read, in any run.
+    /// Whether a lookup has skipped a filter that was not worth its read, in any run.
     passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
@@ -316,8 +316,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         Ok(())
     }
 
-    /// Reads and queries those filters of the run that are not in memory. A lookup passes by a
-    /// filter that is not worth its read.
+    /// Reads and queries those filters of the run that are not in memory. A lookup skips a filter
+    /// that is not worth its read.
     fn read_filters(
         &mut self,
         read_state: &ReadState,
@@ -392,7 +392,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
             self.open.extend(now.map(|(_, lookup)| lookup));
         }
         if self.passed_by {
-            // The filter that was passed by belongs to a table in another run.
+            // The filter that was skipped belongs to a table in another run.
             self.open.iter_mut().for_each(|lookup| lookup.key.passed_filter_by = false);
         }
         if read_state.version.has_range_deletions {
@@ -605,8 +605,8 @@ fn ask_filters(
     }
 }
 
-/// Sorts by file. With few files this is a counting sort, because comparing keys in no order
-/// mispredicts half of the branches.
+/// Sorts by file. With few files this is a counting sort, because a sort by comparison mispredicts
+/// half of its branches if the keys are in no order.
 fn sort_by_file(questions: &mut [Question], files: usize) {
     if files > TOGETHER {
         return questions.sort_unstable();

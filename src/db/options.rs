@@ -167,7 +167,8 @@ impl Builder {
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
     /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. It evicts data blocks
-    /// first, but unused filters and indexes while data has less than 1/8 of the cache.
+    /// first. Only while data has less than 1/8 of the cache does it evict unused filters and
+    /// indexes.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }
@@ -218,8 +219,8 @@ impl Builder {
     }
 
     /// The size at which a memtable is flushed. Default 16 MiB. Up to three memtables exist at a
-    /// time, and a fourth while a lookup still reads it after its flush. Larger memtables mean
-    /// fewer, larger flushes and a longer recovery.
+    /// time, and a flushed one exists for as long as a reader uses it. Larger memtables mean fewer,
+    /// larger flushes and a longer recovery.
     #[doc(alias = "write_buffer_size")]
     pub fn memtable_bytes(mut self, bytes: usize) -> Builder {
         self.memtable_bytes = bytes;
@@ -234,10 +235,10 @@ impl Builder {
         self
     }
 
-    /// The least target size of the first level below level 0. Default 64 MiB, four memtables. Each
-    /// deeper level may hold ten times the one above. The tree gets another level once its data is
-    /// so large that, even with that level, the first level below level 0 has at least this target
-    /// size.
+    /// The minimum target size of the first level below level 0. Default 64 MiB, four memtables.
+    /// Each deeper level may hold ten times the one above. The tree gets another level once its
+    /// data is so large that, even with that level, the first level below level 0 has at least this
+    /// target size.
     #[doc(alias = "max_bytes_for_level_base")]
     pub fn level_base_bytes(mut self, bytes: u64) -> Builder {
         self.shape.level_base_bytes = bytes;
@@ -248,9 +249,9 @@ impl Builder {
     /// 8.
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
-    /// database uses none. Each flush takes one more thread, at once. Compactions of different
-    /// files run at the same time. A large one of level 0 is split by key range over the idle
-    /// threads.
+    /// database uses none. A flush does not wait for one of these threads: it takes one more.
+    /// Compactions of different files run at the same time. A large compaction of level 0 is split
+    /// by key range over the idle threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(self, threads: usize) -> Builder {
@@ -291,8 +292,8 @@ impl Builder {
     }
 
     /// Publishes the counters for other processes, in the small file `STATS` of the database's
-    /// directory. It is written at most once an `interval`, if something was counted or the tree or
-    /// the oldest snapshot changed, and at closing. `maypole stats` and
+    /// directory. The file is written at most once an `interval`, if something was counted or the
+    /// tree or the oldest snapshot changed, and at closing. `maypole stats` and
     /// [`Db::published_stats`](crate::Db::published_stats) read it. Default: never. A second is a
     /// good interval; 10 milliseconds to a day are accepted.
     ///

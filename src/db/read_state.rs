@@ -6,11 +6,11 @@
 //!               ReadState 6  ◄── iterators and cursors, each with one count
 //! ```
 //!
-//! Invariant: load the read state first, the sequence number after it. Then the read state still
-//! has every version that a read at this number needs. Then check whether the read state is still
-//! the current one: an ingestion replaces it without a new memtable. The old read state would
-//! continue to show later writes, but it lacks the ingested table, which precedes them.
-//! `Reading::load_read_point` does all this.
+//! Order of loads: a read loads the read state first, and the sequence number after it. Then the
+//! read state still has every version that a read at this number needs. Then the read checks
+//! whether the read state is still the current one: an ingestion replaces it without a new
+//! memtable. The old read state would continue to show later writes, but it lacks the ingested
+//! table, which precedes them. `Reading::load_read_point` does all this.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::sync::{Part, Process, Retired};
 use crate::version::Version;
 
 /// All memtables and tables. Immutable, except that writers add entries to the newest memtable.
-/// Readers recognise these entries by their sequence numbers.
+/// Readers ignore entries with larger sequence numbers than their own.
 pub(crate) struct ReadState {
     pub memtable: Arc<Memtable>,
     /// Full memtables that wait for their flush, newest first.
@@ -84,8 +84,8 @@ pub(crate) struct ReadPoint {
     open: bool,
     /// Whether this is a snapshot, which may be old.
     pub is_snapshot: bool,
-    /// A forked child reads nothing through it, because another thread may have been using a block
-    /// at the fork.
+    /// A forked child reads nothing through this read point, because another thread may have been
+    /// using a block at the fork.
     process: Process,
 }
 

@@ -20,9 +20,9 @@ use crate::slice::Slice;
 /// The database as it was when the snapshot was made; see [`Db::snapshot`](crate::Db::snapshot).
 ///
 /// Compaction keeps every version that a live snapshot sees, so a snapshot held for long costs
-/// space. It does not keep the database open: after [`Db::close`](crate::Db::close) every read
-/// returns [`Error::Closed`](crate::Error::Closed), an iterator as its only item, a cursor from
-/// each seek. Iterators and cursors made before continue to work.
+/// space. A snapshot does not keep the database open: after [`Db::close`](crate::Db::close) every
+/// read returns [`Error::Closed`](crate::Error::Closed). An iterator returns it as its only item,
+/// and a cursor from each seek. Iterators and cursors made before continue to work.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -1,6 +1,6 @@
 //! [`SnapshotList`]: the sequence numbers of the live snapshots.
 //!
-//! Compaction keeps, for each of them, the newest version at or below it.
+//! Compaction keeps, for each of these numbers, the newest version at or below it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

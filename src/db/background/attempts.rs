@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::db::stats::report::DamagedTable;
 use crate::error::Error;
 
-/// How long a job without space waits before its next attempt. Each wait is twice the one before.
+/// The first wait of a job without space before its next attempt. Each further wait is twice as
+/// long, up to `MAX_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
@@ -19,9 +20,9 @@ pub(crate) struct Work {
     pub(super) closed_by_job: bool,
     pub flushes: Attempts,
     pub compactions: Attempts,
-    /// A job waits to try a compaction again, or is trying it.
+    /// A job waits to try a compaction again, or is trying it now.
     pub retrying_compaction: bool,
-    /// Files that are set aside. `state.unavailable` has them too.
+    /// Damaged files, which compactions leave out. `state.unavailable` has them too.
     pub damaged: Vec<DamagedTable>,
 }
 
@@ -30,12 +31,13 @@ pub(crate) struct Work {
 pub(crate) struct Attempts {
     /// How many were started.
     pub(super) started: u64,
-    /// The newest attempt that found no space or no thread, and its error. `None` after a later
-    /// attempt has succeeded.
+    /// The newest attempt that found no space or no thread, and its error. `None` if an attempt has
+    /// succeeded since, or if no work is due any more.
     failed: Option<(u64, Error)>,
     /// The last wait.
     waited: Duration,
-    /// A caller waits for the outcome, so the next attempt starts at once.
+    /// The next attempt starts at once, because a caller waits for its outcome or there may be
+    /// space.
     pub(super) retry_now: bool,
 }
 

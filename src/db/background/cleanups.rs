@@ -13,10 +13,10 @@ use crate::version::{FileMeta, LEVELS};
 /// The most ranges that wait.
 const MAX_CLEANUPS: usize = 8;
 
-/// A request to compact the tables that a range had when a cursor had walked over it.
+/// A request to compact those tables of a range that existed when a cursor walked over it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::db) struct Cleanup {
-    /// The first user key, and the first key behind the range (`None`: there is none).
+    /// The first user key of the range, and the first key behind it (`None`: no key is behind it).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
     /// Tables of this number and above were written after the walk, so it did not read them.
@@ -53,7 +53,7 @@ impl Cleanups {
         has_room
     }
 
-    /// Whether the table existed when one of the ranges was noticed, and overlaps that range.
+    /// Whether the table overlaps one of the ranges, and existed when that range was requested.
     fn wants(&self, file: &FileMeta) -> bool {
         self.0.iter().any(|cleanup| {
             file.number < cleanup.next_file
@@ -76,7 +76,7 @@ impl Cleanups {
         }
         let is_wanted = |file: &FileMeta| self.wants(file);
         let plan = dead::pick_wanted(levels, shape, conditions, unavailable, is_wanted);
-        // The ranges stay while a compaction runs, because it may hold one of their tables.
+        // The ranges stay while any compaction runs, because it may be using one of their tables.
         if plan.is_none() && unavailable.busy.is_empty() {
             self.0.clear();
         }
@@ -120,7 +120,8 @@ mod tests {
         assert!(!cleanups.wants(&file(7, b"b", b"k")), "it was written later");
     }
 
-    /// A walk over the memtable requests no compaction, nor does a walk that jumps over a mark.
+    /// A walk over the memtable requests no compaction, nor does a walk that a mark (`iter/marks/`)
+    /// shortens.
     #[cfg(not(loom))]
     #[test]
     fn a_long_walk_over_hidden_entries_of_tables_asks_for_their_range_once() {

@@ -1,8 +1,8 @@
 //! Compactions: which one is due, and its steps from the plan to the new tree.
 //!
-//! Compactions that share no file run in parallel. At most one of them is from level 0, because it
-//! takes that whole level. A large compaction from level 0 is split over the idle threads, and so
-//! is a step of a manual one.
+//! Compactions that share no file run in parallel. A compaction of level 0 usually takes that whole
+//! level, so two of them seldom run at a time. A large compaction from level 0 is split over the
+//! idle threads, and so is a step of a manual one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Inner {
         }
     }
 
-    /// The job that tries one compaction after earlier ones found no space.
+    /// The job that tries one compaction after an earlier one found no space.
     pub(super) fn retry_job(&self) {
         self.wait_for_space(|work| &mut work.compactions);
         let mut state = self.tree.lock();
@@ -66,8 +66,9 @@ impl Inner {
             }
             None => {
                 state.work.retrying_compaction = false;
-                // Either the tree has changed, so that nothing is due any more, or a manual
-                // compaction has claimed the work.
+                // No compaction can start now. If the reason is not the claim of a manual
+                // compaction (`manual.rs`), the last error is cleared, so that [`Inner::schedule`]
+                // starts jobs as usual.
                 if state.claimed.is_none() {
                     state.work.compactions.succeeded();
                 }
@@ -87,8 +88,8 @@ impl Inner {
         Some(state.start(plan, &self.settings.shape, most_threads, Caller::Job))
     }
 
-    /// The next compaction that the shape of the tree requires, or else a cursor has requested, or
-    /// else the filter policy requires.
+    /// The next compaction: one that the shape of the tree requires, or else one that a cursor has
+    /// requested, or else one that the filter policy requires.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let metas = state.version.metas();
         let conditions = state.conditions(&self.reading, &self.settings);
@@ -132,8 +133,8 @@ impl Inner {
         let mut edit = VersionEdit::default();
         edit.removed.extend(plan.inputs.iter().map(|&number| (plan.level, number)));
         edit.removed.extend(plan.output_inputs.iter().map(|&number| (plan.output_level, number)));
-        // Files with range deletions are merged rather than moved, because the merge may find that
-        // they hide nothing any more, and drop them.
+        // If the inputs have range deletions, they are merged rather than moved, because a merge
+        // drops range deletions that hide nothing any more.
         let deletes_ranges = version.files().any(|(_, file)| {
             plan.inputs.contains(&file.meta.number) && file.table.ranges().is_some()
         });
@@ -202,7 +203,8 @@ pub(crate) struct Compaction {
     version: Arc<Version>,
     /// Threads that it may use.
     threads: usize,
-    /// How many of them are of the database's share. They become idle when the compaction ends.
+    /// How many of these threads belong to the database's share. They become idle when the
+    /// compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,
 }
@@ -222,7 +224,7 @@ impl TreeState {
         }
     }
 
-    /// Whether the error is the damage of a file that was set aside.
+    /// Whether the error reports the damage of a file that compactions now leave out.
     pub(super) fn has_set_aside(&self, error: &Error) -> bool {
         let Error::Corruption { file, .. } = error else { return false };
         let mut damaged = self.work.damaged.iter();
@@ -230,7 +232,8 @@ impl TreeState {
             .any(|it| matches!(&it.error, Error::Corruption { file: other, .. } if other == file))
     }
 
-    /// Marks the plan's files as busy, and takes idle threads, more for a larger input.
+    /// Marks the plan's files as busy, and takes idle threads: the larger the input, the more
+    /// threads.
     pub(super) fn start(
         &mut self,
         plan: Plan,
@@ -279,9 +282,9 @@ mod tests {
     const MEMTABLE_BYTES: u64 = 256 << 10;
     const WINDOW: u64 = 5_000;
 
-    /// Writes new keys and deletes the oldest, `together` keys at a time. Returns the most bytes
-    /// that tables take meanwhile, measured whenever no compaction runs, and the bytes of the
-    /// entries that are alive.
+    /// Writes new keys and deletes the oldest, `together` keys at a time. Returns two sizes in
+    /// bytes: the largest of all tables together, measured whenever no compaction runs, and that of
+    /// the live entries.
     fn most_stored(together: u64) -> (u64, u64) {
         let builder = Db::builder("/db").fs(Arc::new(MemFs::new())).compression(Compression::None);
         let builder = builder.memtable_bytes(MEMTABLE_BYTES as usize).table_bytes(1 << 20);
@@ -314,8 +317,8 @@ mod tests {
         (most, (WINDOW + together) * (15 + 300))
     }
 
-    /// The tree once kept three times the bytes of the newest keys. The bound below limits what is
-    /// stored while no compaction runs. A running compaction adds its inputs, until it ends.
+    /// Regression: the tree grew to three times the bytes of the live entries. The bound below
+    /// holds while no compaction runs, because a running compaction keeps its inputs until it ends.
     #[test]
     fn a_retention_takes_at_no_moment_more_than_its_window_and_three_memtables() {
         for together in [1, 500] {

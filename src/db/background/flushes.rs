@@ -79,8 +79,8 @@ impl Inner {
         let context = FilterContext::new(&version.metas(), 0, memtable.len() as u64);
         let flush = Flush {
             store: &self.store,
-            // Until the flush is installed, the tree gets only tables that compactions make of its
-            // own, and ingested tables, which are newer than the memtable.
+            // No older table enters the tree before the flush is installed: compactions only
+            // rewrite the tree's tables, and ingested tables are newer than the memtable.
             older: Some(&version),
             snapshots: self.reading.snapshots().sequences(),
             filter: self.settings.policy.spec_for(&context),

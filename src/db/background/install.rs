@@ -1,11 +1,11 @@
-//! A change of the tree: first durable, then visible, then obsolete files are deleted.
+//! A change of the tree becomes durable first, then visible. Then obsolete files are deleted.
 //!
 //! ```text
 //!   tables synced ─► their names synced ─► MANIFEST synced ─► readers see it ─► obsolete files go
 //! ```
 //!
-//! Every change goes through these steps. A crash between two of them leaves files that no MANIFEST
-//! lists, and the next opening deletes these.
+//! Every change goes through these steps. A crash between two of them may leave files that no
+//! MANIFEST lists. The next opening deletes such files.
 //!
 //! **When [`Inner::install`] fails** for lack of space, the change is not recorded, so its tables
 //! may be deleted and it may be tried again. After any other error the MANIFEST may list its
@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::sync::drain;
 use crate::version::{TableFile, VersionEdit};
 
-/// How long a replaced read state waits for running lookups. If they take longer, it stays in
-/// memory until the next one is replaced.
+/// How long a change of the tree waits for running lookups before it frees the replaced read state.
+/// If they take longer, that read state stays in memory until the next change.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {
@@ -43,9 +43,10 @@ impl Inner {
         Ok(())
     }
 
-    /// The middle of [`Inner::install`], for tables whose names are durable. `edit` is called while
-    /// no other change of the tree can begin. `shown` is called once readers can see the new tree,
-    /// before any compaction can start from it.
+    /// [`Inner::install`] without its first step, because the names of the tables are durable, and
+    /// without its wait for readers. `edit` is called while no other change of the tree can begin.
+    /// `shown` is called once readers can see the new tree, before any compaction can start from
+    /// it.
     pub(crate) fn change_tree(
         &self,
         opened: Vec<Arc<TableFile>>,

@@ -13,7 +13,8 @@
 //! [`Inner::wait_until`] makes it try again at once, and gets the error if that attempt fails too.
 //!
 //! **Closing** waits until no job is left. A job may drop the last `Db`, because the caller's `Fs`
-//! may own it. That thread cannot wait for its own job, so the last job to end closes the database.
+//! may own it. The thread of such a job cannot wait for that job, so the last job to end closes the
+//! database.
 //!
 //! Absent here: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
 
@@ -106,7 +107,7 @@ impl Inner {
         self.work_if(Status::check_writable)
     }
 
-    /// Like [`Inner::work_in_this_thread`], but works even if a failure has made the database
+    /// Like [`Inner::work_in_this_thread`], but succeeds even if a failure has made the database
     /// read-only.
     pub(crate) fn work_until_closed(&self) -> Result<Working> {
         self.work_if(Status::check_open)
@@ -152,8 +153,9 @@ impl Inner {
         }
     }
 
-    /// The error for a writer that would have to wait for `cause` while that work itself waits for
-    /// space, perhaps for ever.
+    /// The last error of the work that a writer would have to wait for because of `cause`. `None`
+    /// if that work has not failed for lack of space or of a thread. If it has, the wait might
+    /// never end.
     pub(crate) fn error_instead_of_waiting(
         &self,
         state: &mut TreeState,
@@ -164,7 +166,7 @@ impl Inner {
             WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
         };
         let error = attempts.last_error()?.clone();
-        // If an attempt got no thread, there is no job that will try again.
+        // An attempt that got no thread has left no job that would try again.
         self.schedule(state);
         Some(error)
     }
@@ -173,7 +175,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// The database is closed or latched, or the awaited work finds no space.
+    /// The database is closed or latched, or the awaited work finds no space or no thread.
     pub(crate) fn wait_until(
         &self,
         awaited: Awaited,

@@ -1,7 +1,7 @@
 //! Work that a caller waits for: `wait_for_compaction` and `compact_range`.
 //!
 //! A manual compaction is a series of ordinary compactions in the caller's thread. Automatic
-//! compactions run in parallel: both respect what is [`Unavailable`].
+//! compactions run in parallel. Neither kind touches what is [`Unavailable`].
 //!
 //! ```text
 //!   level 0   old files, and whatever is older than one of them      ─┐
@@ -11,19 +11,19 @@
 //! ```
 //!
 //! *Old* is what was written before the call. A level is done when none of its files in the range
-//! holds an old entry.
+//! holds an old entry. The deepest level is done when its files with old entries are rewritten.
 //!
-//! **It terminates**, however fast other threads write. Old entries only move down, by automatic
-//! compactions too, and all of them are in tables when the first level begins. So while a level is
-//! being emptied, it gets no old entry from above, because the levels above are done. Each step
-//! takes at least one table with an old entry out of the level. In the deepest level it rewrites at
-//! least one table that was there when that level began.
+//! **A manual compaction terminates**, however fast other threads write. All old entries are in
+//! tables when work on the first level begins, and compactions of both kinds only move them down.
+//! So while a level is being emptied, it gets no old entry from above, because the levels above are
+//! done. Each step takes at least one table with an old entry out of the level. In the deepest
+//! level it rewrites at least one table that was there when work on that level began.
 //!
-//! **Both make progress.** Before each step the automatic compactions that are due may start. Where
-//! they block all remaining steps, the manual compaction *claims* one step: running compactions
-//! end, and no compaction that overlaps the claim starts before this step. A step is of limited
-//! size, so automatic compactions do not wait long for it. No running compaction waits for anything
-//! else, so there is no deadlock.
+//! **Manual and automatic compactions both make progress.** Before each step the automatic
+//! compactions that are due may start. If running compactions block all remaining steps, the manual
+//! compaction *claims* one step: it waits until they end, and no compaction that overlaps the claim
+//! starts before this step. Below level 0 a step is of limited size, so automatic compactions do
+//! not wait long for it. No running compaction waits for another, so there is no deadlock.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -38,8 +38,8 @@ use crate::encoding::key::{SequenceNumber, user_key};
 use crate::error::Result;
 use crate::version::{FileMeta, LEVELS};
 
-/// The inputs of one step fill at most this many tables, unless they are a single file and the
-/// files that it overlaps.
+/// Below level 0, the inputs of one step have at most the size of this many full tables, unless
+/// they are a single file and the files that it overlaps.
 const STEP_TABLES: u64 = 16;
 
 /// A manual compaction under way.
@@ -47,7 +47,7 @@ struct Manual {
     range: Bounds,
     /// The last write before the call.
     last_old: SequenceNumber,
-    /// Tables from this number on were written since the current level began.
+    /// Tables from this number on were written after work on the current level had begun.
     first_new: u64,
     /// Tables that its steps have written.
     written: HashSet<u64>,
@@ -78,7 +78,7 @@ impl Inner {
         settled
     }
 
-    /// Compacts all files that meet `range`, level by level from the top.
+    /// Compacts all files that overlap `range`, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
         // The number is read before the flush, which writes everything up to this number to tables.
         let last_old = self.reading.visible();
@@ -151,7 +151,7 @@ impl Inner {
         let (base, _) =
             compaction::level_targets(&compaction::level_bytes(&metas), &self.settings.shape);
         let output_level = match level {
-            // The deepest data is rewritten in place, to drop what no snapshot can see.
+            // The deepest level is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
             _ => compaction::next_level(&metas, level, base).min(LAST_LEVEL),
         };
@@ -179,8 +179,8 @@ impl Inner {
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
         let step_bytes = self.settings.shape.table_bytes.saturating_mul(STEP_TABLES);
-        // A step has only neighbors, because its outputs may reach from the first input to the
-        // last.
+        // A step takes adjacent files only, because its outputs may reach from the first input to
+        // the last.
         files.split(is_done).flat_map(|files| steps(files, below, step_bytes)).find_map(|files| {
             compaction::plan_neighbours(
                 &metas,
@@ -194,8 +194,8 @@ impl Inner {
     }
 }
 
-/// Cuts neighbors into steps. A step has one file, or has at most `step_bytes` together with the
-/// files of `below` that it overlaps.
+/// Cuts adjacent files into steps. A step has one file, or has at most `step_bytes` together with
+/// the files of `below` that it overlaps.
 fn steps<'a, 'f>(
     mut files: &'a [&'f FileMeta],
     below: &[&FileMeta],

@@ -1,14 +1,15 @@
-//! Threads for the jobs of all open databases of the process: as many threads as jobs, and none
-//! when there is no job.
+//! Threads for the jobs of all open databases of the process. A job takes an idle thread or a new
+//! one, and a thread that stays idle ends.
 //!
 //! ```text
 //!   run(job) ─► an idle thread takes it ─► it waits for the next ─► none came: it leaves
 //!           └─► none is idle: a new thread
 //! ```
 //!
-//! A job never waits for another one to end, so a database whose device stalls delays no other
-//! database. Each database limits its own jobs. Flushes have a pool of their own, so that they do
-//! not queue behind compactions even where the system refuses another thread.
+//! Unless the system refuses another thread, no job waits for another one to end, so a database
+//! whose device stalls delays no other database. Each database limits its own jobs. Flushes have a
+//! pool of their own, so that they do not queue behind compactions even if the system refuses a
+//! thread.
 //!
 //! What is absent: a bound on threads, priorities, results.
 
@@ -20,8 +21,8 @@ use std::{io, thread};
 
 use crate::sync::{PerProcess, lock};
 
-/// How long a thread waits for its next job. This is longer than the time between two flushes of a
-/// database under steady writes.
+/// How long a thread waits for its next job before it ends. A database that flushes every second or
+/// two keeps its thread.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(crate) static FLUSHES: Pool = Pool::new("maypole-flush", PATIENCE);

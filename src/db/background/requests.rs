@@ -1,4 +1,5 @@
-//! What cursors request of the database: that marks are taken in, and that a range is cleaned up.
+//! What cursors request of the database: to take in the marks that they propose (`iter/marks/`),
+//! and to compact a range with many hidden entries.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +8,7 @@ use crate::db::inner::Inner;
 use crate::db::iter::marks::Owner;
 
 impl Owner for Inner {
-    /// If another thread leads, that thread or the next leader takes the marks in.
+    /// If another thread leads the writers, that thread or the next leader takes the marks in.
     fn take_in_marks(&self) {
         if let Some(mut writer) = self.writing.try_lead() {
             let last = writer.last_sequence;

@@ -1,4 +1,4 @@
-//! When the tree comes to rest, and what is removed from it then.
+//! When the tree counts as idle, and which dead entries compactions remove then.
 //!
 //! ```text
 //!   a table with deletions or hidden versions enters the tree ──► the timer looks every 5 s
@@ -21,7 +21,7 @@ use crate::db::inner::tree::Tree;
 /// The tree counts as idle after one to two of these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest wait for a deletion that is due later. It is bounded because clocks may be set.
+/// The longest wait for a deletion that is due later. It is bounded because the clock may be set.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Inner {
@@ -53,7 +53,8 @@ impl Inner {
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
-        // An overdue compaction that was not picked waits for a damaged table or for space.
+        // A deletion that is overdue, but whose compaction was not picked, involves a damaged table
+        // or waits for space.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
         if wait.is_none() {
             self.background.set_awaits_rest(false);

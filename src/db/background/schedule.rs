@@ -27,7 +27,7 @@ impl Inner {
         self.schedule(state);
     }
 
-    /// Starts the jobs that `state` requires. Called after every change of it.
+    /// Starts the jobs that `state` requires. Called after each change that may require one.
     pub(crate) fn schedule(&self, state: &mut TreeState) {
         if self.status.is_stopping() {
             return;
@@ -54,7 +54,8 @@ impl Inner {
         }
     }
 
-    /// Schedules the attempts that follow a compaction without space, one at a time.
+    /// Starts the job that tries a compaction again after one found no space. There is at most one
+    /// such job.
     fn schedule_retry(&self, state: &mut TreeState) {
         if state.waits_for_space || state.work.retrying_compaction {
             return;

@@ -8,9 +8,9 @@
 //!   C          12:00:10.0
 //! ```
 //!
-//! There is one thread while any database waits, and otherwise none. While the thread works for a
-//! database it counts as one of that database's jobs. So closing waits for it, and nothing is
-//! written after the lock of the directory is released.
+//! There is one thread while any database waits for its turn, and otherwise none. While the thread
+//! works for a database it counts as one of that database's jobs. So closing waits for it, and
+//! nothing is written after the lock of the directory is released.
 //!
 //! Absent: threads for slow devices. A stalled device delays the turns of other databases, but no
 //! other work.
@@ -85,8 +85,8 @@ fn work_by_turns() {
             continue;
         }
         let Turn { inner, work, .. } = state.turns.swap_remove(i);
-        // This needs the lock, so that a database that is closing either has no turn any more or
-        // waits for this work.
+        // The list is still locked here, so that a database that is closing either has no turn any
+        // more or waits for this work.
         let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
         let Some(working) = working else { continue };
         drop(state);

@@ -36,7 +36,7 @@ use crate::table::lookup::trace::TableTrace;
 pub struct LookupTrace {
     /// What was looked up.
     pub key: Vec<u8>,
-    /// The hash with which filters are queried. Filters in old files are queried with another.
+    /// The hash with which filters are queried. Filters in old files are queried with another hash.
     pub hash: KeyHash,
     /// The last write that the lookup sees.
     pub sequence: SequenceNumber,
@@ -44,8 +44,8 @@ pub struct LookupTrace {
     pub memtables: Vec<MemtableTrace>,
     /// The files of level 0 and the deeper levels that the lookup reached.
     pub levels: Vec<LevelTrace>,
-    /// Files of level 0 and deeper levels that the lookup did not reach, because it ended above
-    /// them.
+    /// Files of level 0 and deeper levels that the lookup did not reach, because it had ended
+    /// before.
     pub levels_spared: usize,
     /// How it ended.
     pub outcome: LookupOutcome,
@@ -70,7 +70,7 @@ pub enum LookupOutcome {
     Value,
     /// The newest entry of the key is a tombstone.
     Tombstone,
-    /// A range deletion covers the key, and nothing newer is known of it.
+    /// A range deletion covers the key, and the lookup found no newer entry of the key.
     RangeDeletion,
     /// Nothing is known of the key.
     #[default]
@@ -108,7 +108,7 @@ pub struct MemtableTrace {
     pub bytes: usize,
     /// The kind of the newest entry of the key that the lookup sees: 1 value, 0 tombstone.
     pub found: Option<u8>,
-    /// The sequence number of the newest range deletion in it that covers the key.
+    /// The sequence number of the newest range deletion in the memtable that covers the key.
     pub range_deletion: Option<SequenceNumber>,
     /// Nanoseconds of the search.
     pub nanos: u64,
@@ -131,13 +131,14 @@ pub struct MemtableTrace {
 pub struct LevelTrace {
     /// 0 to 6.
     pub level: usize,
-    /// The number of files that share no key, of which at most one is searched. In level 0 it is 1.
+    /// The number of files: those of a deeper level, or 1 for a file of level 0. The files share no
+    /// key, so at most one of them is searched.
     pub files: usize,
     /// The first user key of the first of them.
     pub smallest: Vec<u8>,
     /// The last user key of the last of them.
     pub largest: Vec<u8>,
-    /// The file whose range holds the key. `None`: no file has one.
+    /// The file whose range holds the key; `None` if the key is outside the ranges of all files.
     pub file: Option<FileTrace>,
     /// Nanoseconds of comparing the key with the ranges.
     pub range_check_nanos: u64,
@@ -188,7 +189,7 @@ pub struct LookupCost {
     pub tables: u64,
     /// Data blocks that are searched.
     pub blocks: u64,
-    /// Their stored bytes, which are read if none of the blocks is in memory.
+    /// Stored bytes of these blocks, which are read if none of the blocks is in memory.
     pub block_bytes: u64,
 }
 
@@ -206,8 +207,8 @@ impl LookupTrace {
         )
     }
 
-    /// What the lookup would have searched without filters. A table that its filter spared counts
-    /// with one data block of the table's average size.
+    /// What the lookup would have searched without filters. For a table that was skipped because of
+    /// its filter, this counts one data block of the table's average size.
     pub fn cost_without_filters(&self) -> LookupCost {
         self.tables().filter(|table| table.was_skipped()).fold(self.cost(), |sum, table| {
             LookupCost {

@@ -36,7 +36,7 @@ pub(in crate::db) fn explain(
     };
     let value = lookup(reading, key, snapshot, &watch, ToSlice)?;
     let mut trace = watch.trace.into_inner();
-    // In a mixed version several files of a run may have been searched.
+    // In a mixed version (`get/mod.rs`) the trace may have several files of one run.
     trace.levels_spared = trace.levels_spared.saturating_sub(trace.levels.len());
     trace.outcome = match value {
         Some(_) => LookupOutcome::Value,

@@ -18,11 +18,11 @@
 //! (`Version::mixed`). Such a version has no runs, so the lookup searches no run and continues with
 //! [`steps::find_in_mixed`].
 //!
-//! **Range deletions.** A range deletion hides entries of its keys: in its own source the entries
-//! with a smaller sequence number, in deeper sources all entries. So the search stops at the first
-//! source with a visible range deletion that covers the key. The key range of a file includes its
-//! range deletions, so that the file is a candidate. A filter knows nothing of range deletions, so
-//! they are checked first.
+//! **Range deletions.** A range deletion hides entries of its keys: in its own source (a memtable
+//! or a file) the entries with a smaller sequence number, in deeper sources all entries. So the
+//! search stops at the first source with a visible range deletion that covers the key. The key
+//! range of a file includes its range deletions, so that the file is a candidate. A filter knows
+//! nothing of range deletions, so they are checked first.
 //!
 //! **Misses.** While a lookup holds its guard, no memory that the process retires is freed, and a
 //! read of the device may take any time. So a lookup that needs what is not in memory drops its
@@ -95,7 +95,8 @@ pub(super) fn lookup<V: Visit>(
     let tickers = reading.counters().on_thread(&guard);
     let key = LookupKey::new(key, sequence);
     observer.started(&key, read_state);
-    // A memtable counts an entry before the sequence number is published, so `false` is certain.
+    // A memtable counts an entry before its sequence number is published, so the result `false` is
+    // certain.
     if read_state.has_entries_in_memory()
         && let Some(entry) =
             observer.call_find_in_memtables(read_state, &key.for_call(), &guard, tickers)?
@@ -112,7 +113,7 @@ pub(super) fn lookup<V: Visit>(
     if let [_, .., deepest] = version.runs()
         && let Some(file) = deepest.file_of(head, key.user_key)
     {
-        // This is the largest filter, whose cache line is the least likely to be in the CPU's
+        // This filter is the largest, so its cache line is the least likely to be in the CPU's
         // caches.
         file.table.prefetch_filter([&key], &guard);
     }
@@ -226,9 +227,9 @@ impl<R, F: FnOnce(&[u8]) -> R> Visit for Lend<F> {
         };
         // SAFETY: a lookup is called under no guard and takes one, so this is the thread's only
         // one. The lookup uses nothing after `visit`. A memtable is freed with the last read state
-        // or flush that owns it: the read state of this lookup is retired, and finds its memtable.
-        // A block is freed after an eviction, which retires it, or at once with its slots. Both
-        // find the block.
+        // or flush that owns it. The read state of this lookup is freed by retirement, and its
+        // `part_at` finds the memtable. A block is retired by an eviction, or dropped at once with
+        // its slots. In both cases `part_at` finds the block.
         unsafe { guard.lend(value, read) }
     }
 }

@@ -64,7 +64,7 @@ pub(in crate::db) trait TreeObserver: Copy {
     #[inline(always)]
     fn run_passed(self, _run: &Run<Arc<TableFile>>) {}
 
-    /// The range of `file` holds the key. For `deleted_at` see above.
+    /// The range of `file` holds the key. For `deleted_at` see [`Self::memtable_searched`].
     #[inline(always)]
     fn file_reached(self, _file: &TableFile, _deleted_at: SequenceNumber) {}
 
@@ -143,7 +143,7 @@ pub(in crate::db) struct Miss {
 
 impl Miss {
     /// `run` is a run of the version, and `file` a file of that run. The read state is passed by
-    /// address: it is in memory anyway, and the loop of the lookup keeps its registers.
+    /// address, because it is in memory anyway and the loop of the lookup thus keeps its registers.
     #[cold]
     #[inline(never)]
     pub(super) fn new(

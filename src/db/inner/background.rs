@@ -15,7 +15,8 @@ use crate::version::{FileMeta, LEVELS};
 pub(crate) struct Background {
     /// Each job holds a clone of this, and closing waits until all clones are dropped.
     holds: Arc<()>,
-    /// Where cursors found much that is hidden. Locked while the tree's state is locked.
+    /// The ranges in which cursors passed many hidden entries. A thread may take this lock while it
+    /// holds the state of the tree, but not the other way round.
     cleanups: Mutex<Cleanups>,
     /// The timer will check whether the tree has come to rest.
     awaits_rest: AtomicBool,
@@ -23,7 +24,7 @@ pub(crate) struct Background {
     visible_at_look: AtomicU64,
     /// `None`: the counters are not published.
     publishing: Option<Publishing>,
-    /// The lock of the directory. The last field, so that it is the last to be dropped.
+    /// The lock of the directory. The last field, because it must be dropped last.
     directory: Mutex<Option<Box<dyn FileLock>>>,
 }
 
@@ -80,7 +81,8 @@ impl Background {
         self.awaits_rest.swap(awaits_rest, Ordering::Relaxed)
     }
 
-    /// Called when the timer looks. Returns whether nothing was written since the previous look.
+    /// Called when the timer looks at the tree. Returns whether nothing was written since it last
+    /// looked.
     pub fn look(&self, visible: SequenceNumber) -> bool {
         self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
     }

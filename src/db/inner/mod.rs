@@ -23,8 +23,8 @@
 //! ```
 //!
 //! A thread takes locks from left to right only, and may leave some out. A thread that waits for a
-//! device may not hold `state` or a lock to the right of it, because lookups and writers wait for
-//! these locks.
+//! device may not hold `state` or a lock to the right of it, because writers and new snapshots wait
+//! for these locks.
 //!
 //! **Order of drops.** Fields are dropped in the order of their declaration: the tables' store and
 //! what readers see, then the WALs, the MANIFEST and the memtables, and the lock of the directory
@@ -114,13 +114,13 @@ impl Inner {
         self.tree.show(state, &self.reading, &self.settings.shape);
     }
 
-    /// Makes the database read-only. After a failed write or sync nothing is known about what
-    /// reached the disk, so nothing more may be built on it. Returns the error.
+    /// Makes the database read-only. After a failed write or sync nobody knows what reached the
+    /// disk, so no write may follow. Returns the error.
     pub fn latch(&self, error: Error) -> Error {
         if !matches!(error, Error::Closed | Error::Forked) {
             self.status.latch(&error);
-            // The lock is held meanwhile, so that a thread that has just checked the status and is
-            // about to sleep does not miss the change.
+            // The lock is held during the call, so that a thread that has just checked the status
+            // and is about to sleep does not miss the change.
             let _state = self.tree.lock();
             self.tree.notify();
         }
@@ -137,7 +137,7 @@ impl Inner {
         if self.may_retry(&error) { error } else { self.latch(error) }
     }
 
-    /// For a forked child: nothing that a handle shares may ever be dropped there, because a drop
+    /// For a forked child: nothing that the handles share may ever be dropped there, because a drop
     /// would truncate the log, delete tables and release the lock while the parent continues.
     pub fn leak(self: &Arc<Inner>) {
         std::mem::forget(Arc::clone(self));

@@ -1,4 +1,5 @@
-//! [`Reading`]: what readers use: the current read state, the last visible write, the snapshots.
+//! [`Reading`] holds what readers use: the current read state, the last visible write, the
+//! snapshots.
 //!
 //! ```text
 //!   field         lock             who changes it
@@ -66,7 +67,8 @@ impl Reading {
             let state = self.read_state.load_held(guard);
             #[cfg(test)]
             tests::between_the_loads();
-            // A snapshot is older than the state, so the state has every ingestion that it sees.
+            // A snapshot is older than the state, so the state has every ingestion that the
+            // snapshot sees.
             let Some(sequence) = snapshot else {
                 let sequence = self.visible.load(Ordering::Acquire);
                 match self.read_state.holds(&state) {
@@ -108,7 +110,7 @@ impl Reading {
         &self.snapshots
     }
 
-    /// Notes which snapshots keep something in the tables of `version` from being freed.
+    /// Notes the newest snapshot that keeps something in the tables of `version` from being freed.
     pub fn note_needed_snapshot(&self, version: &Version) {
         let snapshots = self.snapshots.sequences();
         let needed = match snapshots.is_empty() {
@@ -135,12 +137,13 @@ impl Reading {
         &self.overlapped
     }
 
-    /// Makes tables that a reader still holds keep their descriptors from now on, because the next
-    /// owner of the directory may delete their names.
+    /// Keeps open the files of all tables that a reader still holds, because the next owner of the
+    /// directory may delete their names.
     pub fn keep_tables_of_readers_open(&self) {
         let current = self.current();
         for read_state in lock(&self.read_states).iter().filter_map(Weak::upgrade) {
-            // The cell has a count of the current state; `current` and `read_state` are two more.
+            // The cell holds one reference to the current state; `current` and `read_state` are two
+            // more.
             let has_reader =
                 !Arc::ptr_eq(&read_state, &current) || Arc::strong_count(&read_state) > 3;
             if has_reader {
@@ -167,7 +170,7 @@ mod tests {
     type Interruption = Box<dyn FnOnce()>;
 
     thread_local! {
-        /// What happens the next time that this thread has loaded a read state.
+        /// What happens right after this thread's next load of a read state.
         static INTERRUPTION: RefCell<Option<Interruption>> = const { RefCell::new(None) };
     }
 

@@ -48,7 +48,8 @@ impl Status {
         self.latched.get().map_or(Ok(()), |error| Err(why_not_writable(error)))
     }
 
-    /// The failure that made the database read-only; [`Error::OpenedReadOnly`] if it was opened so.
+    /// The failure that made the database read-only; [`Error::OpenedReadOnly`] if it was opened
+    /// read-only.
     pub fn failure(&self) -> Option<&Error> {
         self.latched.get()
     }

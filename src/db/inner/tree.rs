@@ -13,9 +13,9 @@
 //!   MANIFEST locked ─► its record is synced ─► `state` has the new version ─► readers see it
 //! ```
 //!
-//! Only the holder of the MANIFEST changes the version, so a change starts from the version before
-//! it. The record is synced outside the lock of `state`, because a thread that waits for a device
-//! may not hold that lock.
+//! Only the holder of the MANIFEST changes the version, so each change starts from the result of
+//! the previous one. The record is synced outside the lock of `state`, because a thread that waits
+//! for a device may not hold that lock.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -36,7 +36,8 @@ pub(crate) struct TreeState {
     /// The step that the manual compaction waits to start. No automatic compaction that would block
     /// it may start.
     pub claimed: Option<Plan>,
-    /// The directory is not taken over yet: nothing may be flushed or compacted.
+    /// The directory is not taken over yet ([`crate::db::open::writable`]): nothing may be flushed
+    /// or compacted.
     pub waits_for_space: bool,
     pub work: Work,
 }

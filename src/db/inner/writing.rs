@@ -1,4 +1,4 @@
-//! [`Writing`]: what writers use: the WALs and the memtable that they fill.
+//! [`Writing`] holds what writers use: the WALs and the memtable that they fill.
 //!
 //! ```text
 //!   field         lock             who changes it
@@ -152,7 +152,7 @@ impl Writing {
         lock(&self.sealed_wals).logs.retain(|&(number, _)| number >= oldest_needed);
     }
 
-    /// The take-over of the directory that waits for space. Locked after the writer.
+    /// The take-over of the directory, if it waits for space. Locked after the writer.
     pub fn pending(&self) -> MutexGuard<'_, Option<PendingWritable>> {
         lock(&self.pending)
     }

@@ -8,8 +8,8 @@ use std::ops::{
 /// A range of keys: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`, or a pair of [`Bound`]s. A key is
 /// anything that gives bytes.
 ///
-/// The reason not to use [`RangeBounds`]: it needs a type of key, and `..` has none, so that
-/// `db.range(..)` would not compile.
+/// [`RangeBounds`] is not used because it needs a type of key. `..` has none, so `db.range(..)`
+/// would not compile.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

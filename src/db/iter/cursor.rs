@@ -12,10 +12,12 @@
 //!
 //! **Forward**, the versions of a key come newest first, so the cursor stays on the entry it shows,
 //! in its block. **Backward**, they come oldest first, so the cursor must pass all of them to know
-//! which one to show. It keeps a copy of this one, while the merge is at the entry before the key.
+//! which one to show. It keeps a copy of that version, while the merge is at the entry before the
+//! key.
 //!
-//! **Hidden entries.** A seek whose target lies in a mark goes to the mark's other end. So does a
-//! walk that has passed many hidden entries (`marks/`).
+//! **Hidden entries.** A *mark* (`marks/`) is an interval of keys in which nothing is shown. A seek
+//! to a key in a mark goes to the mark's other end. A walk that has passed many hidden entries
+//! jumps over marks too.
 //!
 //! **Counting.** A step adds to a plain counter of the cursor. The tickers get the sum at the next
 //! seek and when the cursor is dropped.
@@ -34,7 +36,7 @@ use crate::stats::Ticker;
 
 /// A cursor over all entries of a database, as they were when it was made.
 ///
-/// It is on an entry, or on none: before the first seek, past either end, and after an error.
+/// A cursor is on an entry or on none: before the first seek, past either end, and after an error.
 ///
 /// **Memory.** The longer a cursor continues in one direction, the more it reads at once: up to 1
 /// MiB of each sorted run of tables, and 8 MiB of all together if there are at most 512 runs. It

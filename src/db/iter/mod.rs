@@ -1,5 +1,4 @@
-//! [`DbIterator`]: an iterator from both ends, whose items own their bytes. It consists of two
-//! cursors.
+//! [`DbIterator`]: a double-ended iterator whose items own their bytes. It consists of two cursors.
 //!
 //! ```text
 //!   front ──► ant  bee  cat  dog  eel ◄── back         each made at its first use
@@ -21,8 +20,8 @@ use crate::slice::{Slice, SlicePacker};
 /// The entries of a database, or of a range of it, as they were when the iterator was made. They
 /// come in key order, from either end.
 ///
-/// Keys are copied, many into one allocation, so keeping one key may keep 4 KiB. Values share the
-/// block in which they were found.
+/// Keys are copied, many into one allocation, so a key that is kept may hold 4 KiB of memory.
+/// Values share the block in which they were found.
 ///
 /// An iterator ends after an error. It continues to work when the database is closed. An iterator
 /// made afterwards has [`Error::Closed`](crate::Error::Closed) as its only item.

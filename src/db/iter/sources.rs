@@ -154,7 +154,7 @@ pub(crate) fn sources(
             }
             continue;
         }
-        // A filter is queried only if the range overlaps one file of the level.
+        // A filter is queried only if the range overlaps exactly one file of the level.
         let range = version.overlapping_range(level, bounds.lower(), bounds.upper());
         if range.len() != 1 || may_match(range.start) {
             add(range);

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A key may have very many versions, most of them hidden. So after a few steps over versions of
-//! one key, the cursor seeks: forward past those that are hidden, or to the newest visible one;
-//! backward to the newest visible one, and then before the key.
+//! one key, the cursor seeks. Forward, it seeks past the hidden versions, or to the newest visible
+//! one. Backward, it seeks to the newest visible one, and then before the key.
 
 use std::path::Path;
 
@@ -27,8 +27,8 @@ use crate::table::unsupported_entry;
 /// costs about as much.
 const SEEK_AFTER: u64 = 8;
 
-/// While a cursor walks over hidden entries, it looks for a mark ([`super::marks`]) to jump over
-/// after each group of this many entries.
+/// After each group of this many hidden entries, a walking cursor looks for a mark
+/// ([`super::marks`]) to jump over.
 const LOOK_EVERY: u64 = 32;
 
 /// After a walk over this number of hidden entries, the cursor proposes a mark over them. A walk
@@ -37,8 +37,9 @@ const LOOK_EVERY: u64 = 32;
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
-/// A walk over this number of hidden entries requests a flush if they are in the memtable, and
-/// otherwise a compaction.
+/// A walk over this number of hidden entries in the memtable requests a flush, if they are half of
+/// the memtable's entries. A walk over this number of hidden entries in tables requests a
+/// compaction.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
 /// How many hidden entries a walk passed, and how many of them in the first source.
@@ -51,8 +52,8 @@ struct Passed {
 
 impl DbCursor {
     /// Moves forward from the merge's entry to the first one to show. With `hidden`, a newer
-    /// version was shown or is a tombstone, so this entry and the next ones of its user key are not
-    /// shown. With `sought`, the merge came here by a seek to `key`.
+    /// version was shown or is a tombstone, so this entry and the following entries of its user key
+    /// are not shown. With `sought`, the merge came here by a seek to `key`.
     #[inline(never)]
     pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
         // Nearly always the first entry is shown.

@@ -10,9 +10,9 @@
 //! that was cut short is no database.
 //!
 //! A copy that fails removes its files; the directory stays, empty. While a copy is being made its
-//! directory has the file `UNFINISHED_COPY`. It marks what a killed process leaves, so that the
-//! next copy to the directory removes this first. Building under another name and renaming the
-//! directory would need more of [`Fs`], which renames and removes files only.
+//! directory has the file `UNFINISHED_COPY`. This file marks what a killed process leaves, so that
+//! the next copy to the directory removes these remains first. Building under another name and
+//! renaming the directory would need more of [`Fs`], which renames and removes files only.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Inner {
         })
     }
 
-    /// Makes a new database with the tree of this one in `dir`, an absolute path. `copy` makes the
+    /// Makes a new database in `dir`, an absolute path, with the tree of this one. `copy` makes the
     /// file of a table.
     fn copy_tree(
         &self,
@@ -132,8 +132,8 @@ pub(in crate::db) fn spec_at(
     level: usize,
     file: &TableFile,
 ) -> FilterSpec {
-    // A table of level 0 is a run of its own. The tables of a deeper level are one run, which is
-    // complete.
+    // A table of level 0 is a run of its own. The tables of a deeper level are one run, to which
+    // nothing is added.
     let mut metas = version.metas();
     metas[0].retain(|meta| meta.number != file.meta.number);
     let new_entries = if level == 0 { file.meta.entries } else { 0 };
@@ -169,8 +169,8 @@ impl SharedTables {
     }
 }
 
-/// Makes a new database in `dir`, an absolute path, of the one in `source`. After `prepare`, which
-/// may fail, `fill` makes the files, `CURRENT` last. If `fill` fails, its files are removed.
+/// Makes a new database in `dir`, an absolute path, from the one in `source`. After `prepare`,
+/// which may fail, `fill` makes the files, `CURRENT` last. If `fill` fails, its files are removed.
 pub(in crate::db) fn make_database<T>(
     fs: &dyn Fs,
     source: &Path,
@@ -199,7 +199,7 @@ pub(in crate::db) fn make_database<T>(
         fs.sync_dir(dir)?;
         let filled = fill()?;
         fs.remove(&mark)?;
-        // The copy is whole, even if a power loss brings the mark back.
+        // The copy is whole, even if a power loss brings `UNFINISHED_COPY` back.
         let _ = fs.sync_dir(dir);
         Ok(filled)
     };

@@ -1,4 +1,4 @@
-//! Ingestion: tables from outside enter the tree as one write, newer than all before.
+//! Ingestion: tables from outside enter the tree as one write, newer than all earlier writes.
 //!
 //! ```text
 //!   copy each file in, read it whole            writers go on, as does everything else
@@ -25,9 +25,10 @@
 //! Level 0 takes every file. Why no compaction makes this wrong:
 //!
 //! - *It runs already.* If an input overlaps the file, rule 1 puts the file above the input's
-//!   level. Outputs are no higher than the inputs, and everything in them is older. If no input
-//!   overlaps the file but their span does, the compaction has nothing in the file's range, but an
-//!   output may reach over it. Rule 2 puts the file above the outputs, so they share no level.
+//!   level, or makes it the newest file of level 0. Outputs are no higher than the inputs, and
+//!   everything in them is older. If no input overlaps the file but their span does, the compaction
+//!   has nothing in the file's range, but an output may reach over it. Rule 2 then keeps the file
+//!   out of the output level, unless that is level 0, where ranges may overlap.
 //! - *It begins between the choice and the new tree.* The tree does not change then, because the
 //!   MANIFEST is locked. The compaction starts from the old tree, which does not have the file. The
 //!   file's range is reserved in its level as an output's is, so no outputs go there. Outputs that
@@ -38,8 +39,8 @@
 //!   range. And every tombstone of the compaction is older than the file, so it hides nothing in
 //!   the file.
 //!
-//! **A power loss** finds the files in the tree only with all writes before them, which are synced
-//! before the MANIFEST lists the files. Later writes get their numbers after that.
+//! **After a power loss** the tree has the files only together with all writes before them, because
+//! these are synced before the MANIFEST lists the files. Later writes get their numbers after that.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -66,7 +67,8 @@ use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// An ingested table is opened before its level is known, and counts as deep for pinning.
+/// An ingested table is opened before its level is known. For pinning it counts as one of the
+/// deepest.
 const DEEPEST: usize = LEVELS - 1;
 
 /// How often an ingestion looks for a memtable that overlaps the files. If it finds one at the last
@@ -129,7 +131,8 @@ impl Inner {
         // without the earlier writes.
         let synced =
             self.writing.sync_logs(&mut writer, &self.store).map_err(|error| self.latch(error))?;
-        // The files hold puts, so no mark may hide what they bring.
+        // The files may hold puts, so the marks of cursors (`iter/marks/`) must not hide their
+        // keys.
         for FileMeta { smallest, largest, .. } in copied.iter() {
             writer.marks.wrote(user_key(smallest), user_key(largest));
         }
@@ -170,7 +173,8 @@ impl Inner {
         unreachable!("the last attempt returns")
     }
 
-    /// The newest memtable that overlaps one of the files. It is frozen.
+    /// The newest memtable that overlaps one of the files. This call freezes it if it is the active
+    /// one.
     fn freeze_overlapping(
         &self,
         writer: &mut Writer,
@@ -282,8 +286,9 @@ impl Inner {
     }
 }
 
-/// Reads a table whole, and rejects entries that cannot be part of one write of this tree: those of
-/// an unknown kind, and those that already have a sequence number.
+/// Reads a table whole, and rejects it if it cannot be one write of this tree: if it belongs to a
+/// column family, if it has a global sequence number, or if entries are of an unknown kind or have
+/// sequence numbers.
 fn check_entries(path: &Path, table: &Table) -> Result<()> {
     let unsupported = |what: String| Err(Error::Unsupported { file: path.to_owned(), what });
     if let Some((number, name)) = table.properties().column_family() {

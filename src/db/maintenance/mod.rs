@@ -1,5 +1,5 @@
-//! Calls on a whole database, or on many entries at once: it is copied, checked, brought into
-//! memory or removed, or takes in tables that were made elsewhere.
+//! Calls that copy, check, warm up or remove a whole database, or take in tables that were made
+//! elsewhere.
 
 pub(in crate::db) mod checkpoint;
 pub(in crate::db) mod destroy;

@@ -33,8 +33,8 @@ pub struct VerifyReport {
     /// merge operands: the table, the first such key, and how many there are. A read of such a key
     /// is an error. Compactions keep these entries and all older versions of their keys.
     pub not_understood: Vec<String>,
-    /// Entries that are in logs and in no table yet, range deletions included. They were checked at
-    /// opening.
+    /// Entries that are in logs and in no table yet, range deletions included. Those that were
+    /// replayed at opening were checked then.
     pub log_entries: usize,
     /// Files that are named like a database's, but are not this one's. They are left alone.
     pub strays: Vec<String>,

@@ -34,7 +34,7 @@ impl Builder {
     /// - [`Error::Locked`] where the database is open elsewhere, also in this process.
     /// - [`Error::Corruption`], with file and offset, where bytes on disk cannot be trusted.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
-    /// - [`Error::Io`] where the operating system refuses something. The kind is
+    /// - [`Error::Io`] where the operating system returns an error. The kind is
     ///   [`ErrorKind::NotADirectory`] where the path is that of a file.
     pub fn open(self) -> Result<Db> {
         self.check()?;
@@ -51,7 +51,7 @@ impl Builder {
     ///
     /// The handle shows every write up to one point, and none after it. It does not follow a
     /// writer: open the database again to see more. The entries of the WALs are kept in memory.
-    /// Every table keeps its file open, whatever [`Builder::max_open_files`] says, since a writer
+    /// Every table keeps its file open, whatever [`Builder::max_open_files`] says, because a writer
     /// may delete it at any time.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Builder {
     /// - [`Error::NoDatabase`] where no part of a database is there.
     /// - [`Error::Locked`] where it is open elsewhere.
     /// - [`Error::Unsupported`] where a newer version wrote a file.
-    /// - [`Error::Io`] where the operating system refuses something.
+    /// - [`Error::Io`] where the operating system returns an error.
     pub fn repair(self) -> Result<RepairReport> {
         self.check()?;
         self.at_its_path(|options| repair(&options))
@@ -118,8 +118,8 @@ impl Builder {
     /// Removes every file of the database. The directory stays, with any other files in it, which
     /// the report names.
     ///
-    /// Read-only handles hold no lock. They continue with what they have in memory, or return
-    /// errors. An interrupted removal can be started again.
+    /// Read-only handles hold no lock. They continue with what they have in memory and the files
+    /// that they have open, or return errors. An interrupted removal can be started again.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Builder {
     /// - [`Error::Corruption`] or [`Error::Unsupported`] where `CURRENT` or the MANIFEST cannot be
     ///   read as a file of Maypole. Nothing is removed then, because the files may be another
     ///   program's.
-    /// - [`Error::Io`] where the operating system refuses something. Some files may already be
+    /// - [`Error::Io`] where the operating system returns an error. Some files may already be
     ///   removed.
     pub fn destroy(self) -> Result<DestroyReport> {
         self.at_its_path(|options| destroy(&options))
@@ -144,7 +144,7 @@ impl Builder {
     /// - [`Error::Corruption`] where the file is damaged or not one of Maypole's. An owner that
     ///   publishes replaces it.
     /// - [`Error::Unsupported`] where a newer version wrote it.
-    /// - [`Error::Io`] where the operating system refuses something.
+    /// - [`Error::Io`] where the operating system returns an error.
     pub fn published_stats(self) -> Result<Option<PublishedStats>> {
         self.at_its_path(|options| read(&options))
     }

@@ -31,7 +31,7 @@ use crate::wal::{LogKind, LogReader};
 pub(crate) struct Directory {
     /// `None`: there is no `CURRENT`.
     pub recovered: Option<Recovered>,
-    /// Files whose numbers this database can have given, sorted by number. Other files are left
+    /// Files whose numbers this database may have assigned, sorted by number. Other files are left
     /// alone.
     pub files: Vec<(u64, names::FileKind)>,
     /// A copy of a database was being made here.
@@ -65,7 +65,7 @@ impl Directory {
 
     /// Rejects a directory that has tables or a log of writes, but no `CURRENT`. It held a
     /// database, and creating a new one would delete these files. A directory without such files is
-    /// either new, or a crash cut the creation of its database short.
+    /// new, or a crash interrupted the creation of its database.
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());
@@ -224,8 +224,9 @@ mod tests {
     use crate::version::{Manifest, ROLL_AFTER_BYTES};
     use crate::{Db, fs};
 
-    /// A MANIFEST that listed overlapping files in a level from 1 on hid an acknowledged write,
-    /// because a lookup searches one file of a level. Now it is rejected, and the error names it.
+    /// Regression: a MANIFEST that listed overlapping files in a level from 1 on hid an
+    /// acknowledged write, because a lookup searches one file of a level. Now it is rejected, and
+    /// the error names it.
     #[test]
     fn a_manifest_whose_files_overlap_within_a_level_is_refused() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -259,8 +260,8 @@ mod tests {
         }
     }
 
-    /// A reader opened the tables one by one, and while a fast writer ran, one of them was always
-    /// deleted before its turn. The reader dropped the tables that it had opened, and never
+    /// Regression: a reader opened the tables one by one. While a fast writer ran, one of them was
+    /// always deleted before the reader opened it, so the reader dropped the open tables and never
     /// succeeded.
     #[test]
     fn a_table_that_was_opened_once_may_go() {

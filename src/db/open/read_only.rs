@@ -1,4 +1,4 @@
-//! Opening only to read, also while a writer has the database open.
+//! Opens a database only to read it, even while a writer has it open.
 //!
 //! ```text
 //!   CURRENT ─► MANIFEST ─► tables ─► WALs        nothing is written, nothing is locked
@@ -8,9 +8,10 @@
 //!
 //! A writer may continue meanwhile. It may delete a table or a WAL that the MANIFEST lists. It
 //! copies a record into its log piece by piece, so that a reader may see half of one record with a
-//! whole record after it. None of this is damage. So after any obstacle, everything except the open
-//! tables is read again from `CURRENT` on. An error is reported only if later attempts meet it
-//! again and nothing in the directory has changed in between.
+//! whole record after it. None of this is damage. So after any such obstacle, everything except the
+//! open tables is read again from `CURRENT` on. The obstacle is accepted only if later attempts
+//! meet it again and nothing in the directory has changed in between, or after `MAX_LOOKS`
+//! attempts. Other errors are returned at once.
 //!
 //! **Why the result is one state of the database.** The WALs must continue the sequence numbers of
 //! the MANIFEST without a gap. So all writes up to the last one found are in the tables or in the
@@ -30,7 +31,7 @@ use crate::table::TableContext;
 
 /// An obstacle is accepted as the result after this number of consecutive attempts have met it.
 const BELIEVED_AFTER: u32 = 6;
-/// The most attempts. No writer changes the directory fast enough to disturb all of them.
+/// The most attempts. A writer is unlikely to change the directory during each of them.
 const MAX_LOOKS: u32 = 1000;
 /// Descriptors that are left to the program in addition to those of the tables.
 const OTHER_OPEN_FILES: u64 = 32;
@@ -60,7 +61,7 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
         let mut manifest = None;
         let (what, otherwise) = match attempt(&options, &mut kept, &mut manifest) {
             Ok(Attempt { inner, gap: None }) => return Ok(inner),
-            // A gap is lawful where a power loss took the end of a log. But if a writer is active,
+            // A gap is no damage if a power loss took the end of a log. But if a writer is active,
             // it may have deleted a log since the directory was listed.
             Ok(Attempt { inner, gap: Some(gap) }) => (gap, Ok(inner)),
             Err(error) if error.is_damage() => (error.to_string(), Err(error)),

@@ -18,8 +18,8 @@
 //! - a write missing before an ingestion, because an ingestion is recorded only after all writes
 //!   before it are synced.
 //!
-//! Nothing written here is in force yet. Tables made of replayed writes count once
-//! [`super::writable`] has listed them in a MANIFEST. A read-only opening ends here.
+//! Nothing that is written here belongs to the database yet. Tables made of replayed writes count
+//! once [`super::writable`] has listed them in a MANIFEST. A read-only opening ends here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,8 +40,9 @@ use crate::wal::{LogKind, LogReader};
 /// smaller, because a long log must not become many small tables.
 const REPLAY_MEMTABLE_BYTES: usize = 16 << 20;
 
-/// Up to this many bytes of replayed records go to a new WAL rather than to a table, so that a
-/// database that is often opened for a few writes does not get a table each time.
+/// Up to this many bytes of replayed records, but at most half a memtable, go to a new WAL rather
+/// than to a table, so that a database that is often opened for a few writes does not get a table
+/// each time.
 const MAX_REWRITTEN_BYTES: usize = 1 << 20;
 
 /// What the tables and the WALs of a directory hold together.
@@ -74,8 +75,8 @@ pub(crate) struct Origin {
     pub records: Vec<Vec<u8>>,
     /// Bytes of all records.
     bytes: usize,
-    /// The recovered WAL that holds all of the records: its number, and its size in bytes, all
-    /// durable.
+    /// The WAL to which an earlier opening wrote all of the records (a *recovered WAL*): its
+    /// number, and its size in bytes, all durable.
     pub recovered_wal: Option<(u64, u64)>,
 }
 
@@ -185,8 +186,9 @@ impl<'a> Replay<'a> {
         let mut log = LogReader::open(&*self.store.fs, &path, LogKind::Wal, number)?;
         let durable_bytes = durable.get(&number).copied();
         if log.kind() == LogKind::RecoveredWal && durable_bytes.is_none() {
-            // A crash interrupted a take-over: the WALs from which this one was made are still
-            // here.
+            // An earlier opening wrote this recovered WAL, and no MANIFEST lists it: the opening
+            // crashed, or it had no space and could not remove the file. The log is skipped,
+            // because the WALs from which it was made are still here.
             return Ok(true);
         }
         let most_rewritten = MAX_REWRITTEN_BYTES.min(self.memtable_bytes / 2);
@@ -259,8 +261,9 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Distinguishes a lost tail from damage. A lawful gap is at the start of a log, and no log
-    /// behind it has a synced byte, because a log is synced only after all logs before it.
+    /// Distinguishes a lost tail from damage. If only a tail is lost, the gap is at the start of a
+    /// log, and neither that log nor a later one has a synced byte, because a log is synced only
+    /// after all logs before it.
     fn check_gap(
         &mut self,
         gap: Gap,

@@ -1,4 +1,4 @@
-//! Taking over: the directory of a database becomes ours to write to.
+//! The take-over: the steps of an opening after which this process may write to the directory.
 //!
 //! ```text
 //!   LOCK ─► what the directory holds (directory.rs, recover.rs)
@@ -8,7 +8,7 @@
 //!        ─► delete what it does not list
 //! ```
 //!
-//! **A crash at any point** finds the old state or the new one. Until `CURRENT` names the new
+//! **A crash at any point** leaves the old state or the new one. Until `CURRENT` names the new
 //! MANIFEST, the old MANIFEST and the old WALs count. The old MANIFEST lists neither the new tables
 //! nor the recovered WAL. Once `CURRENT` names the new MANIFEST, the old WALs are obsolete,
 //! including their torn tails and gaps.
@@ -183,7 +183,8 @@ fn open_writable(
     let mut new = Vec::new();
     let taken = start_logs(store, settings, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
-        // No MANIFEST lists these logs. One that cannot be removed is deleted at the next opening.
+        // No MANIFEST lists these logs. The next successful take-over deletes those that cannot be
+        // removed now.
         new.iter().for_each(|path| drop(store.fs.remove(path)));
     }
     taken

@@ -117,7 +117,7 @@ impl Repair<'_> {
                 (false, false) => self.fs.rename(&first, &lost)?,
                 // The name belongs to the new `CURRENT` by now.
                 (true, true) => {}
-                // The old one is overwritten. It held only the name of a MANIFEST.
+                // The old `CURRENT` is overwritten. It held only the name of a MANIFEST.
                 (true, false) => continue,
             }
             moved.push(lost);

@@ -10,7 +10,8 @@
 //! too.
 //!
 //! A WAL that does not continue the kept writes is left out. A later WAL may still continue them,
-//! because an earlier recovery started it there and a crash left the torn WALs behind.
+//! if a recovery started it after the writes that it found, and crashed before it deleted the torn
+//! WALs.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -100,7 +101,8 @@ impl Repair<'_> {
             opened => opened?,
         };
         if durable.is_some() && log.kind() == LogKind::RecoveredWal && must_hold.is_none() {
-            // A crash interrupted a recovery: the WALs from which this one was made are still here.
+            // The MANIFEST does not list this recovered WAL, so the WALs from which it was made are
+            // still here.
             return Ok(());
         }
         loop {

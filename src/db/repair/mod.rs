@@ -11,11 +11,11 @@
 //!      ─► the new tree replaces the old one (install.rs)
 //! ```
 //!
-//! **Why all tables are merged** where no MANIFEST describes the tree. A lookup takes the first
-//! table that has the key, so it must know which of two tables is newer *for each key*. The
-//! sequence numbers of whole tables do not decide this: a table of level 6 may hold a write of one
-//! key that is newer than a write of another key in level 1. Only the number of each entry decides,
-//! and a merge compares these. It reads and writes all data once.
+//! **Why all tables are merged** if no MANIFEST describes the tree: a lookup takes the first table
+//! that has the key, so it must know which of two tables is newer *for each key*. The sequence
+//! numbers of whole tables do not decide this: a table of level 6 may hold a write of one key that
+//! is newer than a write of another key in level 1. Only the number of each entry decides, and a
+//! merge compares these. The merge reads and writes all data once.
 //!
 //! **Nothing is deleted.** Whatever is left out or replaced is in `lost/` afterwards. A crash at
 //! any point leaves a directory that can be repaired again: before the new MANIFEST is in force the

@@ -22,8 +22,8 @@ pub struct RepairReport {
     pub tables: usize,
     /// Entries and range deletions in them, old versions included.
     pub entries: u64,
-    /// Whether deleted keys may be back. This is so if no MANIFEST said which tables were obsolete,
-    /// because obsolete tables that a crash left over may count.
+    /// Whether deleted keys may be back. This is so if no MANIFEST described the tree, because
+    /// obsolete tables that a crash left over may then have been merged.
     pub deleted_keys_may_return: bool,
     /// What was wrong and what was done about it, one line each.
     pub problems: Vec<String>,
@@ -31,7 +31,8 @@ pub struct RepairReport {
     /// merge operands. These entries were kept, with all older versions of their keys; a read of
     /// such a key is an error.
     pub not_understood: Vec<String>,
-    /// What could not be read. If this is empty, every key has its last value.
+    /// What could not be read. If this is empty, every key has its last value, unless deleted keys
+    /// may be back.
     pub losses: Vec<Loss>,
     /// The new paths of the files that are no longer part of the database.
     pub moved: Vec<PathBuf>,

@@ -126,8 +126,8 @@ impl Repair<'_> {
             match opened {
                 Ok((table, survey)) => {
                     self.may_hold_unknown |= survey.unknown.is_some();
-                    // The numbers come from the entries, because the properties of many tables do
-                    // not hold them.
+                    // The sequence numbers come from the entries, because the properties of many
+                    // tables do not hold them.
                     let own = survey.sequences.filter(|_| !table.needs_global_sequence());
                     newest.extend(own.map(|(_, largest)| (number, largest)));
                     let meta = parts.of(number, table.properties().identity());
@@ -203,8 +203,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A guess of a global sequence number that is lost: one more than the largest of all tables
-    /// with lower file numbers, which are older.
+    /// A guess of a global sequence number that is lost: one more than the largest sequence number
+    /// of the tables with lower file numbers, which are older.
     fn guess(&self, number: u64) -> SequenceNumber {
         let before = self.newest.iter().take_while(|&&(other, _)| other < number);
         before.map(|&(_, newest)| newest).max().unwrap_or(0) + 1
@@ -382,9 +382,8 @@ fn keys_of(meta: &FileMeta) -> Keys {
     (Bound::Included(smallest), Bound::Included(largest))
 }
 
-/// Opens the tables of a directory without any MANIFEST. They must be of one map that this build
-/// understands. So tables of other formats or orders are rejected, and tables of several column
-/// families, because their equal keys would collide.
+/// Examines the tables of a directory without any MANIFEST. Rejects tables of other programs, and
+/// tables of several column families, because equal keys of two families would collide.
 pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let names = fs.list(dir)?;
     let kinds: Vec<FileKind> = names.iter().filter_map(|name| names::parse(name)).collect();

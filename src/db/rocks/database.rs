@@ -16,9 +16,9 @@ use crate::rocksdb::OptionsText;
 /// not used.
 ///
 /// A column family is rejected, with an error that names the cause, for other comparators,
-/// user-defined timestamps, tables in other directories, tables below level 6, and a tree in which
-/// a lookup could meet an older entry first. The other families stay readable. Merge operands, wide
-/// columns and values in blob files are [`Error::Unsupported`] at the read of their key.
+/// user-defined timestamps, tables in other directories, and tables below level 6. The other
+/// families stay readable. Merge operands, wide columns and values in blob files are
+/// [`Error::Unsupported`] at the read of their key.
 ///
 /// ```no_run
 /// use maypole::RocksDb;
@@ -36,9 +36,9 @@ use crate::rocksdb::OptionsText;
 pub struct RocksDb {
     pub(super) path: PathBuf,
     pub(super) families: Vec<ColumnFamily>,
-    /// At the same positions, the databases of the families; `None` where a family is rejected.
+    /// The databases of `families`, at the same positions; `None` where a family is rejected.
     pub(super) databases: Vec<Option<Db>>,
-    /// At the same positions, the number of a table that refers to blob files, if there is one.
+    /// For each of `families`, the number of a table that refers to blob files, if there is one.
     pub(super) with_blobs: Vec<Option<u64>>,
     pub(super) options: Option<OptionsText>,
 }

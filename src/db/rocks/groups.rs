@@ -1,4 +1,4 @@
-//! Which tables of another engine's tree a tree of Maypole's cannot hold as they are.
+//! Finds the tables of another engine's tree that a tree of Maypole's cannot hold as they are.
 //!
 //! ```text
 //!   level 0   [a 1..9 f]      [m 2..4 p]       10 and 11 overlap in keys and in sequence numbers,
@@ -70,10 +70,10 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
 
 /// Whether two tables of a level may hold the same key although neither of them is the newer one.
 ///
-/// In level 0 these are two tables that overlap in keys and in sequence numbers, as the tables
-/// state them and not the MANIFEST. But they have an order if the MANIFEST's epoch numbers agree
-/// with the largest sequence numbers, by which level 0 is searched here. In deeper levels these are
-/// neighbours that share a user key.
+/// In level 0 these are two tables that overlap in keys and in sequence numbers. But they have an
+/// order if the MANIFEST's epoch numbers agree with the largest sequence numbers, by which level 0
+/// is searched here. In deeper levels these are neighbours that share a user key. The sequence
+/// numbers are those that the tables state, and not those of the MANIFEST.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;
     let undecided = |newer: &FileMeta, older: &FileMeta| {

@@ -86,7 +86,8 @@ impl RocksDb {
     ///   files, a compression that this build lacks, or, in its logs, another entry of an unknown
     ///   kind. Nothing is written then.
     /// - [`Error::InvalidArgument`] where `dir` is not empty, or lies in the RocksDB directory.
-    /// - [`Error::Io`]. The files that were made are removed; the directory stays, empty.
+    /// - [`Error::Io`] where a file cannot be read or made. The files that were made are removed;
+    ///   the directory stays, empty.
     pub fn import(&self, name: &str, dir: impl AsRef<Path>) -> Result<ImportReport> {
         let db = self.column_family(name)?;
         if let Some(table) = self.with_blobs(name) {

@@ -6,13 +6,13 @@
 //!     └─ …                             same lookups, cursors, checks and counters as Maypole's own
 //! ```
 //!
-//! Each family is a [`Db`](crate::Db) that is opened read-only. Only its opening differs
+//! Each family is a [`Db`](crate::Db) that is opened read-only. Only two things differ: its opening
 //! (`open.rs`), and the lookups in a tree whose tables have no order (`groups.rs`). `import.rs`
 //! turns a family into a database of Maypole's, with `merge.rs` for tables that cannot stay as they
 //! are. `export/` turns a database of Maypole's into one of RocksDB's.
 //!
 //! A directory of LevelDB is read as one of RocksDB's with one family, older tables and fewer
-//! fields.
+//! fields in its MANIFEST.
 
 pub(in crate::db) mod database;
 pub(in crate::db) mod export;

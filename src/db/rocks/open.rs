@@ -33,12 +33,12 @@ use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
 use crate::table::BYTEWISE_COMPARATOR;
 use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
 
-/// The most readings. After that the error says that the writer is too busy.
+/// The most attempts to read the directory. After that the error says that the writer is too busy.
 const MAX_TRIES: u32 = 10;
-/// How many readings in a row must fail in the same way, with the same MANIFEST, before the failure
-/// is believed.
+/// How many attempts in a row must fail in the same way, with the same MANIFEST, before the failure
+/// is returned.
 const BELIEVED_AFTER: u32 = 3;
-/// The wait before the second reading. Each later wait is longer by this time.
+/// The wait before the second attempt. Each later wait is longer by this time.
 const WAIT: Duration = Duration::from_millis(5);
 
 pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {

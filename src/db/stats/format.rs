@@ -203,7 +203,8 @@ fn read_line(stats: &mut PublishedStats, line: &str) -> std::result::Result<(), 
     read_words(stats, name, &mut words).ok_or(Wrong(expected))
 }
 
-/// `None` if the words are not those that belong to the name.
+/// Reads the words that follow `name` on a line. `None` if they are not those that belong to the
+/// name.
 fn read_words<'a>(
     stats: &mut PublishedStats,
     name: &str,
@@ -283,7 +284,7 @@ fn named<'a>(words: &mut impl Iterator<Item = &'a str>, name: &str) -> Option<()
 }
 
 /// Reads a number. Rejects numbers from [`MOST`] on, so that sums of a few counts do not overflow.
-/// No count comes near it.
+/// No real count comes near that.
 fn number<'a, N: TryFrom<u64>>(words: &mut impl Iterator<Item = &'a str>) -> Option<N> {
     let number = words.next()?.parse::<u64>().ok().filter(|&number| number < MOST)?;
     N::try_from(number).ok()
@@ -343,7 +344,7 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // The lines that an earlier version wrote and reads. They have their old content.
+        // Lines that an earlier version writes too, and can read. Their content is as before.
         let is_new = |line: &&str| {
             ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
         };

@@ -14,7 +14,7 @@ use crate::fs::Fs;
 use crate::sync::lock;
 use crate::version::names;
 
-/// The most bytes of a file that is read. A file with all counters has a tenth of it.
+/// The most bytes of `STATS` that are read. A file with all counters has about a tenth of that.
 const MAX_BYTES: u64 = 64 << 10;
 
 impl Inner {

@@ -10,13 +10,13 @@
 //!
 //! - The database does not depend on `STATS`: it continues whatever happens to the file, and
 //!   nothing is ever recovered from it.
-//! - Only the holder of the directory's lock writes it, one write at a time.
+//! - Only the holder of the directory's lock writes `STATS`, one write at a time.
 //! - A reader never sees half of a write: the file under the name is whole, and its checksum proves
 //!   it. After a power loss it may be damaged, because it was not synced. The reader then gets an
 //!   error.
 //!
 //! What is absent: single tables. A file with all tables would grow with the database and be
-//! rewritten every second. Counts are published by level, and there are at most seven levels.
+//! rewritten at each interval. Counts are published by level, and there are at most seven levels.
 
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,8 +26,8 @@ use crate::cache::{BlockKind, KindUsage};
 use crate::db::read_state::ReadState;
 use crate::stats::{FileCounts, Tickers};
 
-/// The counters that the owner of a database publishes while it has the database open. They stay
-/// after it has closed it; see [`Builder::publish_stats`](crate::Builder::publish_stats).
+/// The counters that the owner of a database publishes while it has the database open. They remain
+/// after the database is closed; see [`Builder::publish_stats`](crate::Builder::publish_stats).
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -42,7 +42,7 @@ pub struct Stats {
     pub files: Vec<FileStats>,
     /// Everything that is counted for the whole database.
     pub tickers: Tickers,
-    /// What the block cache holds of each kind, for all databases that share it.
+    /// What the block cache holds of each kind of block, for all databases that share it.
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// The most bytes the block cache may hold.
     pub cache_capacity_bytes: usize,
@@ -50,7 +50,7 @@ pub struct Stats {
     /// the cache. Where they exceed 7/8 of its capacity, new tables have them in parts:
     /// [`Builder::metadata`](crate::Builder::metadata).
     pub metadata_bytes: usize,
-    /// Tables that are open, for all databases that share the bound. Tables of iterators that
+    /// Tables that are open, for all databases that share the limit. Tables of iterators that
     /// outlived their database do not count.
     pub open_files: usize,
     /// The most tables open at a time, see
@@ -79,8 +79,8 @@ pub struct Stats {
     /// Damaged tables that compactions have met since the database was opened. They are set aside:
     /// read as before, but not compacted. Newer entries that overlap them stay above them.
     pub damaged: Vec<DamagedTable>,
-    /// The error of a flush, a compaction or a take-over of the directory that waits for space. It
-    /// is tried again. Reads go on.
+    /// The error of a flush or compaction that waits for space, or of an opening that has found no
+    /// space to prepare for writes. The database tries again. Reads go on.
     pub out_of_space: Option<Error>,
 }
 
@@ -298,7 +298,7 @@ impl fmt::Display for Stats {
 
 const LEVEL_COLUMNS: &str = "level  files       size      entries    filters  bits/key predicted  observed       useful full positive false positive no filter";
 
-/// A line of the table of levels. The command `stats` names the columns alike.
+/// A line of the table of levels. The command `stats` uses the same names of columns.
 fn level_line(f: &mut fmt::Formatter<'_>, name: &str, level: &LevelStats) -> fmt::Result {
     let bits = match level.entries {
         0 => 0.0,

@@ -1,6 +1,6 @@
 //! [`WriteBatch`]: writes that happen together or not at all.
 //!
-//! A batch is built in the form that the WAL stores, so that committing it copies nothing:
+//! A batch is built in the form that the WAL stores, so that a commit does not encode it again:
 //!
 //! ```text
 //! WAL record = varint first sequence number | varint count | operation*
@@ -12,8 +12,8 @@
 //! 15    delete a range      exclusive end of the range, key being its start
 //! ```
 //!
-//! Operation n of a record, counted from 0, has the sequence number first + n. Kinds are those of
-//! tables.
+//! Operation n of a record, counted from 0, has the sequence number first + n. The kinds are the
+//! kinds of entries in tables.
 
 use std::cmp::Ordering;
 
@@ -161,7 +161,7 @@ impl WriteBatch {
             });
             return;
         }
-        // Reserved in one step, because a batch of one put would otherwise grow four times.
+        // Reserved in one step, because a batch of one put would otherwise grow several times.
         let value_bytes = value.map_or(0, |value| value.len() + MAX_LENGTH_BYTES);
         self.operations.reserve(1 + MAX_LENGTH_BYTES + key.len() + value_bytes);
         self.operations.push(kind as u8);

@@ -11,15 +11,15 @@
 //!                        the others are told that their batch is done, and one of them to lead
 //! ```
 //!
-//! **A power loss.** After step 3 the write survives it. Before step 3, or without it, a power loss
-//! may take the write, until a later synced write, `persist`, `flush` or `close` makes it durable.
-//! Recovery finds a prefix of the writes, and each batch whole or not at all. A killed process
-//! loses nothing after step 2. All promises: `docs/reliability.md`.
+//! **A power loss.** After step 3 the write survives a power loss. Before step 3, or if there is no
+//! sync, a power loss may take the write, until a later synced write, `persist`, `flush` or `close`
+//! makes it durable. Recovery finds a prefix of the writes, and each batch whole or not at all. A
+//! killed process loses nothing after step 2. `docs/reliability.md` lists all promises.
 //!
 //! **A record that finds no space** is an error only for the callers whose batches it holds: the
 //! WAL ends before it, and the next write starts another WAL. Any other failure makes the database
-//! read-only. So does a panic. It continues in the thread that led, while the other writers get an
-//! error.
+//! read-only, and so does a panic. The panic continues in the thread that led, while the other
+//! writers get an error.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new memtable and a
 //! new WAL. The old WAL may not be synced yet: a later synced write syncs it first, so that the
@@ -151,7 +151,7 @@ impl Inner {
                 write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
             match stall {
                 WriteStall::Stop(cause) => {
-                    // The background has no space, so the stop may last for ever.
+                    // Flushes or compactions have no space, so the stop may last for ever.
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
                         return Err(error);
                     }
@@ -263,7 +263,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Cuts the keys of the group's puts out of all marks. Called before the group is published.
+    /// Cuts the keys of the group's puts out of all marks (`iter/marks/`). Called before the group
+    /// is published.
     #[cold]
     fn cut_marks(&self, writer: &mut Writer, group: &[&Write]) {
         for operation in group.iter().flat_map(|write| write.batch.operations()).flatten() {
@@ -275,8 +276,8 @@ impl Inner {
     }
 
     /// Does what cursors request of a writer: takes in their marks, and freezes the memtable if
-    /// most of it is hidden. The memtable is not frozen while another one waits for its flush,
-    /// because then writers would have to wait too.
+    /// they found most of it hidden. The memtable is not frozen while another one waits for its
+    /// flush, because then writers might have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
         let wanted = self.reading.marks().take_flush_wanted();

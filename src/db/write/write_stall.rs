@@ -1,5 +1,5 @@
-//! Write stalls: when writers must slow down or stop, so that flushes and compactions keep up. A
-//! pure function of the tree.
+//! Write stalls: when writers must slow down or stop, so that flushes and compactions keep up. The
+//! stall is a pure function of the tree.
 //!
 //! ```text
 //!   what grows                           slows from           stops at
@@ -15,9 +15,9 @@
 //! ```
 //!
 //! The delay is graded, so that writers slow down to the background's speed before they must stop,
-//! and have many short waits rather than one long wait. Level 0 is limited because every lookup
-//! queries all its files. The *debt*, the bytes that compaction must still rewrite, is limited
-//! because it first fills the disk, and later level 0.
+//! and have many short waits rather than one long wait. Level 0 is limited because a lookup may
+//! have to search each of its files. The *debt*, the bytes that compaction must still rewrite, is
+//! limited because it fills the disk first and level 0 later.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.

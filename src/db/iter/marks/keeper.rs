@@ -17,13 +17,12 @@ use crate::sync::collect;
 /// The most extents of a mark.
 const MAX_EXTENTS: usize = 3;
 
-/// If a growing mark has three extents, the oldest is at least this many writes old. A reader that
-/// is late by fewer writes uses that extent. It then passes what was hidden since, for some
-/// milliseconds at most.
+/// Once a growing mark has three extents ([`super`]), the oldest is at least this many writes old.
+/// A reader that is late by fewer writes uses that extent, and passes only what was hidden since.
 const LATE_BY: u64 = 1 << 14;
 
-/// A mark that was cut more often than this without being used is dropped, because its keys are
-/// being filled again.
+/// A mark that is cut more often than this in a row, without being used in between, is dropped,
+/// because its keys are being filled again.
 const MAX_IDLE_CUTS: u32 = 4;
 
 /// Lists of marks that were replaced are freed each time their number reaches this.
@@ -31,7 +30,7 @@ const COLLECT_EVERY: u32 = 64;
 
 /// A mark with its watch.
 struct Kept {
-    /// Its newest extent lies within `watch`. The mark is empty where a watch has no mark yet.
+    /// Its newest extent lies within `watch`. The mark is empty if only the watch exists so far.
     mark: Mark,
     /// No key of this interval was put after `since`.
     watch: Interval,
@@ -201,7 +200,8 @@ impl Keeper {
 }
 
 impl Kept {
-    /// The part of mark and watch within `interval`; `None` if no part of the mark lies there.
+    /// The part of the mark and of its watch within `interval`; `None` if no part of the mark is
+    /// there.
     fn within(&self, interval: &Interval) -> Option<Kept> {
         let extents = self.mark.extents.iter().map(|extent| Extent {
             interval: extent.interval.meet(interval),

@@ -19,9 +19,9 @@
 //! A mark of the user keys `[from, end)` at sequence number q says: **no read at r ≥ q sees an
 //! entry in `[from, end)`**, as long as the reader finds the mark. Four steps prove this.
 //!
-//! 1. A walk at s that showed nothing in the interval proves the claim for r = s. Whether an entry
-//!    is visible at s never changes: flush, compaction and later writes keep what s sees, for as
-//!    long as a reader uses s.
+//! 1. A walk at number s that showed nothing in the interval proves the claim for r = s. Whether an
+//!    entry is visible at s never changes: flush, compaction and later writes keep what s sees, for
+//!    as long as a reader uses s.
 //! 2. Between s and r only a *put* inside the interval can add what a read sees. Deletions and
 //!    range deletions only hide. An ingested table counts as a put of its whole range of keys.
 //! 3. The leader cuts the mark before it publishes such a put (`Keeper::wrote`). The cut list is
@@ -31,7 +31,7 @@
 //!    proposal becomes a mark only if the last sequence number is still s. Otherwise a *watch*
 //!    decides: an interval of which the leader knows that it has received no put since a number t.
 //!    If t ≤ s, the intersection of watch and proposal has received no put after s, so 1 and 2 hold
-//!    for it. A proposal that no watch covers starts a watch, for later walks.
+//!    for it. A proposal that touches no mark starts an empty mark with a watch, for later walks.
 //!
 //! A queue that many threads push to and pop from is never at rest. Its watch reaches from the
 //! start to the first push after t, and the next walk extends the mark up to there. Then a new

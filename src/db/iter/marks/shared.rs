@@ -1,4 +1,4 @@
-//! [`Marks`]: what cursors and the leader of the writers share of the marks.
+//! [`Marks`]: the part of the marks that cursors and the leader of the writers share.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -9,7 +9,7 @@ use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
 /// The most marks of a database. Each costs every put one or two comparisons.
 pub(super) const MAX_MARKS: usize = 16;
 
-/// Keys longer than this bound no mark, so that all marks together take little memory.
+/// A mark has no bound that is longer than this, so that all marks together take little memory.
 pub(super) const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// The most proposals that wait for a leader. More proposals are dropped, because the next walk
@@ -80,7 +80,7 @@ pub(crate) struct Proposal {
 }
 
 impl Proposal {
-    /// `None` where the interval is empty, or where its bounds are too long.
+    /// `None` if the interval is empty, or if one of its bounds is too long.
     pub fn new(from: &[u8], end: Option<&[u8]>, sequence: SequenceNumber) -> Option<Proposal> {
         let longest = from.len().max(end.map_or(0, <[u8]>::len));
         if longest > MAX_KEY_BYTES || end.is_some_and(|end| end <= from) {
@@ -126,7 +126,8 @@ pub(crate) trait Owner: Send + Sync {
     /// Takes in what was proposed, if no writer leads.
     fn take_in_marks(&self);
 
-    /// Compacts the tables of a range, because most of it is hidden.
+    /// Requests a compaction of the tables of a range, because a walk passed many hidden entries
+    /// there.
     fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>);
 }
 
@@ -162,8 +163,8 @@ impl Marks {
         let _ = self.owner.set(owner);
     }
 
-    /// Whether there are any marks. A read must know its sequence number before it calls this or
-    /// any method below.
+    /// Whether there are any marks. A read must know its sequence number before it calls this
+    /// method or looks for a mark.
     #[inline]
     pub fn is_active(&self) -> bool {
         self.is_active.load(Ordering::Relaxed)
@@ -196,7 +197,7 @@ impl Marks {
         Some(end)
     }
 
-    /// A smaller bound that leads a seek to the last entry before `bound` to the same entry.
+    /// A smaller bound that has the same last entry before it as `bound`, for a seek backward.
     /// `None`: no mark contains the keys before `bound`.
     pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
         let mut from = self.around_last(bound, sequence)?.from;
@@ -222,8 +223,8 @@ impl Marks {
         })
     }
 
-    /// Submits a proposal, which is taken in at once if no writer leads, otherwise by the next
-    /// leader.
+    /// Submits a proposal, unless too many wait. It is taken in at once if no writer leads, and
+    /// otherwise by the next leader.
     pub fn propose(&self, proposal: Proposal) {
         let mut proposals = lock(&self.proposals);
         if proposals.len() < MAX_PROPOSALS {
@@ -264,8 +265,8 @@ impl Marks {
 
     pub(super) fn take_proposals(&self) -> Vec<Proposal> {
         let mut proposals = lock(&self.proposals);
-        // Only a writer flushes, so a cursor that takes in proposals leaves the request for a
-        // flush.
+        // Only a writer flushes, so if a cursor takes in the proposals, the request for a flush
+        // must stay.
         let wants_flush = self.flush_wanted.load(Ordering::Relaxed) != 0;
         self.has_proposals.store(wants_flush, Ordering::Relaxed);
         std::mem::take(&mut proposals)

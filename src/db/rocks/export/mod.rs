@@ -6,12 +6,12 @@
 //! ```
 //!
 //! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers
-//! and bounds. What RocksDB requires beyond Maypole's own MANIFEST:
+//! and bounds. RocksDB treats four things differently:
 //!
 //! - *An ingested table* has one sequence number, which RocksDB takes from the table's largest
 //!   number in the MANIFEST.
-//! - *Level 0* is sorted by largest sequence number, as here, and RocksDB refuses to open a
-//!   database unless the smallest ones descend too ([`descend`]).
+//! - *Level 0* is sorted by largest sequence number, as in Maypole, but RocksDB refuses to open a
+//!   database unless the smallest numbers descend too ([`descend`]).
 //! - *A filter policy* in OPTIONS. Without one RocksDB uses no filter of a table.
 //! - *Filters of Maypole's own families* have names that RocksDB ignores, so it reads such a table
 //!   without a filter.
