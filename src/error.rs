@@ -44,14 +44,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused `operation` on `path`.
+    /// The operating system returned an error for `operation` on `path`.
     #[error("{}", io_text(path, operation, source))]
     Io {
         /// The file or directory. Empty in an error that was made `From` an [`io::Error`].
         path: PathBuf,
-        /// A verb phrase: "open", "read", "sync", … Empty where `path` is.
+        /// A verb phrase: "open", "read", "sync", … Empty if `path` is empty.
         operation: &'static str,
-        /// What the operating system said.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
     /// Damage: bytes on disk are not what their format says. The rest of the database stays
@@ -60,7 +60,7 @@ pub enum Error {
     Corruption {
         /// The damaged file.
         file: PathBuf,
-        /// Offset of the first byte that is wrong, as near as is known.
+        /// Offset of the first wrong byte, as exactly as it is known.
         offset: u64,
         /// What the format requires.
         expected: String,
@@ -78,7 +78,7 @@ pub enum Error {
     /// An option or an argument is out of its range. Nothing was changed.
     #[error("{0}")]
     InvalidArgument(String),
-    /// There is no database in the directory, or no such directory, and none was to be created.
+    /// The directory has no database or does not exist, and the call does not create one.
     #[error("{path}: there is no database here", path = path.display())]
     NoDatabase {
         /// The directory.
@@ -121,7 +121,8 @@ impl Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
 
-    /// Replaces the name of `own`, a copy that is gone, by `known`, the file that the caller knows.
+    /// Replaces `own`, the path of a copy that was removed, by `known`, the path of the caller's
+    /// file.
     pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
         match &mut self {
             Error::Io { path: file, .. }
@@ -140,8 +141,8 @@ impl Error {
         self
     }
 
-    /// Whether a file is damaged or missing. A repair can mend that. A reader may also meet it for
-    /// a moment, while a writer replaces files.
+    /// Whether a file is damaged or missing. A repair can mend both. A reader may also find files
+    /// in this state for a moment, while a writer replaces them.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Error::Corruption { .. } => true,
@@ -151,7 +152,8 @@ impl Error {
     }
 
     /// Whether space was missing: on the device, in a quota, or under the limit of a file's size.
-    /// No write is in doubt then. The same call may succeed once there is space again.
+    /// Then the failed write has certainly not happened. The same call may succeed once there is
+    /// space again.
     ///
     /// A failed sync is never of this kind, whatever its reason: the bytes may be lost, and a
     /// second sync would not report that.

@@ -23,8 +23,8 @@
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
 //! - [`explain`] has what [`Db::explain`] returns: one lookup, step by step. [`annotate`] prints
 //!   every byte of a file with its meaning, and [`filter::inspect`] takes filters apart.
-//! - [`fs`] is the seam to the operating system. [`fs::MemFs`] simulates a power loss on demand,
-//!   for tests.
+//! - [`fs`] is the interface to the operating system. [`fs::MemFs`] simulates a power loss on
+//!   demand, for tests.
 //!
 //! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bzip2` and `zlib`
 //! only read RocksDB's tables; `bytes` converts a [`Slice`] to

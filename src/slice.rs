@@ -92,7 +92,8 @@ impl Slice {
 #[derive(Default)]
 pub(crate) struct SlicePacker {
     chunk: Option<Arc<Chunk>>,
-    /// How many bytes of the chunk, from its start, slices may show. No slice shows a later byte.
+    /// The number of bytes at the start of the chunk that slices may show. No slice shows a later
+    /// byte.
     used: usize,
 }
 

@@ -12,7 +12,7 @@
 //! budget(64MiB, burr)  budget(7/key, burr) a limit for all filters together
 //! ```
 //!
-//! How bits per key reach a table (*from*: the file that calls):
+//! How bits per key reach a table (*from* names the file that makes the call):
 //!
 //! ```text
 //! FilterPolicy::spec_for   a spec for this table                  from db/background/flushes.rs, …
@@ -82,9 +82,9 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Levels(specs)))
     }
 
-    /// `spec` everywhere but in the deepest level that holds data. This suits lookups whose keys
-    /// nearly always exist: most of them end in the deepest level, where a filter saves no read
-    /// although it would take nine tenths of the filter memory.
+    /// `spec` for all tables except those of the deepest level that holds data, which get no
+    /// filter. This suits lookups whose keys nearly always exist: most of them end in the deepest
+    /// level, where a filter saves no read although it would take nine tenths of the filter memory.
     #[doc(alias = "optimize_filters_for_hits")]
     pub fn bottommost_none(spec: FilterSpec) -> FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
@@ -125,8 +125,8 @@ impl FilterPolicy {
         Ok(FilterPolicy(Rule::Budget(budget, family)))
     }
 
-    /// The approximate maximum, in bytes, that the filters of a tree with this many entries take.
-    /// It serves estimates before anything is written.
+    /// The approximate maximum, in bytes, that the filters of a tree with this many entries take:
+    /// an estimate before anything is written.
     #[doc(hidden)]
     pub fn most_filter_bytes(&self, entries: u64) -> u64 {
         // No family takes more than a Bloom filter of the same rate.
@@ -140,7 +140,8 @@ impl FilterPolicy {
         (bits / 8.0) as u64
     }
 
-    /// The first family among the policy's filters that RocksDB does not read.
+    /// The first family among the policy's filters that RocksDB does not read. `None` if RocksDB
+    /// reads all of them.
     pub(crate) fn family_unknown_to_rocksdb(&self) -> Option<Family> {
         let mut families: Vec<Family> = match &self.0 {
             Rule::Uniform(spec) | Rule::BottommostNone(spec) => spec.family().into_iter().collect(),
