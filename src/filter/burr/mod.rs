@@ -4,8 +4,8 @@
 //! fingerprint can be *looked up*: as the XOR of some of the w slots from the key's start position
 //! on. So every key is a linear equation over the field of two elements, and the table is the
 //! solution of the system. A key that was not added finds r bits that are unrelated to its
-//! fingerprint. They agree with probability 2^-r, at r bits a *slot*. The bound is r bits a *key*,
-//! so the aim is to need few slots more than there are keys.
+//! fingerprint, and equal it with probability 2^-r. This rate costs r bits a *slot*. The lower
+//! bound is r bits a *key*, so the aim is to need few slots more than there are keys.
 //!
 //! ```text
 //! slots           0  1  2  3  4  5  6  7  8  9 ...       one slot: r bits, one for each column

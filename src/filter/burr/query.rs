@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
-//! the hash alone. The trailer is read only when a query goes beyond layer 1, because the geometry
-//! stores the number of start positions of layer 1. So the 1 query of 20 that layer 0 bumps rarely
-//! reads it.
+//! the hash alone. The trailer is read only for layers after layer 1 and for tags, because the
+//! geometry stores the number of start positions of layer 1. So the queries that layer 0 bumps
+//! rarely read it.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};
@@ -279,7 +279,7 @@ impl Geometry for BurrGeometry {
         for (i, (slots, at)) in layout.slots().iter().zip(layout.parts().1).enumerate() {
             let blocks = slots / width - 1;
             let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
-            // A bucket is two blocks, and keeps start positions from its right end on.
+            // A bucket is two blocks, and keeps the start positions at its right end.
             let kept_of = |first: u32| {
                 let bucket = first as usize / 2;
                 let threshold = block[at + bucket / 4] >> (2 * (bucket % 4)) & 3;

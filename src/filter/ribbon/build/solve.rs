@@ -24,7 +24,7 @@ use crate::filter::ribbon::row::Row;
 pub fn solve(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     let mut known = [0u128; MAX_COLUMNS as usize];
     for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
-        // Narrow blocks come last here, and the column that they lack is not needed again.
+        // Low blocks are solved last, and the column that they lack is not needed again.
         let columns = layout.columns_of(block as u32) as usize;
         for row in rows.iter().rev() {
             let coefficients = row.coefficients();
