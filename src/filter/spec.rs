@@ -162,10 +162,10 @@ impl FilterSpec {
         FilterSpec { plan: Some((family, target)), most_bytes: NO_CAP }
     }
 
-    /// This filter, but with at most `bytes` bytes. If a table's keys need more, it gets fewer bits
-    /// a key, or no filter if that would be less than one bit a key. Use it for whole filters of
-    /// large tables, where loading a filter must not take long. Each part of a filter in parts
-    /// counts as a filter.
+    /// This filter, but with at most `bytes` bytes. If a table's keys need more, the filter gets
+    /// fewer bits a key, or is left out if that would be less than one bit a key. Use the cap for
+    /// whole filters of large tables, where loading a filter must not take long. Each part of a
+    /// filter in parts counts as a filter.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};

@@ -17,9 +17,9 @@
 //! false-positive rate; a Bloom filter needs 1.5 bits for that. An absent key's XOR is a random
 //! number.
 //!
-//! With the sizes in [`sizing`], the equations contradict each other one time in twenty. Then the
-//! build starts again with another seed. The format has 256 seeds. If all of them fail, a Bloom
-//! filter is built instead.
+//! With the sizes in [`sizing`], one seed in twenty makes equations that contradict each other.
+//! Then the build starts again with another seed. The format has 256 seeds. If all of them fail, a
+//! Bloom filter is built instead.
 //!
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
 //! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader;

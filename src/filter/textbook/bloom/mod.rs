@@ -190,8 +190,8 @@ impl BloomFilter {
         BloomFilter::try_new(layout, bits, hashes)
     }
 
-    /// Adds a key. Returns `false` when all its bits were set already: the key was or looked
-    /// present.
+    /// Adds a key. Returns `false` when all its bits were set already: the key is present, or
+    /// looked present.
     pub fn insert(&mut self, hash: u64) -> bool {
         let mut changed = false;
         for bit in self.positions_of(hash) {
