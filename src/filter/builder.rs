@@ -10,7 +10,7 @@
 //!    build fails), a Bloom filter for the same target is built.
 //! 2. Every hash is queried. A hash that the block misses would be a lost key, so such a block is
 //!    discarded and counted, and a Bloom filter is built instead. If that fails too, the table gets
-//!    no filter, which costs reads but no correctness.
+//!    no filter: its lookups read more, but stay correct.
 
 use std::time::{Duration, Instant};
 

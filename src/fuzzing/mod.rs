@@ -13,7 +13,7 @@
 //! ```
 //!
 //! This module is compiled only for fuzzing and for tests. The tests pass random bytes and the
-//! seeds to every target.
+//! inputs in `fuzz/seeds` to every target.
 
 mod databases;
 mod filters;

@@ -37,7 +37,7 @@ pub(super) const ALIGNMENT: usize = size_of::<Word>();
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
-/// Smaller arenas use no large pages, because much of the last one might stay empty.
+/// Smaller arenas use no large pages, because much of the last page might stay empty.
 const MIN_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
 /// Chunks are made of words, which aligns them.
@@ -138,7 +138,7 @@ unsafe impl Send for Bump {}
 
 impl Bump {
     /// A `Bump` for an arena that is expected to grow to `arena_bytes`. The largest shared chunk is
-    /// 1/64 of that (1 KiB to 1 MiB), which bounds the unused memory.
+    /// 1/64 of `arena_bytes`, within 1 KiB and 1 MiB, which bounds the unused memory.
     pub fn new(arena_bytes: usize) -> Bump {
         Bump {
             next: std::ptr::null_mut(),

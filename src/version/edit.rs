@@ -25,10 +25,11 @@
 //! extra field  varint tag (0 = no more), length-prefixed value
 //! 2            fixed64, fixed64                          identity of the table
 //! 4            varint bytes                              the file's tail: all that opening reads
+//! ```
 //!
 //! A length follows each tag from 64 on, and each tag of an extra field, so that a later version
-//! may add such tags. An unknown even tag of these is skipped. An unknown odd one is rejected,
-//! because it may change the content of the tree. Any other unknown tag is rejected.
+//! may add such tags. Of such unknown tags, an even one is skipped. An odd one is rejected, because
+//! it may change the content of the tree. Any other unknown tag is rejected.
 
 use std::sync::Arc;
 

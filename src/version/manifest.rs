@@ -25,9 +25,9 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
-/// than the size of that edit. So opening a database reads about twice the tree at most, or the
-/// tree and this many bytes, and at most half of the bytes that are written to MANIFESTs repeat the
-/// tree.
+/// than the size of that edit. So opening a database reads at most about twice the tree or, if that
+/// is more, the tree and this many bytes. At most half of the bytes that are written to MANIFESTs
+/// repeat the tree.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.

@@ -16,7 +16,7 @@ use crate::stats::FileCounts;
 use crate::sync::{Process, lock};
 use crate::table::Table;
 
-/// What happens to obsolete tables. All tables of a database share this value.
+/// What all tables of a database share for the time when they are obsolete.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.

@@ -1,5 +1,5 @@
-//! The fuzz target of the log reader. For other targets, a function that turns any bytes into a log
-//! with valid checksums.
+//! The fuzz target of the log reader; and a function that turns any bytes into a log with valid
+//! checksums, for other targets.
 
 use std::path::Path;
 

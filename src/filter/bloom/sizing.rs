@@ -68,7 +68,7 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     if keys_per_line <= 0.0 {
         return 0.0;
     }
-    // From twelve standard deviations below the mean to twelve above: the rest is below 1e-30.
+    // Sums from twelve standard deviations below the mean to twelve above: the rest is below 1e-30.
     let reach = 12.0 * keys_per_line.sqrt() + 12.0;
     let first = (keys_per_line - reach).max(1.0) as u64;
     let last = (keys_per_line + reach) as u64;

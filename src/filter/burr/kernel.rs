@@ -65,7 +65,7 @@ pub(super) trait Kernels: Copy {
     }
 
     /// [`Ask::finish_with`], compiled for these instructions. Its arguments are passed in
-    /// registers; a struct would pass through memory, which costs a nanosecond.
+    /// registers; a struct would pass through memory, which is slower.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)

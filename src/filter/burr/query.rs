@@ -268,9 +268,10 @@ impl Geometry for BurrGeometry {
     }
 
     /// The rate follows from the stored filter; the number of keys does not matter. In each layer,
-    /// absent keys at start positions that stay pass at the layer's rate, and the others go on to
-    /// the next layer. Keys that no layer keeps are compared with the tags, and few of them pass. A
-    /// small filter has no second layer, so some per cent of the absent keys reach its tags.
+    /// absent keys whose start positions the layer keeps pass at the layer's rate, and the others
+    /// go on to the next layer. Keys that no layer keeps are compared with the tags, and few of
+    /// them pass. A small filter has no second layer, so some per cent of the absent keys reach its
+    /// tags.
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
         let Ok(layout) = Layout::decode(block) else { return 1.0 };
         let (shape, width) = (layout.shape, layout.shape.width);

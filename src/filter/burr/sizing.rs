@@ -5,9 +5,9 @@
 //! thousand keys and 1.3 % at a million (`docs/filters.md`).
 //!
 //! The size may be between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns, where
-//! the rate is twice as high. If a share p of all queries ends in that part, the rate is `2^-r (1 +
-//! p)`. Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44. A whole
-//! number of columns avoids this waste.
+//! the rate is twice as high. If a share p of all queries ends in that part, the rate is
+//! `2^-r (1 + p)`. Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44. A
+//! whole number of columns avoids this waste.
 
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
@@ -36,9 +36,9 @@ pub(super) struct Plan {
 impl Plan {
     /// `None` when a Bloom filter is better for the keys.
     ///
-    /// The distance from the bound and the build time hardly change around these values. With w =
-    /// 64, a filter of 10 thousand keys would be slightly smaller, but building and queries would
-    /// be slower.
+    /// The distance from the bound and the build time hardly change around these values. With
+    /// w = 64, a filter of 10 thousand keys would be slightly smaller, but building and queries
+    /// would be slower.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,

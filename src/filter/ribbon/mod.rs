@@ -12,8 +12,8 @@
 //! ```
 //!
 //! This is a system of linear equations over GF(2), one per key and column. It is solved when the
-//! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Barely
-//! more slots than keys are needed, so a column costs 1.04 to 1.07 bits a key and halves the
+//! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Few more
+//! slots than keys are needed, so a column costs 1.04 to 1.07 bits a key and halves the
 //! false-positive rate; a Bloom filter needs 1.5 bits for that. An absent key's XOR is a random
 //! number.
 //!

@@ -51,8 +51,8 @@ pub fn slots_for(keys: usize) -> u32 {
     if keys_at(nearest) == 0.0 {
         return 2 * BLOCK_SLOTS;
     }
-    // Linear between two powers of two: 2^exponent slots take `few` keys, twice as many slots
-    // `many`.
+    // Interpolates between two powers of two: 2^exponent slots take `few` keys, and twice as many
+    // slots take `many` keys.
     let exponent = if keys < keys_at(nearest) { nearest - 1 } else { nearest };
     let (few, many) = (keys_at(exponent), keys_at(exponent + 1));
     let power = (1u64 << exponent) as f64;

@@ -163,7 +163,7 @@ pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
     Some(filter)
 }
 
-/// The hashes that the keys bumped by the last layer have in the next layer.
+/// The hashes, in the next layer, of the keys that the last layer bumped.
 fn bumped_to_next(layers: &[Banded]) -> Vec<u64> {
     layers.last().map_or(Vec::new(), |layer| layer.bumped.iter().copied().map(next_hash).collect())
 }

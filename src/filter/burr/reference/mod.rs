@@ -35,9 +35,9 @@
 //!
 //! **3. Bumping** ([`build::band`]). A row may be left without coefficients. If its fingerprint
 //! also became 0, the equation follows from the others and needs no slot. If not, it contradicts
-//! them: here g, at slot 5. Then its whole class is taken out again and goes to the next layer,
-//! with the classes after it: g and h. The bucket's threshold records how many classes stayed: 2 in
-//! bucket 0, and 1 in bucket 1.
+//! them, as g does at slot 5. Then the key's whole class is removed again and goes to the next
+//! layer, with the classes after it: here g and h. The bucket's threshold records how many classes
+//! stayed: 2 in bucket 0, and 1 in bucket 1.
 //!
 //! ```text
 //! after elimination                                             solved, from below
