@@ -1,4 +1,5 @@
-//! [`FilterBuilder`]: takes the hashes of a table's keys and returns a verified [`FilterBlock`].
+//! [`FilterBuilder`]: takes the hashes of a table's keys and returns a [`FilterBlock`], by default
+//! a verified one.
 //!
 //! ```text
 //! new(spec)  (add | add_pair)*  finish

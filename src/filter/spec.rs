@@ -202,7 +202,7 @@ impl FilterSpec {
 
     /// The policy of such filters in RocksDB's notation: `bloomfilter:10:false`. For a family that
     /// RocksDB does not have, this is RocksDB's Bloom filter of the same false-positive rate.
-    /// `None` for no filter.
+    /// `None` for no filter, and if the family makes none of this size.
     ///
     /// RocksDB states the size of every filter as the bits of a Bloom filter with the same rate.
     pub(crate) fn rocksdb_policy(&self) -> Option<String> {

@@ -3,8 +3,8 @@
 //! ```text
 //! hash -> start s in layer 0 -> bucket -> threshold: is the key's class kept?
 //!    kept      the parities of two neighbouring blocks are the fingerprint: maybe, else no
-//!    bumped    the same with the next layer's hash in the next layer (1 key of 20);
-//!              after the last layer: is its tag among the tags? (1 of 10,000)
+//!    bumped    the same with the next layer's hash in the next layer (1 key of 15);
+//!              after the last layer: is its tag among the tags? (very few keys)
 //! ```
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
