@@ -7,8 +7,8 @@
 //!
 //! The size depends on the number of keys, so everything happens in `finish`:
 //!
-//! 1. The family builds its filter. If the family does not suit the keys (too few of them, or its
-//!    build fails), a Bloom filter for the same target is built.
+//! 1. The family builds its filter. If the family does not suit the keys (too few or too many of
+//!    them, or its build fails), a Bloom filter for the same target is built.
 //! 2. Every hash is queried. A hash that the block misses would be a lost key, so such a block is
 //!    discarded and counted, and a Bloom filter is built instead. If that fails too, the table gets
 //!    no filter: its lookups read more, but stay correct.
@@ -119,9 +119,9 @@ impl FilterBuilder {
         self.hashes.is_empty()
     }
 
-    /// Builds the filter. Returns `None` when there is nothing to store: the spec gives so many
-    /// keys no filter, no key was added, or no build passed its verification. A table without a
-    /// filter only costs reads.
+    /// Builds the filter. Returns `None` when there is nothing to store: the spec describes no
+    /// filter for this number of keys, no key was added, or no build passed its verification. A
+    /// table without a filter only costs reads.
     pub fn finish(self) -> Option<FilterBlock> {
         self.finish_with(build).0
     }
@@ -217,8 +217,8 @@ impl FilterBlock {
         self.encoding
     }
 
-    /// The family that was built: Bloom if the requested one does not suit these keys or failed the
-    /// verification.
+    /// The family that was built: Bloom if the requested one does not suit these keys, or if its
+    /// build failed the verification.
     pub fn family(&self) -> Family {
         self.family
     }

@@ -111,8 +111,8 @@ impl TableFile {
         Ok(end.saturating_sub(start))
     }
 
-    /// Notes that the MANIFEST no longer lists this file, which was in `level`. The file is deleted
-    /// when no reader needs it any more.
+    /// Notes that the MANIFEST no longer lists this file, which was in `level`, or will not list
+    /// it. The file is deleted when no reader needs it any more.
     pub fn mark_obsolete(&self, level: usize) {
         self.left_level.store(level + 1, Ordering::Relaxed);
     }
