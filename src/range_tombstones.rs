@@ -307,7 +307,8 @@ pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
     /// A copy with one more range. A set that is not larger than the new one is merged into it. So
-    /// there are log n sets, and each range is sorted log n times.
+    /// n ranges are in at most about log n sets, and each range is sorted about log n times at
+    /// most.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);

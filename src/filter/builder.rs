@@ -1,4 +1,5 @@
-//! [`FilterBuilder`]: takes the hashes of a table's keys and returns a verified [`FilterBlock`].
+//! [`FilterBuilder`]: takes the hashes of a table's keys and returns a [`FilterBlock`], by default
+//! a verified one.
 //!
 //! ```text
 //! new(spec)  (add | add_pair)*  finish
@@ -6,11 +7,11 @@
 //!
 //! The size depends on the number of keys, so everything happens in `finish`:
 //!
-//! 1. The family builds its filter. If the family does not suit the keys (too few of them, or its
-//!    build fails), a Bloom filter for the same target is built.
+//! 1. The family builds its filter. If the family does not suit the keys (too few or too many of
+//!    them, or its build fails), a Bloom filter for the same target is built.
 //! 2. Every hash is queried. A hash that the block misses would be a lost key, so such a block is
-//!    discarded and counted. A Bloom filter is built instead. If that fails too, the table gets no
-//!    filter, which only costs reads.
+//!    discarded and counted, and a Bloom filter is built instead. If that fails too, the table gets
+//!    no filter: its lookups read more, but stay correct.
 
 use std::time::{Duration, Instant};
 
@@ -118,15 +119,16 @@ impl FilterBuilder {
         self.hashes.is_empty()
     }
 
-    /// Builds the filter. Returns `None` when there is nothing to store: the spec is `none`, no key
-    /// was added, or no build passed its verification. A table without a filter only costs reads.
+    /// Builds the filter. Returns `None` when there is nothing to store: the spec describes no
+    /// filter for this number of keys, no key was added, or no build passed its verification. A
+    /// table without a filter only costs reads.
     pub fn finish(self) -> Option<FilterBlock> {
         self.finish_with(build).0
     }
 
-    /// Builds the parts of one filter. All parts have one encoding: if one cannot be built in the
-    /// family's encoding, all are Bloom filters. Returns `None` when a part gets no filter, and the
-    /// number of discarded builds.
+    /// Builds the parts of one filter. All parts have one encoding: if one part cannot be built in
+    /// the family's encoding, all are Bloom filters. Returns the blocks, or `None` if a part gets
+    /// no filter; and the number of discarded builds.
     pub(crate) fn finish_parts(parts: &[FilterBuilder]) -> (Option<Vec<FilterBlock>>, u64) {
         let mut failed = 0;
         let mut finish = |only_bloom: bool| -> Option<Vec<FilterBlock>> {
@@ -215,7 +217,8 @@ impl FilterBlock {
         self.encoding
     }
 
-    /// The family used: Bloom if the requested one does not suit these keys.
+    /// The family that was built: Bloom if the requested one does not suit these keys, or if its
+    /// build failed the verification.
     pub fn family(&self) -> Family {
         self.family
     }

@@ -191,7 +191,8 @@ impl Neon {
 #[cfg(target_arch = "x86_64")]
 static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Makes builders and readers use AVX2 at most from now on, to measure a processor without AVX-512.
+/// Makes builders and readers that are made from now on use AVX2 at most, to measure them as on a
+/// processor without AVX-512.
 #[doc(hidden)]
 pub fn forbid_avx512() {
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,8 @@
-//! The table of families. Reports list the families in its order: the default first, the family
-//! that is only read last.
+//! The table of families, in the order of reports: the default family first, and the family that is
+//! only read last.
 //!
-//! If several families share an encoding or a policy name, a search for it finds the first of them.
+//! If several families share an encoding or a policy name, a search for the encoding or the name
+//! finds the first of them.
 
 use std::fmt;
 use std::str::FromStr;

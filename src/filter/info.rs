@@ -1,9 +1,9 @@
 //! [`FamilyInfo`]: what the rest of the crate needs to know about a family. Each family's folder
 //! has one.
 //!
-//! Code outside a family's folder names no family, but uses the table in `families.rs`. Only
-//! queries do not use the table, because a call through its function pointer could not be inlined.
-//! So `reader.rs` has a variant for each family's reader.
+//! Code outside the families' folders finds a family in the table in `families.rs`, and only a few
+//! files name one. Queries do not use the table, because a call through its function pointers could
+//! not be inlined. So `reader.rs` has a variant for each family's reader.
 
 use super::family::{Family, FilterEncoding, Target};
 use super::hashes::HashList;

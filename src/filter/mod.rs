@@ -5,7 +5,7 @@
 //! filter says whether a table may hold the key, without reading the table: **no** is certain and
 //! saves the read; **maybe** is wrong for a small share of the absent keys, the *false-positive
 //! rate* ε. A smaller ε costs more bits a key: no filter takes fewer than `log2(1/ε)`. All families
-//! take the same 64-bit hash of the user key:
+//! that are written take the same 64-bit hash of the user key:
 //!
 //! ```text
 //! family  bits a key at 1 %   how it answers                                  format

@@ -1,9 +1,10 @@
 //! The size of a filter, and the false-positive rate that is predicted for it before it is built.
-//! These are entry points for users. The arithmetic is in the `sizing.rs` of each family, which
-//! `FamilyInfo::expected` calls. Legacy Bloom and partitioned filters are only read, never written,
-//! so nothing predicts them in advance.
+//! The functions here are entry points for users. The arithmetic is in the `sizing.rs` of each
+//! family, which `FamilyInfo::expected` calls. The functions predict whole filters, and not legacy
+//! Bloom filters, which are never written.
 //!
-//! These places predict the rate of a stored filter, by methods `predicted_fpr`, or read it:
+//! The rate of a stored filter is predicted by methods named `predicted_fpr`, or read, in these
+//! places:
 //!
 //! ```text
 //! any family            `FilterReader`, reader.rs, which calls one of the next four

@@ -162,10 +162,10 @@ impl FilterSpec {
         FilterSpec { plan: Some((family, target)), most_bytes: NO_CAP }
     }
 
-    /// This filter, but with at most `bytes` bytes. If a table's keys need more, it gets fewer bits
-    /// a key, or no filter if that would be less than one bit a key. Use it for whole filters of
-    /// large tables, where loading a filter must not take long. Each part of a filter in parts
-    /// counts as a filter.
+    /// This filter, but with at most `bytes` bytes. If a table's keys need more, the filter gets
+    /// fewer bits a key, or is left out if that would be less than one bit a key. Use the cap for
+    /// whole filters of large tables, where loading a filter must not take long. Each part of a
+    /// filter in parts counts as a filter.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};
@@ -202,7 +202,7 @@ impl FilterSpec {
 
     /// The policy of such filters in RocksDB's notation: `bloomfilter:10:false`. For a family that
     /// RocksDB does not have, this is RocksDB's Bloom filter of the same false-positive rate.
-    /// `None` for no filter.
+    /// `None` for no filter, and if the family makes none of this size.
     ///
     /// RocksDB states the size of every filter as the bits of a Bloom filter with the same rate.
     pub(crate) fn rocksdb_policy(&self) -> Option<String> {

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! This module is compiled only for fuzzing and for tests. The tests pass random bytes and the
-//! seeds to every target.
+//! inputs in `fuzz/seeds` to every target.
 
 mod databases;
 mod filters;
@@ -101,7 +101,7 @@ pub fn edit(data: &[u8]) {
     }
 }
 
-/// Parses `data` as a filter policy and as a prefix extractor. An accepted one must print as text
+/// Parses `data` as a filter policy and as a prefix extractor. An accepted value must print as text
 /// that means the same. A policy must also have a filter spec for every level of any tree.
 pub fn policy(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

@@ -169,7 +169,7 @@ pub fn rocksdb_log(data: &[u8]) {
 }
 
 /// Opens the directory, then reads and imports each column family. A read may fail, but must end;
-/// an imported database must open. Lookups and scans may differ, because the MANIFEST may give
+/// an imported database must open. Lookups may disagree with scans, because the MANIFEST may give
 /// wrong bounds and levels.
 fn open_with(image: &MemFs, name: &str, bytes: &[u8]) {
     let fs = image.kill();

@@ -24,8 +24,8 @@ enum At {
     End,
 }
 
-/// Magic numbers: where each is, which kind of file it marks, and what to use instead. The first
-/// match counts.
+/// Magic numbers: where each is, which kind of file it identifies, and what to use instead. The
+/// first match counts.
 const MAGICS: &[(At, &[u8], &str, &str)] = &[
     (
         At::End,

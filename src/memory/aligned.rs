@@ -28,7 +28,7 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Bytes after the payload that may be read: one full vector register.
 pub(crate) const TAIL_BYTES: usize = 64;
 
-/// The owner of lent memory, which gets it back when the buffer is dropped.
+/// The owner of lent memory. It gets the memory back when the buffer is dropped.
 pub(crate) trait LineLender: Send + Sync {
     /// Takes back the memory of a dropped buffer. `buffer` no longer has a lender.
     fn take_back(&self, buffer: LineBuf);

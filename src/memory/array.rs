@@ -5,8 +5,8 @@
 //!          ^ address: a multiple of 64
 //! ```
 //!
-//! Meant for arrays that lookups search at random. If the buffer comes from a cache, the array is
-//! in large pages ([`super::large_pages`]), like the blocks in the cache.
+//! It is meant for arrays that lookups search at random. If the buffer comes from a cache that has
+//! large pages ([`super::large_pages`]), the array is in them too.
 //!
 //! Invariant: the first `count` values are initialised, and the buffer is not read as bytes,
 //! because values may be atomics, which change behind shared references.

@@ -2,8 +2,9 @@
 //!
 //! A processor caches the address translations of a few thousand pages. For any other page it walks
 //! the kernel's page tables in memory. With pages of 4 KiB the cached translations cover some 12
-//! MiB. Beyond 12 MiB nearly every access takes two reads of memory. With pages of 2 MiB an access
-//! takes one: `docs/measurements/2026-11-22-lookup-time.md`.
+//! MiB, so nearly every random access to a larger range also reads a page table. With pages of 2
+//! MiB few accesses do: a load from 256 MiB takes 142 ns instead of 170
+//! (`docs/measurements/2026-11-22-lookup-time.md`).
 //!
 //! ```text
 //! addresses    | page | page | page | · · · · · · · · · |     start at a multiple of 2 MiB

@@ -1,6 +1,6 @@
-//! Memory for hot paths. A lookup that misses the processor's caches waits some hundred nanoseconds
-//! for each line of memory, so its cost depends on the number of lines and on when they are
-//! requested.
+//! Memory for hot paths. A lookup that misses the processor's caches waits about a hundred
+//! nanoseconds for each line of memory, so its cost depends on the number of lines and on when they
+//! are requested.
 //!
 //! ```text
 //! aligned.rs      LineBuf: bytes that start at a cache line, so that a filter's line is one line

@@ -11,8 +11,8 @@
 //! own.
 //!
 //! An arena that is expected to fill several large pages ([`crate::memory::large_pages`]) puts its
-//! largest chunks next to each other in such pages. A search of the list has a dozen cache misses,
-//! and each takes half as long in large pages.
+//! largest chunks next to each other in such pages, because a search of the list has many cache
+//! misses, and each takes less time in large pages.
 //!
 //! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are
 //! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all
@@ -37,7 +37,7 @@ pub(super) const ALIGNMENT: usize = size_of::<Word>();
 const FIRST_CHUNK_BYTES: usize = 1 << 10;
 const MAX_CHUNK_BYTES: usize = 1 << 20;
 
-/// Smaller arenas use no large pages, because much of the last one might stay empty.
+/// Smaller arenas use no large pages, because much of the last page might stay empty.
 const MIN_IN_LARGE_PAGES: usize = 4 * LARGE_PAGE_BYTES;
 
 /// Chunks are made of words, which aligns them.
@@ -95,7 +95,7 @@ impl Arena {
     }
 
     /// A chunk of at least `bytes` in the large pages, which the first call reserves for
-    /// `arena_bytes`. `None` if they have no room.
+    /// `arena_bytes`. `None` if the pages cannot be reserved or are used up.
     fn new_large_chunk(&self, bytes: usize, arena_bytes: usize) -> Option<(*mut u8, usize)> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
         let mut chunks = lock(&self.chunks);
@@ -138,7 +138,7 @@ unsafe impl Send for Bump {}
 
 impl Bump {
     /// A `Bump` for an arena that is expected to grow to `arena_bytes`. The largest shared chunk is
-    /// 1/64 of that (1 KiB to 1 MiB), which bounds the unused memory.
+    /// 1/64 of `arena_bytes`, within 1 KiB and 1 MiB, which bounds the unused memory.
     pub fn new(arena_bytes: usize) -> Bump {
         Bump {
             next: std::ptr::null_mut(),

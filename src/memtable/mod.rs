@@ -71,7 +71,7 @@ impl Retired for RangeTombstoneSets {}
 const COLLECT_EVERY: usize = 64;
 
 impl Memtable {
-    /// An empty memtable that is expected to grow to `arena_bytes`, and the right to fill it.
+    /// An empty memtable that is expected to grow to `arena_bytes`, and its writer.
     pub fn new(arena_bytes: usize) -> (Arc<Memtable>, MemtableWriter) {
         let (points, point_writer) = SkipListWriter::new(arena_bytes);
         let ranges = ArcCell::new(Arc::default());
@@ -119,8 +119,8 @@ impl Memtable {
         }
     }
 
-    /// Whether the memtable has range deletions. It is `true` for a reader that sees the sequence
-    /// number of one.
+    /// Whether the memtable has range deletions. A reader that sees the sequence number of a range
+    /// deletion in the memtable gets `true`.
     #[inline]
     pub fn has_ranges(&self) -> bool {
         self.counters.0.ranges.load(Ordering::Relaxed) > 0

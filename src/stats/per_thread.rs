@@ -90,8 +90,8 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of the thread `thread`, which `other` belongs to too. It is shared if `other` is, so
-    /// that additions to both rows check this once.
+    /// The row of `thread`, to which `other` must belong too. Whether the row is shared is taken
+    /// from `other`, so that one check serves the additions to both rows.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,

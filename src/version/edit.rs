@@ -25,10 +25,11 @@
 //! extra field  varint tag (0 = no more), length-prefixed value
 //! 2            fixed64, fixed64                          identity of the table
 //! 4            varint bytes                              the file's tail: all that opening reads
+//! ```
 //!
 //! A length follows each tag from 64 on, and each tag of an extra field, so that a later version
-//! may add such tags. If the tag is unknown, an even one is skipped, and an odd one is rejected,
-//! because it may change the content of the tree. Any other unknown tag is rejected.
+//! may add such tags. Of such unknown tags, an even one is skipped. An odd one is rejected, because
+//! it may change the content of the tree. Any other unknown tag is rejected.
 
 use std::sync::Arc;
 
@@ -85,7 +86,7 @@ pub(crate) struct FileMeta {
     /// `None` if the table does not record its creator, or if a MANIFEST of log version 1 listed it
     /// and it is not open yet.
     pub identity: Option<TableIdentity>,
-    /// Bytes at the end of the file that an opening reads; 0 if that is not known.
+    /// Bytes at the end of the file that are read when it is opened; 0 if that is not known.
     pub tail_bytes: u64,
     /// The information that the table itself stores, available once it is open.
     pub contents: TableContents,

@@ -1,8 +1,8 @@
 //! [`KeyRanges`]: the key ranges of a version's files, next to each other in memory.
 //!
 //! The keys themselves are behind three pointers for each file, and each pointer costs a cache
-//! miss. Here the *heads* of all bounds are next to each other: the first 8 bytes after the prefix
-//! that all bounds share. Heads decide nearly always; if they are equal, the keys decide.
+//! miss. Here the *heads* of all bounds are next to each other. A head is the first 8 bytes after
+//! the prefix that all bounds share. Heads decide nearly always; if two are equal, the keys decide.
 //!
 //! ```text
 //! common_prefix   of all bounds: compared once per lookup
@@ -50,11 +50,10 @@ pub(crate) struct Run<F> {
 /// Ascending numbers. A search reads one cache line for up to seven numbers and two for up to 55,
 /// without a branch that depends on them. For more numbers it reads three lines or more.
 ///
-/// A binary search over the files themselves took eleven instructions a step. These instructions
-/// were a fifth of a lookup in a tree of fifty files, and fewer instructions let neighbouring
-/// lookups overlap. A binary search in one array of 64 numbers took twelve instructions less for
-/// fifty files than this structure, but was slower for seven files, because each step waits for the
-/// previous one.
+/// A binary search over the files themselves takes more instructions, and fewer instructions let
+/// neighbouring lookups overlap. A binary search in one array of numbers takes fewer instructions
+/// for fifty files than this structure, but is slower for seven files, because each step waits for
+/// the previous one.
 ///
 /// ```text
 /// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, like all lines, with

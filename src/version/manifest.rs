@@ -25,8 +25,9 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
-/// than the size of that edit. So an opening reads little more than the tree itself, and at most
-/// half of the bytes that are written to MANIFESTs repeat the tree.
+/// than the size of that edit. So opening a database reads at most about twice the tree or, if that
+/// is more, the tree and this many bytes. At most half of the bytes that are written to MANIFESTs
+/// repeat the tree.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
@@ -64,7 +65,8 @@ impl Manifest {
         };
         let log = start().inspect_err(|error: &Error| {
             if error.is_out_of_space() {
-                // The file is not active. If it cannot be removed now, the next opening removes it.
+                // The file is not active. If it cannot be removed now, the next opening of the
+                // database removes it.
                 let _ = fs.remove(&path);
             }
         })?;
@@ -92,7 +94,7 @@ impl Manifest {
         let old = self.dir.join(names::manifest_name(self.number));
         let roll_after = self.roll_after_bytes;
         *self = Manifest::create(&self.fs, &self.dir, number, &tree(number), roll_after)?;
-        // If the old file cannot be removed now, the next opening removes it.
+        // If the old file cannot be removed now, the next opening of the database removes it.
         let _ = self.fs.remove(&old);
         Ok(())
     }
@@ -118,8 +120,8 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    /// The highest number that a file of the database may have. Numbers are assigned before an edit
-    /// records them, but only a limited count between two edits.
+    /// The highest number that a file of the database may have. A number is assigned before an edit
+    /// records it, but between two edits only a limited count of numbers is assigned.
     pub fn most_file_number(&self) -> u64 {
         self.next_file.saturating_add(1 << 32).min(MAX_FILE_NUMBER)
     }

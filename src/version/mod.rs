@@ -78,7 +78,7 @@ impl HasFileBounds for Arc<TableFile> {
 }
 
 impl Version {
-    /// The version after `edit`. `opened` holds the tables that the edit adds.
+    /// The version after `edit`. `opened` holds the added tables that this version does not list.
     pub fn apply(&self, edit: &VersionEdit, opened: &HashMap<u64, Arc<TableFile>>) -> Version {
         let mut levels = self.levels.clone();
         for &(level, number) in &edit.removed {
@@ -122,9 +122,9 @@ impl Version {
         self.mixed.is_some()
     }
 
-    /// The fragments around `user_key`, one for each file of level 0 and one for each deeper level.
-    /// A fragment is a range of keys, with the newest range deletion that covers it and is visible
-    /// at `sequence`.
+    /// The fragments around `user_key`: one for each file of level 0 that has range deletions, and
+    /// one for each deeper level. A fragment is a range of keys, with the newest range deletion
+    /// that covers it and is visible at `sequence`.
     pub fn range_fragments<'a>(
         &'a self,
         user_key: &[u8],

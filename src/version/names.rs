@@ -68,8 +68,8 @@ pub(crate) fn current_path(dir: &Path) -> PathBuf {
     dir.join("CURRENT")
 }
 
-/// Marks the target directory of a copy that is running, or that was running when its process was
-/// killed.
+/// A file in the target directory of a copy that is running, or that was running when its process
+/// was killed.
 pub(crate) const UNFINISHED_COPY: &str = "UNFINISHED_COPY";
 
 pub(crate) fn unfinished_copy_path(dir: &Path) -> PathBuf {

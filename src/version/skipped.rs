@@ -30,7 +30,7 @@ impl Skipped {
     }
 
     /// The last number of the skipped range that holds `sequence + 1`; `sequence` if there is none.
-    /// A WAL continues after it.
+    /// A WAL continues after the returned number.
     pub fn after(&self, sequence: SequenceNumber) -> SequenceNumber {
         let next = sequence.saturating_add(1);
         self.0.range(..=next).next_back().map_or(sequence, |(_, &end)| end.max(sequence))

@@ -62,7 +62,8 @@ impl TableStore {
     }
 
     /// [`TableStore::open`] for a table at `path` that a MANIFEST of RocksDB or LevelDB describes.
-    /// Such a MANIFEST records less: only a property of the table tells whether it was ingested.
+    /// Such a MANIFEST records less: only a property of the table tells whether the table was
+    /// ingested.
     pub fn open_listed(
         &self,
         mut meta: FileMeta,
@@ -109,8 +110,8 @@ impl TableStore {
     }
 
     /// Opens the table at `path`. `global_sequence` is the sequence number of all its entries, if
-    /// the table was ingested. `tail_bytes` is how many bytes of the file's end an opening reads; 0
-    /// if that is not known.
+    /// the table was ingested. `tail_bytes` is how many bytes at the file's end are read to open
+    /// it; 0 if that is not known.
     pub fn open_table(
         &self,
         path: &Path,
@@ -314,7 +315,7 @@ impl NewTable<'_> {
     }
 
     fn discard(&self) {
-        // If it cannot be deleted now, the next opening deletes it.
+        // If it cannot be deleted now, the next opening of the database deletes it.
         let _ = self.store.fs.remove(&self.path);
     }
 }

@@ -16,12 +16,12 @@ use crate::stats::FileCounts;
 use crate::sync::{Process, lock};
 use crate::table::Table;
 
-/// The account of obsolete tables. All tables of a database share it.
+/// What all tables of a database share for the time when they are obsolete.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.
     counts: Mutex<[FileCounts; LEVELS]>,
-    /// The database is closed: its directory may belong to another owner now.
+    /// Whether the database is closed, so that its directory may belong to another owner.
     closed: AtomicBool,
     /// The process that opened the database. A forked child deletes no file.
     process: Process,
@@ -111,8 +111,8 @@ impl TableFile {
         Ok(end.saturating_sub(start))
     }
 
-    /// Notes that the MANIFEST no longer lists this file, which was in `level`. The file is deleted
-    /// when no reader needs it any more.
+    /// Notes that the MANIFEST no longer lists this file, which was in `level`, or will not list
+    /// it. The file is deleted when no reader needs it any more.
     pub fn mark_obsolete(&self, level: usize) {
         self.left_level.store(level + 1, Ordering::Relaxed);
     }
@@ -126,7 +126,7 @@ impl Drop for TableFile {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
             self.obsolete.add(level, self.table.file_counters().sums());
             if !self.obsolete.closed.load(Ordering::Acquire) {
-                // If it cannot be deleted now, the next opening deletes it.
+                // If it cannot be deleted now, the next opening of the database deletes it.
                 let _ = self.fs.remove(&self.path);
             }
         }

@@ -1,5 +1,5 @@
-//! The fuzz target of the log reader, and logs with valid checksums, made of any bytes, for other
-//! targets.
+//! The fuzz target of the log reader; and a function that turns any bytes into a log with valid
+//! checksums, for other targets.
 
 use std::path::Path;
 

@@ -53,7 +53,8 @@ pub(crate) struct LogReader {
 
 impl LogReader {
     /// Opens the log and checks its file header. If the file ends within its header, or the header
-    /// is zeros, a crash came right after its creation: the log is then empty, which is no error.
+    /// is zeros, a crash came right after its creation: the log is then empty. This is an error
+    /// only if a later record header says that the file had been synced.
     pub fn open(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogReader> {
         let mut reader = LogReader::open_damaged(fs, path, kind, number)?;
         match reader.window.array::<FILE_HEADER_BYTES>(0)? {

@@ -8,9 +8,9 @@
 //!
 //! * After a failed sync, or a failed write that may have left a part of a record, nothing more
 //!   reaches the file, because a second sync can falsely succeed (see [`crate::fs`]).
-//! * After an append without space the log has **ended**. A part of that record may follow the last
-//!   complete one, and no reader returns anything after it, so no record may follow. Earlier
-//!   records can still be synced. The next write starts another log.
+//! * After an append that found no space the log has **ended**. A part of the failed record may
+//!   follow the last complete one, and no reader returns anything after that part, so no record may
+//!   follow. Earlier records can still be synced. The next write starts another log.
 
 use std::path::Path;
 
@@ -56,10 +56,9 @@ impl LogWriter {
     /// survives the end of this process. The payload is the concatenation of `parts`. Returns the
     /// offset of the record.
     ///
-    /// # Errors
     /// A payload must have 1 to 2^32 - 1 bytes; a payload of another size is rejected and leaves
-    /// the log unchanged. An error that [is out of space](Error::is_out_of_space) ends the log
-    /// without the record.
+    /// the log unchanged. If space runs out ([`Error::is_out_of_space`]), the log ends without the
+    /// record.
     pub fn append(&mut self, parts: &[&[u8]]) -> Result<u64> {
         self.usable()?;
         if let Some((_, error)) = &self.ended {

@@ -59,7 +59,8 @@ impl Geometry for BloomGeometry {
         dispatch!(self.isa, kernels => kernels.has_all_bits(line, bit_seed(hash), self.probes))
     }
 
-    /// Always inlined, even with many callers, because a call would cost a lookup its registers.
+    /// Always inlined, even with many callers, because a call would make the lookup save its
+    /// registers.
     #[inline(always)]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         let line = line_of(hash, self.lines);

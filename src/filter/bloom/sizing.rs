@@ -22,7 +22,7 @@ const LINE_BITS: f64 = 8.0 * LINE_BYTES as f64;
 /// The largest payload of a RocksDB Bloom filter: a multiple of 64 below 4 GiB.
 const MAX_BLOOM_BYTES: u64 = 0xffff_ffc0;
 
-/// Payload bytes of RocksDB's Bloom filter for `keys` keys (its
+/// Payload bytes of RocksDB's Bloom filter for `keys` keys (RocksDB's
 /// `table/block_based/filter_policy.cc`).
 pub fn bloom_bytes(keys: usize, millibits_per_key: u32) -> usize {
     let bits_times_1000 = (keys as u64).saturating_mul(u64::from(millibits_per_key));
@@ -50,8 +50,8 @@ pub fn standard_bloom_fpr(bits_per_key: f64, probes: u32) -> f64 {
 
 /// RocksDB's estimate of the rate of its Bloom filter: the mean of the rates of two lines, one with
 /// a standard deviation more keys than the average and one with a standard deviation fewer
-/// (`util/bloom_impl.h`, `CacheLocalFpRate`). At 16 bits a key the estimate is up to 5 % too low.
-/// It is used because RocksDB sizes Ribbon filters by it.
+/// (`util/bloom_impl.h`, `CacheLocalFpRate`). At 16 bits a key the estimate is about 4 % too low.
+/// Maypole needs it because RocksDB sizes Ribbon filters by it.
 pub fn rocksdb_bloom_fpr(millibits_per_key: u32) -> f64 {
     let probes = bloom_probes(millibits_per_key);
     let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
@@ -68,7 +68,7 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     if keys_per_line <= 0.0 {
         return 0.0;
     }
-    // From twelve standard deviations below the mean to twelve above: the rest is below 1e-30.
+    // Sums from twelve standard deviations below the mean to twelve above: the rest is below 1e-30.
     let reach = 12.0 * keys_per_line.sqrt() + 12.0;
     let first = (keys_per_line - reach).max(1.0) as u64;
     let last = (keys_per_line + reach) as u64;
@@ -90,7 +90,7 @@ pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) 
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
     let bits = line_bits as f64;
-    // At this number of keys a line is full.
+    // With this number of keys, nearly all bits of a line are set.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
     // The distribution for the keys so far. Outside of `low..=high` it is 0.
@@ -125,7 +125,7 @@ pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) 
     mixed
 }
 
-/// The rate of RocksDB's Bloom filter at its usual number of probes.
+/// The rate of RocksDB's Bloom filter with the number of probes that [`bloom_probes`] chooses.
 pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
     let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
     cache_line_bloom_fpr(keys_per_line, bloom_probes(millibits_per_key))
@@ -134,8 +134,8 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 /// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most the
 /// false-positive rate `fpr`; the largest size allowed (100 bits a key) if no size is enough.
 ///
-/// A bisection finds it, because the rate falls with the size. At two break points of
-/// [`bloom_probes`] the rate rises, but by less than another thousandth of a bit lowers it.
+/// Bisection works because the rate falls as the size grows. At two break points of
+/// [`bloom_probes`] the rate rises, but the next thousandth of a bit lowers it by more.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {

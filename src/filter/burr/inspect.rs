@@ -32,7 +32,8 @@ pub(super) fn parts(block: &[u8]) -> Option<BandParts> {
     })
 }
 
-/// Start, coefficients and uncut fingerprint of a hash in a layer of `starts` start positions.
+/// Start, coefficients and all 32 fingerprint bits of a hash in a layer of `starts` start
+/// positions.
 fn row_of(hash: u64, width: u32, starts: u32) -> (u32, u128, u32) {
     let (coefficients, fingerprint) = match width {
         32 => {

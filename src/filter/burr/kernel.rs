@@ -1,5 +1,5 @@
-//! The hot loops of the bumped ribbon, and how they run on every processor: whether a key's row
-//! matches, and back substitution.
+//! The hot loops of the bumped ribbon, in portable code: whether a key's row matches, and back
+//! substitution.
 
 use super::build::solve::solve;
 use super::row::Row;
@@ -65,7 +65,7 @@ pub(super) trait Kernels: Copy {
     }
 
     /// [`Ask::finish_with`], compiled for these instructions. Its arguments are passed in
-    /// registers; a struct would pass through memory, which costs a nanosecond.
+    /// registers; a struct would pass through memory, which is slower.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)
@@ -84,8 +84,8 @@ pub(super) trait Kernels: Copy {
     }
 }
 
-/// A reader, whose queries are compiled completely for each instruction set, so that nothing around
-/// the kernel is a call. Both functions should be `#[inline(always)]`.
+/// A reader whose queries are compiled as a whole for each instruction set, so that a query makes
+/// no call to reach its kernel. Both functions should be `#[inline(always)]`.
 pub(super) trait Ask {
     /// One query.
     fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;

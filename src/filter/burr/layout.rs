@@ -44,7 +44,7 @@ use super::row::{Word, mix};
 use super::shape::{MAX_COLUMNS, Shape};
 
 /// The most layers of a filter. Each layer takes about nine tenths of the keys that reach it, so
-/// more layers are never needed.
+/// practical filters need far fewer.
 pub(super) const MAX_LAYERS: usize = 16;
 
 /// The most tags, because their number is stored in a byte.

@@ -4,8 +4,8 @@
 //! fingerprint can be *looked up*: as the XOR of some of the w slots from the key's start position
 //! on. So every key is a linear equation over the field of two elements, and the table is the
 //! solution of the system. A key that was not added finds r bits that are unrelated to its
-//! fingerprint. They agree with probability 2^-r, at r bits a *slot*. The bound is r bits a *key*,
-//! so the aim is to need few slots more than there are keys.
+//! fingerprint, and equal it with probability 2^-r. This rate costs r bits a *slot*. The lower
+//! bound is r bits a *key*, so the aim is to need few slots more than there are keys.
 //!
 //! ```text
 //! slots           0  1  2  3  4  5  6  7  8  9 ...       one slot: r bits, one for each column
@@ -15,12 +15,12 @@
 //!                fingerprint of a = slot 1 ^ slot 3 ^ slot 4
 //! ```
 //!
-//! The equations form a band along the diagonal. A narrow band is solved fast, but where by chance
-//! many keys start, the system has no solution. RocksDB's Standard128 therefore uses w = 128, a few
-//! per cent of free slots, and another seed if the first fails. Here the keys that do not fit are
-//! **bumped**: the filter has *layers*, and such keys are looked up in the next layer, about a
-//! tenth of the size, and so on. So a layer may even have fewer slots than keys, few slots stay
-//! free, rows can be narrow (w = 32, or 64 for few keys), and nothing is tried twice.
+//! The equations form a band along the diagonal. A narrow band is solved fast, but the system has
+//! no solution if by chance too many keys start near each other. RocksDB's Standard128 therefore
+//! uses w = 128, a few per cent of free slots, and another seed if the first fails. Here the keys
+//! that do not fit are **bumped**: the filter has *layers*, and such keys are looked up in the next
+//! layer, about a tenth of the size, and so on. So a layer may even have fewer slots than keys, few
+//! slots stay free, rows can be narrow (w = 32, or 64 for few keys), and nothing is tried twice.
 //!
 //! ```text
 //! layer 0   | bucket 0 | bucket 1 | bucket 2 | ...          a bucket: 2w start positions
@@ -47,7 +47,7 @@
 //! Sources: Dillinger, Walzer, *Ribbon filter* (2021); Dillinger, Hübschle-Schneider, Sanders,
 //! Walzer, *Fast succinct retrieval and approximate membership using ribbon* (SEA 2022): bumping,
 //! thresholds, interleaved storage. Two things are new here: keys are grouped, not sorted, and two
-//! chains of elimination run side by side ([`build::banding`]).
+//! chains of elimination are interleaved ([`build::banding`]).
 
 mod build;
 mod inspect;

@@ -3,14 +3,14 @@
 //! ```text
 //! hash -> start s in layer 0 -> bucket -> threshold: is the key's class kept?
 //!    kept      the parities of two neighbouring blocks are the fingerprint: maybe, else no
-//!    bumped    the same with the next layer's hash in the next layer (1 key of 20);
-//!              after the last layer: is its tag among the tags? (1 of 10,000)
+//!    bumped    the same with the next layer's hash in the next layer (1 key of 15);
+//!              after the last layer: is its tag among the tags? (very few keys)
 //! ```
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
-//! the hash alone. The trailer is read only when a query goes beyond layer 1, because the geometry
-//! stores the number of start positions of layer 1. So the 1 query of 20 that layer 0 bumps rarely
-//! reads it.
+//! the hash alone. The trailer is read only for layers after layer 1 and for tags, because the
+//! geometry stores the number of start positions of layer 1. So the queries that layer 0 bumps
+//! rarely read it.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};
@@ -268,9 +268,10 @@ impl Geometry for BurrGeometry {
     }
 
     /// The rate follows from the stored filter; the number of keys does not matter. In each layer,
-    /// absent keys at start positions that stay pass at the layer's rate, and the others go on to
-    /// the next layer. Keys that no layer keeps are compared with the tags, and few of them pass. A
-    /// small filter has no second layer, so some per cent of the absent keys reach its tags.
+    /// absent keys whose start positions the layer keeps pass at the layer's rate, and the others
+    /// go on to the next layer. Keys that no layer keeps are compared with the tags, and few of
+    /// them pass. A small filter has no second layer, so some per cent of the absent keys reach its
+    /// tags.
     fn predicted_fpr(&self, block: &LineBuf, _keys: u64) -> f64 {
         let Ok(layout) = Layout::decode(block) else { return 1.0 };
         let (shape, width) = (layout.shape, layout.shape.width);
@@ -279,7 +280,7 @@ impl Geometry for BurrGeometry {
         for (i, (slots, at)) in layout.slots().iter().zip(layout.parts().1).enumerate() {
             let blocks = slots / width - 1;
             let low_blocks = if i == 0 { layout.low_blocks } else { 0 };
-            // A bucket is two blocks, and keeps start positions from its right end on.
+            // A bucket is two blocks, and keeps the start positions at its right end.
             let kept_of = |first: u32| {
                 let bucket = first as usize / 2;
                 let threshold = block[at + bucket / 4] >> (2 * (bucket % 4)) & 3;

@@ -10,7 +10,7 @@
 //!
 //! Start and bucket come from the top bits of the hash. Coefficients and fingerprint must not be a
 //! monotone function of these bits, so they come from the middle of a product. Which keys a layer
-//! bumps depends on their start, so the next layer's hash is a full mix.
+//! bumps depends on their start, so each bit of the next layer's hash depends on the whole hash.
 
 use super::shape::Shape;
 
@@ -196,7 +196,8 @@ pub(super) fn start(hash: u64, starts: u32) -> u32 {
     ((u128::from(hash) * u128::from(starts)) >> 64) as u32
 }
 
-/// The coefficients and the fingerprint of `hash`, before the cut to the columns of the filter.
+/// The coefficients of `hash`, and all 32 bits of its fingerprint, of which a filter uses
+/// `columns`.
 #[inline(always)]
 pub(super) fn equation<W: Word>(hash: u64) -> (W, u32) {
     let product = u128::from(hash) * u128::from(MULTIPLIER);

@@ -27,8 +27,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The class limits are part of the format. Measurements show that sizes and times hardly
-    /// change around them.
+    /// The class limits are part of the format. Measured sizes and times hardly change when the
+    /// limits are moved a little.
     pub const fn of_width(width: u32) -> Shape {
         if width == 32 { Shape { width, lo: 43, up: 54 } } else { Shape { width, lo: 98, up: 115 } }
     }
@@ -43,8 +43,8 @@ impl Shape {
         self.width.trailing_zeros() + 1
     }
 
-    /// A byte for each threshold, 0 to 3: the number of start positions, from the right, that a
-    /// bucket keeps with it.
+    /// One byte for each threshold, 0 to 3: how many start positions, counted from the right, a
+    /// bucket with that threshold keeps.
     pub const fn limits(self) -> u32 {
         self.lo << 8 | self.up << 16 | self.bucket() << 24
     }

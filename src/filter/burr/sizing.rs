@@ -1,13 +1,13 @@
 //! The size of a bumped ribbon filter and its rate: pure functions.
 //!
 //! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. The
-//! difference is free slots, thresholds and the trailer: with w = 32 and r = 7 it was measured as
-//! 2.2 % at 10 thousand keys, 1.3 % at 100 thousand, 1.2 % at a million.
+//! difference is free slots, thresholds and the trailer: with w = 32 and r = 7 it is 2.6 % at 10
+//! thousand keys and 1.3 % at a million (`docs/filters.md`).
 //!
 //! The size may be between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns, where
-//! the rate is twice as high. If a share p of all queries ends there, the rate is `2^-r (1 + p)`.
-//! Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44. Whole numbers of
-//! columns waste none of that.
+//! the rate is twice as high. If a share p of all queries ends in that part, the rate is
+//! `2^-r (1 + p)`. Compared with the bound this wastes up to 0.086 bits a key, most at p = 0.44. A
+//! whole number of columns avoids this waste.
 
 use super::layout::{Layout, MAX_TAGS};
 use super::shape::{MAX_COLUMNS, Shape};
@@ -36,9 +36,9 @@ pub(super) struct Plan {
 impl Plan {
     /// `None` when a Bloom filter is better for the keys.
     ///
-    /// Measured: the distance from the bound and the build time hardly change around these values.
-    /// At 10 thousand keys a filter with w = 64 is 0.5 % smaller, but building it takes twice as
-    /// long and a query a fifth longer.
+    /// The distance from the bound and the build time hardly change around these values. With
+    /// w = 64, a filter of 10 thousand keys would be slightly smaller, but building and queries
+    /// would be slower.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,
@@ -47,9 +47,9 @@ impl Plan {
         }
     }
 
-    /// Slots of a layer for `keys` keys; `None` if the format has no room for them.
+    /// Slots of a layer for `keys` keys; `None` if the number does not fit into 32 bits.
     ///
-    /// A layer of few buckets gets room for all its keys, because an overloaded layer might bump
+    /// A layer of few buckets gets more slots than keys, because an overloaded layer might bump
     /// every key, and the layer after it might too.
     pub fn slots(self, keys: usize) -> Option<u32> {
         let slots_per_key = if keys < FEW_KEYS { 1.03 } else { self.slots_per_key };
@@ -96,8 +96,8 @@ pub(super) fn fit(
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
         // A low block saves a segment in layer 0 only. So a filter whose layer 0 has only low
-        // blocks is larger than one with a column fewer, and a target between the two sizes gets
-        // the smaller.
+        // blocks is larger than one with a column fewer. For a target between these two sizes, the
+        // smaller filter is made.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }

@@ -1,4 +1,4 @@
-//! Building a binary fuse filter: one seed after the other, until all keys can be taken out.
+//! Building a binary fuse filter by *peeling*: seeds are tried until all keys can be taken out.
 //!
 //! ```text
 //! hashes ─► sorted, equal ones once   two equal keys have equal slots: neither could be taken out
@@ -30,8 +30,8 @@ pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
         return None;
     }
     let keys = hashes.len();
-    // Duplicates are removed first, because the distinct hashes may have a layout where all have
-    // none.
+    // Duplicates are removed first, because a layout may exist for the distinct hashes although
+    // none exists for all of them.
     let distinct = sorted_distinct(hashes);
     let layout = sizing::fit(target, keys, distinct.len())?;
     let mut work = Work::new(&layout);
@@ -150,7 +150,7 @@ impl Work {
     }
 }
 
-/// The four bytes that contain a slot, and the slot's first bit in them.
+/// The offset of the four bytes that contain a slot, and the slot's first bit in them.
 #[inline(always)]
 fn bytes_of(slot: u32, bits: u32) -> (usize, u32) {
     let bit = u64::from(slot) * u64::from(bits);

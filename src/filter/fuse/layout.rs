@@ -64,7 +64,7 @@ pub struct Layout {
     pub bits: u32,
 }
 
-/// The values that a query compares.
+/// The slots of a key and its fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub slots: [u32; 3],

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! **How it is filled** ([`build`](mod@build)). If a slot belongs to only one key, it can be set
-//! last: whatever the key's other slots become, this one can make the exclusive or the key's
-//! fingerprint. So the key is *taken out*, which may leave other slots with one key only, and so
-//! on. If all keys are taken out this way, the slots are set in the opposite order. If some keys
+//! last: whatever the key's other slots become, this slot can make the exclusive or equal to the
+//! key's fingerprint. So the key is *taken out*, which may leave other slots with one key only, and
+//! so on. If all keys are taken out this way, the slots are set in the opposite order. If some keys
 //! are left, the build starts again with the next seed, which picks other slots.
 //!
 //! Three random slots of the whole array would need 1.23 slots a key. Here a key's slots are in

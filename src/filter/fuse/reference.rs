@@ -1,6 +1,6 @@
 //! The binary fuse filter as its definition says: the version to read first. It shares the trailer,
 //! the seeds and the sizes with the fast version, but no arithmetic, so tests compare the fast
-//! version with it. Traces are made with it too.
+//! version with this one. Traces are made with this version too.
 
 use super::layout::{Layout, seed};
 use crate::filter::inspect::trace::{ProbedBit, QueryTrace};

@@ -3,7 +3,7 @@
 //! *How many slots?* Segments must be long enough that taking out keys never stalls, and short
 //! enough that there are many of them, because the advantage over three random slots comes from the
 //! two ends of the array. The formulas are those of the paper, found by experiment. With n keys a
-//! segment has `4.8 * n^0.58` slots, rounded down to a power of two, and the array
+//! segment has `4.8 * n^0.58` slots, rounded down to a power of two, and the array has these sizes:
 //!
 //! ```text
 //! keys          1,000   10,000   100,000   1 million   10 million
@@ -15,8 +15,8 @@
 //! into it. A requested rate gets the narrowest fingerprint that reaches it.
 //!
 //! A segment is a power of two, so the length of the array changes in steps. The logarithms come
-//! from the standard library: if a value is within its last digit of a step, two systems may differ
-//! by a segment.
+//! from the standard library. Where their last digit decides between two steps, two systems may
+//! build arrays of different length.
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
@@ -86,8 +86,8 @@ pub fn rate(bits: u32) -> f64 {
     0.5f64.powi(bits as i32)
 }
 
-/// The bits a key that a rate takes with about a million keys. Where a Bloom filter is smaller,
-/// these are its bits, because it is built instead.
+/// The bits a key that a filter of about a million keys takes for a rate. Where a Bloom filter is
+/// smaller, the bits of the Bloom filter, because that is built instead.
 pub fn bits_for_rate(rate: f64) -> f64 {
     let fuse = 1.13 * f64::from(bits_of_rate(rate));
     fuse.min(f64::from(bloom_millibits_for_fpr(rate)) / 1000.0)

@@ -41,7 +41,7 @@ impl BandParts {
     fn keeps(&self, layer: &BandLayer, start: u32) -> bool {
         let Some(bucket) = start.checked_div(self.bucket_starts) else { return true };
         let Some(&threshold) = layer.thresholds.get(bucket as usize) else { return true };
-        // A bucket keeps start positions from its right end on.
+        // A bucket keeps the start positions at its right end.
         let from_right = self.bucket_starts - 1 - start % self.bucket_starts;
         from_right < self.kept_starts[usize::from(threshold) & 3]
     }
@@ -187,7 +187,7 @@ mod tests {
             filter.probes().unwrap(),
             512,
         );
-        // There are 781 lines, so the deviation of a share is at most 1.8 %.
+        // There are 781 lines, so the standard deviation of a share is at most 1.8 %.
         for most in [240, 250, 256, 260, 270] {
             let expected: f64 = theory[..=most].iter().sum();
             let found = lines.iter().filter(|&&set| set as usize <= most).count();

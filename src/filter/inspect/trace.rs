@@ -13,7 +13,7 @@
 //!
 //! If all bits agree, the answer is "maybe". The traces of each written family come from its plain
 //! version (`reference.rs`), which shares no arithmetic with the fast version. No lookup uses a
-//! trace: the reader gives its answer, and tests compare the two answers.
+//! trace. Tests compare the trace's answer with the reader's.
 
 use std::ops::Range;
 
@@ -100,8 +100,9 @@ pub enum QueryTrace {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbedBit {
-    /// In a line or a fuse slot, the number of the bit, counted from the lowest bit of the first
-    /// byte; in a ribbon, the column.
+    /// In a line, the number of the bit, counted from the lowest bit of the line's first byte. In a
+    /// fuse slot, the number of the bit, counted from the slot's lowest bit. In a ribbon, the
+    /// column.
     pub number: u32,
     /// The bit in the filter.
     pub found: bool,
@@ -116,7 +117,7 @@ impl ProbedBit {
     }
 }
 
-/// A layer of a bumped ribbon that has no room for the key.
+/// A layer of a bumped ribbon that bumped the key.
 ///
 /// ```
 /// use maypole::filter::inspect::BumpedLayer;

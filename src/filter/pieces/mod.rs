@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Both Bloom families have such lines, and a piece has whole lines. In the other families a query
-//! reads several places: in a ribbon two neighbouring blocks of segments, in a bumped ribbon also
-//! its metadata and sometimes another layer, in a fuse filter three segments. Those filters are
-//! read whole.
+//! reads several places: in a ribbon two neighbouring blocks of segments, in a bumped ribbon also a
+//! threshold and sometimes another layer, in a fuse filter three segments. Filters of those
+//! families are read whole.
 //!
 //! A piece that is queried for a key of another piece says "maybe".
 

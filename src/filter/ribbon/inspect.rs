@@ -26,7 +26,7 @@ pub(super) fn parts(block: &[u8]) -> Option<BandParts> {
     })
 }
 
-/// Start, coefficients and uncut fingerprint of a hash.
+/// Start, coefficients and all 32 fingerprint bits of a hash.
 fn row_of(hash: u64, raw_seed: u32, starts: u32) -> (u32, u128, u32) {
     let Equation { start, coefficients, fingerprint } =
         Equation::new(rehash(hash, raw_seed), starts);

@@ -1,5 +1,5 @@
-//! The hot loops of the Ribbon filter, and how they run on every processor: whether a key's row
-//! matches, and back substitution.
+//! The hot loops of the Ribbon filter, in portable code: whether a key's row matches, and back
+//! substitution.
 //!
 //! All columns are added up before the answer is tested. An early exit at the first column that
 //! fails would cost a mispredicted branch for nearly every absent key.
@@ -13,7 +13,7 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 
-/// The values that a key's query compares with the segments.
+/// One query: the segments that it reads, and the values that it compares them with.
 pub struct Query<'a> {
     /// The columns of the block in which the key starts: 0 to 32 segments.
     pub near: &'a [u8],
@@ -23,7 +23,7 @@ pub struct Query<'a> {
     pub coefficients: u128,
     /// 0 to 127.
     pub bit: u32,
-    /// Bit j is the required sum of the picks of column j; 0 if there is no such column.
+    /// Bit j is the XOR that the picked slots of column j must have; 0 if there is no such column.
     pub fingerprint: u32,
 }
 
@@ -68,8 +68,8 @@ pub trait Kernels: Copy {
     }
 }
 
-/// A reader, whose queries are compiled completely for each instruction set, so that nothing around
-/// the kernel is a call. Both functions should be `#[inline(always)]`.
+/// A reader whose queries are compiled as a whole for each instruction set, so that a query makes
+/// no call to reach its kernel. Both functions should be `#[inline(always)]`.
 pub trait Ask {
     /// One query.
     fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;

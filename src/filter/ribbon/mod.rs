@@ -12,14 +12,14 @@
 //! ```
 //!
 //! This is a system of linear equations over GF(2), one per key and column. It is solved when the
-//! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Barely
-//! more slots than keys are needed, so a column costs 1.04 to 1.07 bits a key and halves the
+//! table is written ([`build`](mod@build)): banding eliminates, solving substitutes back. Few more
+//! slots than keys are needed, so a column costs 1.04 to 1.07 bits a key and halves the
 //! false-positive rate; a Bloom filter needs 1.5 bits for that. An absent key's XOR is a random
 //! number.
 //!
-//! With the sizes in [`sizing`], the equations contradict each other one time in twenty. Then the
-//! build starts again with another seed. The format has 256 seeds. If all of them fail, a Bloom
-//! filter is built instead.
+//! With the sizes in [`sizing`], one seed in twenty makes equations that contradict each other.
+//! Then the build starts again with another seed. The format has 256 seeds. If all of them fail, a
+//! Bloom filter is built instead.
 //!
 //! Reading order: [`row`], from a hash to its equation; [`layout`], the bytes;
 //! [`build`](mod@build); [`reference`](mod@reference), a query step by step; [`query`], the reader;

@@ -1,7 +1,7 @@
 //! The size of a Standard128 Ribbon: slots, blocks, segments. Pure functions.
 //!
 //! *How many slots?* A little more than one per key. With more keys, more slots a key are needed,
-//! because the chance that the band is overloaded somewhere grows with its length: 1.04 slots a key
+//! because the chance that the band is overloaded somewhere grows with its length: 1.03 slots a key
 //! at ten thousand keys, 1.05 at a million, 1.07 at a hundred million. [`slots_for`] has RocksDB's
 //! table, made so that one seed in twenty fails (`util/ribbon_config.cc`).
 //!
@@ -21,7 +21,7 @@ use crate::filter::family::Target;
 /// With more keys than this, a Bloom filter is made.
 pub const MAX_KEYS: usize = 950_000_000;
 
-/// From this many slots on, a ribbon is always the better filter.
+/// From this many slots on, a ribbon is built without comparing it with a Bloom filter.
 const SMALL_SLOTS: u32 = 1024;
 
 /// The number of keys at which one seed in twenty fails with 2^i slots, for i = 8 to 17 (measured
@@ -51,8 +51,8 @@ pub fn slots_for(keys: usize) -> u32 {
     if keys_at(nearest) == 0.0 {
         return 2 * BLOCK_SLOTS;
     }
-    // Linear between two powers of two: 2^exponent slots take `few` keys, twice as many slots
-    // `many`.
+    // Interpolates between two powers of two: 2^exponent slots take `few` keys, and twice as many
+    // slots take `many` keys.
     let exponent = if keys < keys_at(nearest) { nearest - 1 } else { nearest };
     let (few, many) = (keys_at(exponent), keys_at(exponent + 1));
     let power = (1u64 << exponent) as f64;
@@ -193,7 +193,7 @@ mod tests {
         let saved: Vec<usize> =
             (5000..10_000).map(|keys| segments(keys, 0) - segments(keys, u64::MAX)).collect();
         assert!(saved.iter().all(|&saved| saved <= 1));
-        // One slot in the 128 of a block.
+        // The bias is at most one of the 128 slots of a block.
         let share = saved.iter().sum::<usize>() as f64 / saved.len() as f64;
         assert!((0.0..1.0 / 32.0).contains(&share) && share > 0.0, "{share}");
     }

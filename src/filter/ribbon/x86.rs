@@ -276,8 +276,8 @@ fn picks_avx2(query: &Query) -> (__m256i, __m256i) {
 }
 
 /// The portable loop, compiled with the instruction that counts the bits of an integer. AVX2 has no
-/// such instruction for vectors, and folding a register to its parity takes as long as counting
-/// each of its words.
+/// such instruction for vectors, and folding a register to its parity takes as many operations as
+/// counting each of its words.
 #[target_feature(enable = "bmi2,popcnt")]
 fn solve_popcnt(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     solve(rows, layout, segments);

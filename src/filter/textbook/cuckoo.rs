@@ -13,8 +13,8 @@
 //!
 //! When a fingerprint is evicted, its key is unknown. So its other bucket must follow from the
 //! fingerprint and the bucket: `other = (hash(fingerprint) - bucket) mod buckets`. Applied twice,
-//! this returns the first bucket. The paper takes the xor of the two, so its number of buckets must
-//! be a power of two; a difference does not need that.
+//! this returns the first bucket. The paper takes the xor of hash and bucket instead of their
+//! difference, so its number of buckets must be a power of two.
 //!
 //! A query compares a fingerprint of `f` bits with the slots of two buckets, four each, so the rate
 //! is about `8 · load / 2^f`. The eight slots cost 3 of the `f` bits, and 5 % of the slots stay
@@ -64,7 +64,7 @@ pub struct CuckooFilter {
 }
 
 impl CuckooFilter {
-    /// A filter with room for `keys` keys and fingerprints of 2 to 32 bits.
+    /// A filter for `keys` keys, with fingerprints of 2 to 32 bits.
     ///
     /// # Panics
     /// If memory is short: see [`CuckooFilter::try_new`].
@@ -83,9 +83,9 @@ impl CuckooFilter {
         Ok(CuckooFilter { slots, fingerprint_bits, len: 0, kicks: 0 })
     }
 
-    /// A filter with room for `keys` keys whose rate is at most `rate`, between 0 and 1, in the
-    /// mean over all sets of keys. Fingerprints have at most 32 bits, so no filter has a rate below
-    /// one in 565 million.
+    /// A filter for `keys` keys whose rate is at most `rate`, between 0 and 1, in the mean over all
+    /// sets of keys. Fingerprints have at most 32 bits, so no filter has a rate below one in 565
+    /// million.
     ///
     /// # Panics
     /// If memory is short: see [`CuckooFilter::try_new`].
@@ -143,8 +143,8 @@ impl CuckooFilter {
             if thrown.len() == MAX_KICKS {
                 break;
             }
-            // A fingerprint that was just evicted left `bucket`, which is full, so it goes to the
-            // other.
+            // A fingerprint that was just evicted comes from `bucket`, which is full, so it goes to
+            // its other bucket.
             let random = mix(self.kicks, 4) as usize;
             self.kicks += 1;
             bucket = if thrown.is_empty() && random & SLOTS == 0 { bucket } else { other };

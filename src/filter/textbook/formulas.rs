@@ -52,7 +52,7 @@ pub fn whole_hashes(bits_per_key: f64) -> u32 {
     down + u32::from(better_up)
 }
 
-/// The usual approximation `(1 - e^(-k/b))^k`. It is a little low for small filters.
+/// The usual approximation `(1 - e^(-k/b))^k`. It is too low for small filters.
 pub fn rate(bits_per_key: f64, hashes: u32) -> f64 {
     (1.0 - (-f64::from(hashes) / bits_per_key).exp()).powi(hashes as i32)
 }

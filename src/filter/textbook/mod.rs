@@ -4,7 +4,7 @@
 //! every text on filters mentions them, and claims about a structure are best checked on the
 //! structure. `maypole structures` measures them along with the families of the database.
 //!
-//! Read them in this order. Each file opens with its literature and a drawing.
+//! Read them in this order. The file of each structure opens with its literature and a drawing.
 //!
 //! ```text
 //! file       structure                 what it teaches

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An insertion found no room. The filter is unchanged.
+/// The filter is full. The failed insertion changed nothing.
 ///
 /// ```
 /// use maypole::filter::textbook::Full;

@@ -16,7 +16,7 @@
 //! 2. Afterwards only links and the back pointer change, which are atomics. No node is removed or
 //!    moved while the list lives.
 //! 3. Links are stored from level 0 up. A reader that finds a node at some level finds it at all
-//!    levels below, so it never descends past an entry that it has passed.
+//!    levels below, so a search that descends loses no entry.
 //! 4. A search finds an insert that *happened before* it, because each link on its path is as that
 //!    insert left it, or newer. It may or may not find a concurrent insert; the store hides that
 //!    insert anyway, because its sequence number is not visible yet.
@@ -35,7 +35,7 @@
 //! ```
 //!
 //! Therefore the arena of a large memtable takes huge pages for its largest chunks
-//! ([`super::arena`]). In the finished memtable inserts gain too
+//! ([`super::arena`]). In the finished memtable, inserts gain from huge pages too
 //! (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs` measures this version.
 
 mod cursor;
@@ -137,9 +137,8 @@ impl SkipList {
             {
                 if level > 0 {
                     // The search next needs one of these two, whatever the comparison says: the
-                    // next node one level below, or the links of `node`. Fetching both saves about
-                    // a sixth of a search.
-                    // SAFETY: as above; `node` was reached at this level.
+                    // next node one level below, or the links of `node`. Fetching both makes the
+                    // search faster.
                     unsafe {
                         before.prefetch_next(level - 1);
                         prefetch(node.link(level));

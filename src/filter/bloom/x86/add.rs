@@ -11,22 +11,22 @@
 //!          +----------+    +--------+    +--------+      hit[8 word + byte] = words[word] & bytes[byte]
 //! ```
 //!
-//! Row i of `hit` is the set of the probes that hit byte i of the line. It is an intersection: the
-//! probes that hit the byte's word, and those that hit the byte's place in any word. So three words
-//! of 64 bits hold the probes of a key: by word, by byte and by bit ([`Sets`]). They are computed
-//! for eight keys at a time, and one instruction multiplies the matrices of a key (GFNI). The
-//! product sums by exclusive or, so two probes of one bit would cancel, and the key would be lost.
-//! So only the first probe of each bit enters the product.
+//! Row i of `hit` is the set of the probes that hit byte i of the line. It is the intersection of
+//! two sets: the probes that hit the byte's word, and the probes that hit the byte's position in
+//! any word. So three 64-bit values hold the probes of a key: by word, by byte and by bit
+//! ([`Sets`]). They are computed for eight keys at a time, and one instruction multiplies the
+//! matrices of a key (GFNI). The product sums by exclusive or, so two probes of one bit would
+//! cancel, and the key would be lost. So only the first probe of each bit enters the product.
 //!
 //! AVX2: the multiplications process eight keys at a time. Then the mask of each key's line is
 //! made, one probe after the other: every lane shifts 1 left by `bit - 32 * lane`. The result is
 //! zero in every lane but one, because shifts by 32 and more give 0, and a negative count is taken
 //! as a large one.
 //!
-//! The limits on AMD Zen 4: the AVX2 method does six vector operations a probe, and a cycle
-//! executes four. Registers of 512 bits would speed it up little, because Zen 4 executes each of
-//! their operations in two turns. The matrix product takes a handful of operations for up to eight
-//! probes.
+//! The limits on AMD Zen 4: the AVX2 method does six vector operations a probe, and the processor
+//! executes four a cycle. Registers of 512 bits would speed it up little, because Zen 4 executes
+//! each of their operations as two halves. The matrix product takes a handful of operations for up
+//! to eight probes.
 
 use std::arch::x86_64::*;
 
@@ -42,9 +42,9 @@ const KEYS: usize = 8;
 /// Probes that are added together: the columns of a matrix of bits.
 const GROUP: usize = 8;
 
-/// The sets of a group's eight probes, in a word for each key: byte i is the set of the probes
-/// whose word, byte or bit number is i. (The high bit stands for the first probe, because GFNI
-/// orders rows so.)
+/// The sets of a group's eight probes, in a 64-bit word for each key: byte i is the set of the
+/// probes whose word, byte or bit number is i. (The high bit stands for the first probe, because
+/// GFNI orders rows so.)
 #[derive(Clone, Copy)]
 struct Sets {
     /// Sets by the word of the line.
@@ -178,8 +178,8 @@ pub(super) fn add_avx512<const GROUPS: usize>(
     probes: u8,
 ) {
     let Some(first) = batches.first() else { return };
-    // Two batches take turns: the batch that is read was written one batch ago, and has reached the
-    // cache. A batch that was read at once would come from the store queue.
+    // Two batches alternate: a batch is read one iteration after it was written, when it has
+    // reached the cache. If it were read at once, it would come from the store queue.
     let (mut batch, mut ahead) = (&mut { Batch::<GROUPS>::EMPTY }, &mut { Batch::EMPTY });
     batch.fill(lines, first, probes);
     for i in 0..batches.len() {
@@ -251,7 +251,7 @@ pub(super) fn add_avx2<const PROBES: usize>(lines: &mut [Line], batches: &[[KeyH
     let one_at = |bit, lanes| _mm256_sllv_epi32(ones, _mm256_add_epi32(bit, lanes));
 
     let Some(first) = batches.first() else { return };
-    // Two batches in turn, for the reason given in [`add_avx512`].
+    // Two batches alternate, for the reason given in [`add_avx512`].
     let (mut batch, mut ahead) = (&mut { Numbers::<PROBES>::EMPTY }, &mut { Numbers::EMPTY });
     batch.fill(lines, first);
     for i in 0..batches.len() {

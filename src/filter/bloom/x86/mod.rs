@@ -66,8 +66,7 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolled code takes a sixth less time for a probe. Filters rarely have other numbers of
-        // probes than these.
+        // Unrolled code is faster. Filters rarely have more probes than these.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,

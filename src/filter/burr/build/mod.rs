@@ -63,7 +63,7 @@ fn build_rows<R: Row<Word: Lanes>>(
     Some(store(isa, &layout, &layers, &bumped))
 }
 
-/// Adds a layer; returns the keys that it bumped, by their hashes in the next layer.
+/// Adds a layer. Returns the hashes that the bumped keys have in the next layer.
 fn band_layer<R: Row>(layers: &mut Vec<Banded<R>>, slots: u32, chunks: &[&[u64]]) -> Vec<u64> {
     let mut layer = banding::band(chunks, slots);
     let mut bumped = std::mem::take(&mut layer.bumped);

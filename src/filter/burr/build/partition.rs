@@ -22,7 +22,8 @@ use crate::filter::burr::shape::{CLASSES, Shape};
 /// 256 KiB with w = 32 and 512 KiB with w = 64: they stay in the second-level cache.
 const WINDOW_BUCKETS: u32 = 512;
 
-/// With more windows than this the first pass would write more cache lines than the cache can keep.
+/// With more windows than this, the first pass would write to more cache lines than the cache
+/// holds.
 const MAX_WINDOWS: u32 = 1024;
 
 /// Buckets of a window in a layer with `buckets` buckets.

@@ -87,8 +87,8 @@ pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
     banded
 }
 
-/// The order in which classes are banded. Any order makes a correct filter. This one makes the
-/// bytes of the fast version, which fills both halves of a window concurrently: see
+/// The order in which classes are banded. Any order makes a correct filter. This order gives the
+/// same bytes as the fast version, which fills both halves of a window concurrently: see
 /// [`banding`](crate::filter::burr::build::banding).
 fn order(buckets: usize) -> Vec<(usize, usize)> {
     let all = 0..CLASSES;
@@ -163,7 +163,7 @@ pub fn build(plan: Plan, keys: &[u64], target: Target) -> Option<Vec<u8>> {
     Some(filter)
 }
 
-/// The keys that the last layer bumped, by their hashes in the next layer.
+/// The hashes, in the next layer, of the keys that the last layer bumped.
 fn bumped_to_next(layers: &[Banded]) -> Vec<u64> {
     layers.last().map_or(Vec::new(), |layer| layer.bumped.iter().copied().map(next_hash).collect())
 }

@@ -1,7 +1,7 @@
 //! The bumped ribbon in textbook form: one key after the other, one slot after the other, plain
 //! vectors. Read this before the fast version, which makes the same bytes and gives the same
-//! answers. This file has the query, [`build`](mod@build) the construction. Tests compare the fast
-//! version with both, and traces are made with the query.
+//! answers. This file has the query, and [`build`](mod@build) has the construction. Tests compare
+//! the fast version with both, and traces are made with the query.
 //!
 //! **1. A key is an equation.** Its hash gives a start, w coefficients (the first is 1) and a
 //! fingerprint. The XOR of the slots whose coefficients are 1 must be the fingerprint. Here are a
@@ -28,16 +28,16 @@
 //! ```
 //!
 //! **2. Elimination** ([`build::insert`]) gives each key a slot of its own. A row goes to its first
-//! slot. If that is free, the row stays. If not, the row there is added to it. This clears its
-//! first coefficient, and the sum moves on to the slot of its next one. Key b finds slot 0 taken by
-//! a. The sum of both starts at slot 3, which f has. The sum of all three starts at slot 5, and
-//! stays there.
+//! slot. If the slot is free, the row stays. If not, the row in the slot is added to the new row,
+//! which clears the first coefficient, and the sum moves on to the slot of its next coefficient.
+//! Key b finds slot 0 taken by a. The sum of both starts at slot 3, which f has. The sum of all
+//! three starts at slot 5, and stays there.
 //!
 //! **3. Bumping** ([`build::band`]). A row may be left without coefficients. If its fingerprint
 //! also became 0, the equation follows from the others and needs no slot. If not, it contradicts
-//! them: here g, at slot 5. Then its whole class is taken out again and goes to the next layer,
-//! with the classes after it: g and h. The bucket's threshold records how many classes stayed: 2 in
-//! bucket 0, and 1 in bucket 1.
+//! them, as g does at slot 5. Then the key's whole class is removed again and goes to the next
+//! layer, with the classes after it: here g and h. The bucket's threshold records how many classes
+//! stayed: 2 in bucket 0, and 1 in bucket 1.
 //!
 //! ```text
 //! after elimination                                             solved, from below
@@ -61,9 +61,9 @@
 //! **5. Storing** ([`build::build`]). Bit j of all slots is column j. The columns of w slots are
 //! stored together, so that all bits that a query needs are contiguous.
 //!
-//! **6. Queries** ([`trace`]). The threshold tells which layer has the key. There the XOR of its
-//! slots must be its fingerprint. An absent key's XOR is an arbitrary number, so it passes with
-//! probability 2^-r at r columns.
+//! **6. Queries** ([`trace`]). The threshold tells which layer has the key. In that layer the XOR
+//! of the key's slots must be the key's fingerprint. An absent key's XOR is an arbitrary number, so
+//! the key passes with probability 2^-r at r columns.
 
 #[cfg(any(test, doc))]
 pub(super) mod build;

@@ -33,7 +33,7 @@ impl Register {
     ///
     /// # Safety
     ///
-    /// The bytes may be read.
+    /// The 32 bytes at `from` must be readable.
     #[inline(always)]
     pub unsafe fn load(_: Avx2, from: *const u8) -> Register {
         // SAFETY: the caller promises the bytes, the argument proves the instruction.
@@ -47,7 +47,7 @@ impl Register {
         unsafe { _mm256_testz_si256(self.0, other.0) != 0 }
     }
 
-    /// [`Register::is_disjoint`] through a mask register, which is a cycle faster.
+    /// [`Register::is_disjoint`] through a mask register, which is faster.
     #[inline(always)]
     pub fn is_disjoint_avx512(self, _: Avx512, other: Register) -> bool {
         // SAFETY: the argument proves the instruction.
@@ -109,8 +109,8 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
 }
 
 // SAFETY of every block below: a register or a proof among the arguments proves the instructions.
-// AVX2 counts no bits. So each lane is shifted and XORed with itself until its low four bits have
-// the lane's parity, which is then looked up: bit i of 0x6996 is the parity of i.
+// AVX2 has no population count. So each lane is shifted and XORed with itself until its low four
+// bits have the lane's parity, which is then looked up: bit i of 0x6996 is the parity of i.
 
 impl Lanes for u32 {
     #[inline(always)]

@@ -74,7 +74,7 @@ impl Vectors for Avx512 {
     }
 }
 
-/// The values that a query compares in each register of columns, equal in every lane.
+/// The operands of a query's comparison, each repeated in every lane.
 struct Comparison<V> {
     vectors: V,
     left: Register,

@@ -10,9 +10,9 @@
 //!                         after            bits of slots i   … i+127  shifted by one, new bit in bit 0
 //! ```
 //!
-//! These 128 bits per column are all the state. When the first slot of a block is solved, they
-//! *are* the block's segment. An empty row leaves its slot 0: any value would be correct, and
-//! RocksDB's is 0.
+//! The solver keeps no other state than these 128 bits a column. When the first slot of a block is
+//! solved, they are the column's segment of the block. An empty row leaves its slot 0: any value
+//! would be correct, and RocksDB uses 0.
 //!
 //! This version serves every processor. The tests compare the vector versions with it.
 
@@ -24,7 +24,7 @@ use crate::filter::ribbon::row::Row;
 pub fn solve(rows: &[Row], layout: &Layout, segments: &mut [u8]) {
     let mut known = [0u128; MAX_COLUMNS as usize];
     for (block, rows) in rows.chunks(BLOCK_SLOTS as usize).enumerate().rev() {
-        // Narrow blocks come last here, and the column that they lack is not needed again.
+        // Low blocks are solved last, and the column that they lack is not needed again.
         let columns = layout.columns_of(block as u32) as usize;
         for row in rows.iter().rev() {
             let coefficients = row.coefficients();

@@ -22,7 +22,7 @@
 //! That is faster, and in large filters at the usual rates there is no visible difference. But two
 //! keys with nearly the same start and step share most of their bits. So in a filter with few keys
 //! or a low rate, the rate is well above the formulas: 600 times as high for ten keys at one in a
-//! million. Only filters that were saved as `BLM1` still use two hashes.
+//! million. Only filters that were saved as `BLM1` or `SBF1` still use two hashes.
 //!
 //! Invariants: a bit is never cleared. Bits past the array's end are 0.
 
@@ -190,8 +190,8 @@ impl BloomFilter {
         BloomFilter::try_new(layout, bits, hashes)
     }
 
-    /// Adds a key. Returns `false` when all its bits were set already: the key was or looked
-    /// present.
+    /// Adds a key. Returns `false` when all its bits were set already: the key is present, or
+    /// looked present.
     pub fn insert(&mut self, hash: u64) -> bool {
         let mut changed = false;
         for bit in self.positions_of(hash) {

@@ -26,7 +26,7 @@ impl Probes {
 const HEADER_BYTES: usize = 16;
 
 impl BloomFilter {
-    /// The words of the arrays, for the scalable filter to save in pieces.
+    /// The words of the arrays, which the scalable filter saves in pieces.
     pub(in super::super) fn words(&self) -> &[u64] {
         &self.words
     }

@@ -5,7 +5,8 @@
 //!
 //! A fingerprint is cut in two. The *quotient* names the slot where it belongs; the *remainder*,
 //! `r` bits, is stored in the slot. Fingerprints with the same quotient form a **run**, sorted. A
-//! run that is in the way shifts the next ones to the right; adjacent runs form a **cluster**.
+//! run that needs more slots than its own shifts the next runs to the right; adjacent runs form a
+//! **cluster**.
 //!
 //! ```text
 //! fingerprints  1·a  1·c  2·b  2·e  2·f  5·d        quotient·remainder

@@ -24,9 +24,9 @@
 //! therefore its array has `1 / (1 - rate)` times the bits. With one hash each key sets exactly one
 //! new bit, and `capacity / rate` bits are enough.
 //!
-//! Invariants: all layers but the last hold as many keys as they have room for. A key is added only
-//! if no layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers
-//! follow from the [`Options`] and the version alone.
+//! Invariants: all layers but the last are filled to their capacity. A key is added only if no
+//! layer answers "maybe", so `items` counts keys that looked new. The shapes of the layers follow
+//! from the [`Options`] and the version alone.
 //!
 //! A filter that was loaded from a dump of version 1, `SBF1`, keeps that version, also in its new
 //! layers and when it is saved: its layers are sized by the usual formula and probed by two hashes,
@@ -79,7 +79,7 @@ impl Default for Options {
     }
 }
 
-/// The most layers. The last layer's rate is the whole filter's divided by 2^64.
+/// The most layers. The last layer's rate is the rate of the whole filter divided by 2^64.
 const MAX_LAYERS: usize = 64;
 /// The most keys of one layer.
 const MAX_KEYS: u64 = 1 << 40;
