@@ -1,8 +1,8 @@
 //! What is cached: [`BlockKind`], how much of it: [`KindUsage`], and what is never evicted:
 //! [`PinMetadata`].
 
-/// The kind of a cached value. Data blocks are evicted before indexes and filters, unless these
-/// alone would fill the cache.
+/// The kind of a cached value. Data blocks are evicted before indexes and filters in use, unless
+/// indexes and filters alone would fill the cache.
 ///
 /// ```
 /// use maypole::{BlockCache, BlockKind};
@@ -36,8 +36,8 @@ pub enum BlockKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinMetadata {
-    /// No table. Filters and indexes are evicted after data, those that were not used lately first.
-    /// The best choice if the cache is smaller than all metadata.
+    /// No table. Filters and indexes are evicted after data, and those that were not used recently
+    /// go first. This is the best choice if the cache is smaller than all metadata.
     #[default]
     None,
     /// Flushed tables and level 0, which nearly every lookup searches. Lookups in these tables keep

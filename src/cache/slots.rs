@@ -17,8 +17,8 @@
 //! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
 //! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
-//! line anyway, so the claim shares no line with threads that fill other slots. A thread that finds
-//! the slot claimed sets another bit there, and sleeps until it is woken.
+//! line anyway, so the claim needs no lock that threads filling other slots would write to as well.
+//! A thread that finds the slot claimed sets another bit there, and sleeps until it is woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
@@ -363,7 +363,8 @@ impl<T: Cached> Slots<T> {
         Some(pointer)
     }
 
-    /// Starts to fetch the `COUNT` slots from `first` on, or as many as there are.
+    /// Prefetches the `COUNT` slots from `first` on. Addresses past the end of the array do no
+    /// harm.
     #[inline(always)]
     pub fn prefetch<const COUNT: usize>(&self, first: usize) {
         for i in (0..COUNT).step_by(LINE_BYTES / size_of::<Slot<T>>()) {
@@ -371,7 +372,7 @@ impl<T: Cached> Slots<T> {
         }
     }
 
-    /// Starts to fetch the resident in slot `i`, its counts, and what every use reads first.
+    /// Prefetches the resident in slot `i`, its counts, and the bytes that every use reads first.
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
         let slot = &self.array[i];
@@ -489,8 +490,8 @@ impl<T: Cached> Slots<T> {
     }
 }
 
-/// The right to fill slot `i`, which one thread has. When it is dropped, the slot is full, or empty
-/// as before, and all threads that wait for it are woken.
+/// The right to fill slot `i`, which only one thread has at a time. When it is dropped, the slot is
+/// full, or empty as before, and all threads that wait for it are woken.
 struct Claim<'a, T: Cached> {
     slots: &'a Slots<T>,
     i: usize,

@@ -9,8 +9,9 @@
 //!     level n
 //! ```
 //!
-//! A table counts if the key is in its range. If a filter of whole keys is in memory and can be
-//! trusted, its negative result excludes the table too, because filters have no false negatives.
+//! For a compaction, an older table may hold a key if the key is in the table's range. A flush also
+//! queries the table's filter if it is in memory, holds whole keys and can be trusted. A negative
+//! result excludes the table, because filters have no false negatives.
 
 use std::sync::Arc;
 
@@ -84,7 +85,7 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table may hold an entry from the user key `start` to before `end`: a key
+    /// Whether an older table may hold an entry from the user key `start` to before `end`: its key
     /// range overlaps, or the older tables are unknown.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
@@ -120,7 +121,7 @@ impl<'a> Below<'a> {
     }
 }
 
-/// Returns 0 if the index cannot be read: the merge of this table will report the error.
+/// Returns 0 if the index cannot be read. A later read of the table reports the error.
 fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
     file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }

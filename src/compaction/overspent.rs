@@ -8,7 +8,8 @@ use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::version::{LEVELS, Version};
 
 /// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
-/// bits. Returns `None` unless all filters together exceed the budget by more than a twentieth.
+/// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, or if no
+/// table can be rewritten for it.
 pub(crate) fn plan_overspent(
     policy: &FilterPolicy,
     version: &Version,
