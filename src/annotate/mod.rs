@@ -11,9 +11,9 @@
 //! The command line prints it (`inspect --annotate`), and `docs/format.md` holds three of these
 //! dumps, which a test compares byte for byte, so that the description always matches the code.
 //!
-//! Invariant: every byte of the file is printed once, in the order of the file, whatever the file
-//! contains. A part that cannot be decoded is printed as bytes, with the reason, and the next part
-//! follows.
+//! Invariant: every byte of the file is in exactly one field, in the order of the file, whatever
+//! the file contains. A part that cannot be decoded is printed as bytes, with the reason, and the
+//! next part follows.
 //!
 //! The formats are decoded here field by field, for human readers. Code that needs the content of a
 //! file uses [`crate::table::SstReader`] or a database, which check everything, whereas the dump

@@ -15,8 +15,7 @@
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
 //!   pages are made writable, before it is used, so that a full disk is an error of `append`, not a
-//!   signal during the copy. A write waits for its log at most as long as one step takes
-//!   ([`Pages`]).
+//!   signal during the copy. An append waits only for the steps that it needs ([`Pages`]).
 //! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
 //!   them off. After a kill the reader of the log takes the zeros for a torn tail.
 //! * The file continues as the plain file of [`super::real`] if no window is available: because the
@@ -60,7 +59,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// Bytes that are made ready at once: a part of a window, and a multiple of every page size.
 const STEP_BYTES: usize = 64 << 10;
 
-/// A step of zeros is many of these.
+/// A step of zeros is written from many references to this array.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 /// How the system's cache holds a step. Linux makes each page as large as the write that creates
@@ -171,8 +170,8 @@ pub(super) struct Mapped {
     plain: RealWritableFile,
     /// `None` if later bytes are written by `plain`.
     window: Option<MappedWindow>,
-    /// The pages of the next step. They are small after a step with a sync, because more syncs will
-    /// come.
+    /// The pages of the next step. They are small after a step with a sync, because more syncs are
+    /// likely.
     next_pages: Pages,
 }
 
@@ -244,7 +243,7 @@ impl WritableFile for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // The parent's file has grown since the fork.
+        // This is a forked child, whose parent may have extended the file since the fork.
         if !self.plain.is_of_this_process() {
             return;
         }

@@ -125,8 +125,8 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 
     /// Like [`Fs::open`], but for a file that keeps its name and its bytes while it is open. If
-    /// open files cost descriptors, the file takes one of `pool` when it is read, and may lose it
-    /// to another file afterwards.
+    /// open files cost descriptors, the file takes a descriptor of `pool` when it is opened or
+    /// read, and may lose it to another file afterwards.
     ///
     /// # Errors
     /// The same as for [`Fs::open`].

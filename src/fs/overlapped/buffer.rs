@@ -26,7 +26,7 @@ impl ReadBuffer {
         ReadBuffer::in_front_of(LineBuf::zeroed(bytes), bytes)
     }
 
-    /// The first `bytes` of `memory`, which has that many.
+    /// A buffer of the first `bytes` bytes of `memory`, which is at least as long.
     pub(crate) fn in_front_of(memory: LineBuf, bytes: usize) -> ReadBuffer {
         debug_assert!(bytes <= memory.len());
         ReadBuffer { memory, bytes }
