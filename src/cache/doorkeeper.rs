@@ -1,4 +1,4 @@
-//! [`Doorkeeper`]: whether a data block was used before, not long ago.
+//! [`Doorkeeper`]: whether a data block was used recently.
 //!
 //! ```text
 //!   newer   [ 0110 0001 … ]   a bit for each block that was used since the generations changed

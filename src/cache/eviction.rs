@@ -41,8 +41,8 @@ use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
 const DATA_SHARE: usize = 8;
 
 /// For a new data block, at most this many metadata entries are examined, and the unused ones are
-/// evicted. If this and the eviction of data make too little room, the block stays out of the
-/// cache, because losing the block is cheaper than losing a filter in use.
+/// evicted. If these evictions and the eviction of data make too little room, the block stays out
+/// of the cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
 /// Data on probation takes up to 1/10 of the bytes of all data, as in the paper.
@@ -68,7 +68,7 @@ pub(super) struct CacheState {
     /// Whether the filters and indexes of all open tables would fill the cache if all were in
     /// memory. Then data competes with them.
     metadata_fills: bool,
-    /// Whether `leaving` has metadata too, which must be retired at once: an index owns a reference
+    /// Whether `leaving` holds metadata, which must be retired at once: an index owns a reference
     /// to the cache, so an index that stayed in `leaving` would keep the cache alive.
     pub metadata_leaves: bool,
 }

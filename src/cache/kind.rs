@@ -40,8 +40,9 @@ pub enum PinMetadata {
     /// go first. This is the best choice if the cache is smaller than all metadata.
     #[default]
     None,
-    /// Flushed tables and level 0, which nearly every lookup searches. Lookups in these tables keep
-    /// their latency while scans or cold tables fill the cache.
+    /// Tables that are in level 0 when they are written or opened. Nearly every lookup searches
+    /// level 0. Lookups in these tables keep their latency while scans or cold tables fill the
+    /// cache.
     Level0,
     /// All tables. A lookup of an absent key waits for the disk only at a false positive. Make the
     /// cache large enough for all filters and indexes, and for data.

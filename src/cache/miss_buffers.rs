@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A miss in a full cache adds one block and evicts another. Under the cache's mutex it would write
-//! a dozen lines that the previous miss has also written, mostly on another processor. Moving each
-//! line from that processor costs as much as a memory access. The lines of a miss buffer stay on
-//! the processor of its threads, and most misses do not take the mutex.
+//! a dozen cache lines that the previous miss has also written, mostly on another processor. Moving
+//! each line from that processor costs as much as a memory access. The lines of a miss buffer stay
+//! on the processor of its threads, and most misses do not take the mutex.
 //!
 //! Each miss buffer also keeps the memory of evicted blocks for the next blocks, by a push and a
 //! pop. A general allocator would join that memory with its neighbours, split it again, and clear
@@ -216,7 +216,7 @@ impl MissBufferState {
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // The tail of the next buffer is the first part of it to be written.
+        // In the next buffer the tail will be written first.
         if let Some(next) = self.buffers.back() {
             let memory_bytes = next.memory_bytes();
             next.prefetch(memory_bytes - 1);

@@ -117,7 +117,7 @@ pub(crate) enum Keeping {
 /// counts against the capacity.
 ///
 /// An evicted value lives until the lookups that may use it have ended. So the heap exceeds the
-/// capacity by up to 1/64, and for moments by what the last miss of each thread displaced. Give the
+/// capacity by up to 1/64, and briefly by what the last miss of each thread displaced. Give the
 /// cache at least twenty times the size of the largest filter.
 ///
 /// ```
@@ -194,7 +194,7 @@ impl BlockCache {
     }
 
     /// Whether the filters and indexes of all open tables would fill most of the cache. Then new
-    /// filters and indexes are better in parts, and whole ones are loaded by pieces.
+    /// filters and indexes are better split into parts, and whole ones are loaded in pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         let (part, whole) = WHOLE_METADATA_SHARE;
         self.metadata_bytes() / part > self.capacity_bytes / whole
@@ -450,8 +450,8 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Adds the filters and indexes of a table, resident or not, to the cache's `metadata_bytes`,
-    /// for as long as the reservation lives.
+    /// Adds the bytes of a table's filters and indexes, resident or not, to the cache's
+    /// `metadata_bytes`, for as long as the reservation lives.
     pub fn expecting(mut self, metadata_bytes: usize) -> Reservation {
         self.cache.metadata_bytes.fetch_add(metadata_bytes, Ordering::Relaxed);
         self.metadata_bytes += metadata_bytes;

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! The ring is stored as a queue whose first entry the hand meets next. If an entry leaves from the
-//! middle, the first entry takes that position, and stays for longer, because there is room now. So
-//! the entries that the hand meets next are adjacent, and are prefetched before the hand comes.
+//! middle, the first entry takes that position. It stays for longer, which does no harm because the
+//! removal has made room. So the entries that the hand meets next are adjacent, and are prefetched
+//! before the hand comes.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
 //! modulo 2^32. It stays the same while the queue moves on.

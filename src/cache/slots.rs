@@ -42,7 +42,7 @@
 //!    alive, and with it the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
-//! dropped, by 2 or by 3, [`Cached::holds`] tells whether user code may be reading it.
+//! dropped as in 2 or 3, [`Cached::holds`] tells whether user code may be reading it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! is dropped too, with all data blocks that were reached through it, so no block of a deleted file
@@ -400,7 +400,7 @@ impl<T: Cached> Slots<T> {
     /// the cache is returned and not kept. An error leaves the slot empty.
     ///
     /// `read` must not load the same slot. If `was_used` is set, the value is data that was used
-    /// before, not long ago, so it enters the protected ring instead of probation.
+    /// recently, so it enters the protected ring instead of probation.
     #[inline(always)]
     pub fn load<E>(
         &self,

@@ -25,7 +25,8 @@ pub(crate) struct Below<'a> {
     version: &'a Version,
     /// Files of level 0, which overlap each other.
     level_0: &'a [Arc<TableFile>],
-    /// The files of each deeper level, and the index of the first file that may hold the next key.
+    /// The files of each level from `first_level` on, and the index of the first file that may hold
+    /// the next key.
     levels: Vec<(&'a [Arc<TableFile>], usize)>,
     first_level: usize,
     asks_filters: bool,

@@ -103,8 +103,8 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Whether a snapshot is at or above `low` and below `high`: it sees entries written at `low`,
-    /// but not the deletion at `high` that hides them.
+    /// Whether a snapshot is at or above `low` and below `high`. Such a snapshot sees entries
+    /// written at `low`, but not the deletion at `high` that hides them.
     fn has_snapshot_between(&self, low: SequenceNumber, high: SequenceNumber) -> bool {
         let first = self.snapshots.partition_point(|&snapshot| snapshot < low);
         self.snapshots.get(first).is_some_and(|&snapshot| snapshot < high)
@@ -333,7 +333,7 @@ struct Place {
     level: usize,
     /// The index of the file that requests the rewrite.
     file: usize,
-    /// The indexes of the files of the level that go down together, this file included, ascending.
+    /// The indexes, ascending, of the files of the level that go down together, `file` included.
     files: Vec<usize>,
     /// Whether older tables overlap the file's range.
     has_older: bool,
@@ -419,9 +419,9 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
 }
 
 /// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
-/// it: in level 0 the older files that must also go, and files whose deletions cover the same files
-/// of `next`, which are then rewritten only once. `with_older` has the result of [`with_older`] for
-/// each file of level 0.
+/// it. In level 0 these include the older files that must also go. The others are files whose
+/// deletions cover the same files of `next`, so that those are rewritten only once. `with_older`
+/// has the result of [`with_older`] for each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,
@@ -583,8 +583,8 @@ impl DeletionHits {
     }
 }
 
-/// When the file's deletions are due, in seconds since 1970. `None` if the file has no deletions,
-/// or does not record their age.
+/// When the file's deletions reach `max_deletion_age`, in seconds since 1970. `None` if the file
+/// has no deletions, or does not record their age.
 pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> {
     let since = file.contents.garbage.oldest_deletion;
     (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))

@@ -216,8 +216,8 @@ struct Outputs<'a> {
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
     held: HeldTombstones,
-    /// The user key from which on the current table takes range deletions. `None`: from the first
-    /// one on.
+    /// The current table takes range deletions from this user key on. `None`: from the first range
+    /// deletion on.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,

@@ -14,7 +14,8 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor is on an entry. All methods but the seeks require this.
+    /// Whether the cursor is on an entry. All methods except the seeks and their prefetch require
+    /// this.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;

@@ -23,8 +23,8 @@ use crate::error::Result;
 /// a database whose block cache is the only cache, and give the block cache the memory that the
 /// system's cache would use.
 ///
-/// A lookup whose block is not in the block cache always waits for the device. The system does not
-/// read ahead for a scan. Files are written as by [`RealFs`]. When a table is opened, the system's
+/// A lookup whose block is not in the block cache waits for the device. The system does not read
+/// ahead for a scan. Files are written as by [`RealFs`]. When a table is opened, the system's
 /// cached pages of it are dropped. Only Linux has such reads: elsewhere this is the same as
 /// `RealFs`.
 ///

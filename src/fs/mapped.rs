@@ -9,9 +9,8 @@
 //!
 //! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
 //! they survive a killed process, and `fdatasync` makes them durable. A `write` of 150 bytes was
-//! measured at about 1,000 ns, most of it for entering and leaving the kernel. The copy takes 150
-//! ns, including allocating, mapping and touching the pages
-//! (`docs/measurements/2026-11-24-writes.md`).
+//! measured at about 1,000 ns. The copy takes 150 ns, including allocating, mapping and touching
+//! the pages (`docs/measurements/2026-11-24-writes.md`).
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
 //!   pages are made writable, before it is used, so that a full disk is an error of `append`, not a
@@ -68,8 +67,8 @@ static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 enum Pages {
     /// Small pages, each touched on its own. A sync of one record writes one small page.
     Small,
-    /// One large page, created by writing zeros. This is several times as fast, but a sync writes
-    /// the whole large page.
+    /// One large page, created by writing zeros. This is faster, but a sync writes the whole large
+    /// page.
     Large,
 }
 

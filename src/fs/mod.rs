@@ -300,7 +300,8 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     }
 
     /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many in
-    /// flight. If not, the reader makes them one after the other, in the order of the requests.
+    /// flight. If not, the reader executes these reads one after the other, in the order of the
+    /// requests.
     fn waits_for_device(&self) -> bool {
         true
     }

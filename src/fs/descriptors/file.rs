@@ -18,7 +18,7 @@ use crate::sync::lock;
 /// The number of files of the process that keep their descriptor for good.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// A file for reading that has a descriptor while it needs one.
+/// A file for reading. Its pool may close the descriptor between two reads.
 pub(in crate::fs) struct PooledFile {
     path: PathBuf,
     opening: Opening,

@@ -12,8 +12,8 @@
 //!
 //! * A read of an open file takes no lock. A read of a closed file opens it again, under a lock of
 //!   that file alone.
-//! * Room is made before a file is opened: the hand takes the first descriptor that is not in use
-//!   and was not used since the hand last passed it. If all are in use, the file is opened
+//! * Before a file is opened, the pool makes room: the hand takes the first descriptor that is not
+//!   in use and was not used since the hand last passed it. If all are in use, the file is opened
 //!   nevertheless, because a read never waits for another read. So the pool exceeds its capacity by
 //!   at most the number of reading threads. A thread that reads many files at once keeps this bound
 //!   too: at the capacity it lets its reads in flight end before it opens another file.

@@ -143,8 +143,8 @@ impl DescriptorPool {
         Ok((pinned, value))
     }
 
-    /// Whether the pool keeps its capacity, if necessary by closing idle descriptors. If not, a
-    /// caller that holds descriptors must give up one of them before it takes another.
+    /// Whether the pool is within its capacity, if necessary after closing idle descriptors. If
+    /// not, a caller that holds descriptors must give up one of them before it takes another.
     pub(in crate::fs) fn has_room(&self) -> bool {
         if !self.crowded.load(Ordering::Relaxed) {
             return true;

@@ -45,7 +45,7 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// A batch is here once for each thread that should help with it.
+    /// Each batch occurs once for each thread that should help with it.
     batches: VecDeque<Arc<Batch>>,
     /// Includes threads that have already ended.
     handles: Vec<JoinHandle<()>>,

@@ -328,10 +328,10 @@ impl RandomAccessFile for RealRandomAccessFile {
 
 /// Reads from `file`, which has this descriptor.
 ///
-/// This function is inlined, and so are those between the lookup and here that have one caller on a
-/// miss. With the mitigation of speculative return stack overflow, which Linux enables on many AMD
-/// processors, the kernel's returns spoil the processor's return stack, so the return from each
-/// frame between the system call and the lookup is mispredicted.
+/// This function is inlined, and so are the functions between the lookup and here that have only
+/// one caller on the path of a miss. With the mitigation of speculative return stack overflow,
+/// which Linux enables on many AMD processors, the kernel's returns spoil the processor's return
+/// stack, so the return from each frame between the system call and the lookup is mispredicted.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,

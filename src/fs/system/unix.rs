@@ -184,8 +184,8 @@ fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)
     }
 }
 
-/// Whether the file still has a name in any directory. A file without a name ends with its last
-/// descriptor.
+/// Whether the file still has a name in any directory. A file without a name is deleted with its
+/// last descriptor.
 pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
@@ -203,7 +203,7 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open(OFlags::NONBLOCK).inspect(|file| wait_for_reads(file, OFlags::empty()))
 }
 
-/// Like [`open_unnoted`], but for reads past the system's cache, whose offset, length and address
+/// Like [`open_unnoted`], but for reads past the system's cache. Their offset, length and address
 /// are multiples of the device's block size. If the file system does not support such reads, they
 /// go through the cache.
 #[cfg(target_os = "linux")]

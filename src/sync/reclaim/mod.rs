@@ -13,10 +13,10 @@
 //! ```
 //!
 //! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
-//! record announces the epoch at which the thread pinned last, and whether it still holds that
+//! record announces the epoch at which the thread last pinned, and whether it still holds that
 //! guard. A collection reads all records, and drops the bags whose stamps are below the epoch of
-//! every thread that may still reach garbage. A thread that keeps looking up soon announces a later
-//! epoch. If a thread has become idle, the collector marks its record and executes the heavy
+//! every thread that may still reach garbage. A thread that keeps doing lookups soon announces a
+//! later epoch. If a thread has become idle, the collector marks its record and executes the heavy
 //! barrier (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no
 //! collection needs a barrier for it. After [`MARKED_PINS`] pins it clears the mark. A thread that
 //! is about to read a file marks itself ([`before_reading`]) and clears this mark in its next pin.
@@ -106,10 +106,10 @@ struct Record {
     announced: AtomicU64,
     /// If set, each pin executes a full fence. Collectors set the mark before a heavy barrier, and
     /// the thread sets it before it reads a file. The thread clears it, or a collector whose
-    /// barrier failed. Without a heavy barrier it is always set.
+    /// barrier failed. On systems without a heavy barrier it is always set.
     marked: AtomicBool,
-    /// Pins since a collector set the mark, or the number that lets the next pin clear it. Only the
-    /// thread reads it, so loom does not model it.
+    /// Pins since a collector set the mark, or the number that lets the next pin clear the mark.
+    /// Only the thread reads it, so loom does not model it.
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
