@@ -30,7 +30,8 @@
 //! - No value is retired or dropped while the mutex is held.
 //!
 //! A hit takes no lock. It writes at most the value's reference bit, and only if the bit is not
-//! set. Most misses of data blocks take the lock of a miss buffer, but not the mutex.
+//! set. Except in small caches, most misses of data blocks take the lock of a miss buffer and not
+//! the mutex.
 
 mod doorkeeper;
 mod eviction;
@@ -117,8 +118,8 @@ pub(crate) enum Keeping {
 /// counts against the capacity.
 ///
 /// An evicted value lives until the lookups that may use it have ended. So the heap exceeds the
-/// capacity by up to 1/64, and briefly by what the last miss of each thread displaced. Give the
-/// cache at least twenty times the size of the largest filter.
+/// capacity by up to 1/64, and briefly by what the last miss of each thread displaced. Make the
+/// cache many times as large as the largest filter.
 ///
 /// ```
 /// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);

@@ -24,9 +24,9 @@ use crate::error::Result;
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read
-/// ahead for a scan. Files are written as by [`RealFs`]. When a table is opened, the system's
-/// cached pages of it are dropped. Only Linux has such reads: elsewhere this is the same as
-/// `RealFs`.
+/// ahead for a scan. Files are written as by [`RealFs`]. When a writing database opens a table, the
+/// system's cached pages of it are dropped. Only Linux has such reads: elsewhere this is the same
+/// as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
