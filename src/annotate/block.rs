@@ -1,5 +1,5 @@
-//! Blocks of sorted entries, uncompressed. [`crate::table::block`] draws their layout,
-//! [`crate::table::index`] that of index values.
+//! Blocks of sorted entries, uncompressed. [`crate::table::block`] draws their layout, and
+//! [`crate::table::index`] draws the layout of index values.
 
 use std::fmt::Display;
 

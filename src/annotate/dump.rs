@@ -7,8 +7,8 @@
 //!       64  … 4032 more bytes                                a long field is cut
 //! ```
 //!
-//! Invariant: [`Dump::position`] only grows, by the number of printed bytes. So no byte is left out
-//! or printed twice, however the caller decodes the bytes.
+//! Invariant: [`Dump::position`] only grows, by the length of each printed field. So every byte is
+//! in exactly one field, however the caller decodes the bytes.
 
 use std::fmt;
 use std::fmt::{Display, Write};
@@ -22,7 +22,7 @@ const LINE_BYTES: usize = 16;
 const MAX_FIELD_BYTES: usize = 256;
 /// The number of bytes of a cut field that are printed.
 const CUT_FIELD_BYTES: usize = 64;
-/// The number of bytes of a key or a value that are quoted as text.
+/// At most this many bytes of a key or a value are quoted as text.
 const QUOTED_BYTES: usize = 60;
 
 /// Why a part was not printed to its end.

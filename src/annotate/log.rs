@@ -1,8 +1,9 @@
-//! Logs: WALs and MANIFESTs. [`crate::wal`] draws the format, [`crate::version::edit`] that of
-//! version edits.
+//! Logs: WALs and MANIFESTs. [`crate::wal`] draws their format, and [`crate::version::edit`] draws
+//! the format of version edits.
 //!
 //! After a record with a wrong header nothing is decoded, because the length in that header means
-//! nothing. [`LogReader`](crate::wal::LogReader) decides whether this is a torn tail or rot.
+//! nothing. [`LogReader`](crate::wal::LogReader) decides whether such a record is a torn tail or
+//! bit rot.
 
 use std::fmt;
 
@@ -34,8 +35,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
     Ok(())
 }
 
-/// Prints the next record, or the whole rest if no record begins here. Returns `false` after the
-/// rest.
+/// Prints the next record, or the rest of the file if no record begins here. Returns `false` after
+/// the rest.
 fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result<bool, fmt::Error> {
     let (offset, end) = (dump.position(), dump.bytes().len());
     let header = dump.rest().first_chunk::<RECORD_HEADER_BYTES>();

@@ -8,12 +8,12 @@
 //!                       all of them print through dump: one field a line, always forwards
 //! ```
 //!
-//! The command line prints it (`inspect --annotate`), and `docs/format.md` holds three of these
-//! dumps, which a test compares byte for byte, so that the description always matches the code.
+//! `inspect --annotate` prints such a dump. `docs/format.md` holds some of them, which a test
+//! compares byte for byte, so that the description always matches the code.
 //!
-//! Invariant: every byte of the file is printed once, in the order of the file, whatever the file
-//! contains. A part that cannot be decoded is printed as bytes, with the reason, and the next part
-//! follows.
+//! Invariant: every byte of the file is in exactly one field, in the order of the file, whatever
+//! the file contains. A part that cannot be decoded is printed as bytes, with the reason, and the
+//! next part follows.
 //!
 //! The formats are decoded here field by field, for human readers. Code that needs the content of a
 //! file uses [`crate::table::SstReader`] or a database, which check everything, whereas the dump
@@ -38,8 +38,8 @@ use crate::version::names;
 use crate::wal::MAGIC;
 use dump::Dump;
 
-/// A file whose [`Display`](fmt::Display) is an annotated dump: a line for each field, with its
-/// offset, its bytes and its meaning. Long fields are cut.
+/// A file whose [`Display`](fmt::Display) is an annotated dump: each field with its offset, its
+/// bytes and its meaning. Long fields are cut.
 ///
 /// The file may be any table that RocksDB (format_version 2 to 7) or Maypole wrote, or any
 /// write-ahead log or MANIFEST of Maypole, even a damaged one: the dump marks the bytes that it

@@ -1,4 +1,4 @@
-//! [`Doorkeeper`]: whether a data block was used before, not long ago.
+//! [`Doorkeeper`]: whether a data block was used recently.
 //!
 //! ```text
 //!   newer   [ 0110 0001 … ]   a bit for each block that was used since the generations changed
@@ -12,8 +12,8 @@
 //! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations in place of
 //! the paper's reset.
 //!
-//! A generation ends when about as many blocks were marked as the cache could hold. If two blocks
-//! share a bit, the second one is kept at its first use.
+//! A generation ends when it has set bits for about as many blocks as the cache could hold. If two
+//! blocks share a bit, the second one is kept at its first use.
 
 use std::sync::OnceLock;
 
@@ -33,7 +33,7 @@ pub(super) struct Doorkeeper {
     blocks: usize,
     /// Both generations.
     words: OnceLock<Box<[AtomicU64]>>,
-    /// How many blocks all generations so far have marked.
+    /// The number of blocks marked so far, in all generations.
     marks: AtomicUsize,
 }
 
@@ -44,8 +44,8 @@ impl Doorkeeper {
     }
 
     /// Whether `number` may have been marked in this generation or in the previous one. Marks it
-    /// now. The caller's numbers are spread evenly over all values. Threads that mark at the same
-    /// time may miss each other's marks.
+    /// now. The numbers must be distributed evenly over all `u64` values. Threads that mark at the
+    /// same time may miss each other's marks.
     pub fn knows(&self, number: u64) -> bool {
         let words_each = self.blocks * BITS_PER_BLOCK / 64;
         let words =

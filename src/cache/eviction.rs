@@ -37,12 +37,12 @@ use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
 
 /// While data has less than 1/8 of the capacity, a new data block displaces metadata that was not
 /// used during a whole turn of the hand, so that the filters of cold tables cannot keep all data
-/// out. Above this share data displaces data only.
+/// out. Above this share new data displaces data only, unless metadata fills the cache.
 const DATA_SHARE: usize = 8;
 
 /// For a new data block, at most this many metadata entries are examined, and the unused ones are
-/// evicted. If this and the eviction of data make too little room, the block stays out of the
-/// cache, because losing the block is cheaper than losing a filter in use.
+/// evicted. If these evictions and the eviction of data make too little room, the block stays out
+/// of the cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
 /// Data on probation takes up to 1/10 of the bytes of all data, as in the paper.
@@ -65,9 +65,10 @@ pub(super) struct CacheState {
     /// Evicted values, collected until there are enough bytes to retire together.
     pub leaving: Vec<Arc<dyn Entry>>,
     pub leaving_bytes: usize,
-    /// Whether filters and indexes would fill the cache, so that they compete with data.
+    /// Whether the filters and indexes of all open tables would fill the cache if all were in
+    /// memory. Then data competes with them.
     metadata_fills: bool,
-    /// Whether `leaving` has metadata too, which must be retired at once: an index owns a reference
+    /// Whether `leaving` holds metadata, which must be retired at once: an index owns a reference
     /// to the cache, so an index that stayed in `leaving` would keep the cache alive.
     pub metadata_leaves: bool,
 }
@@ -89,9 +90,9 @@ impl CacheState {
         }
     }
 
-    /// Sets whether filters and indexes would fill the cache. When they no longer would, the data
-    /// blocks in the ring of the metadata become protected, because new data could hardly displace
-    /// them in that ring.
+    /// Sets whether filters and indexes would fill the cache. When this becomes false, the data
+    /// blocks in the metadata ring move to the protected ring, because new data could hardly
+    /// displace them in that ring.
     pub fn set_metadata_fills(&mut self, fills: bool) {
         if self.metadata_fills && !fills {
             for _ in 0..self.rings[RingName::Metadata as usize].len() {
@@ -106,8 +107,8 @@ impl CacheState {
         self.metadata_fills = fills;
     }
 
-    /// Evicts, if `may_evict`, until `entry` and the charged values fit into `room_bytes`. Returns
-    /// whether they fit.
+    /// Evicts values, if `may_evict` is set, until `entry` and the charged values fit into
+    /// `room_bytes`. Returns whether they fit.
     pub fn make_room(&mut self, room_bytes: usize, may_evict: bool, entry: &dyn Entry) -> bool {
         let header = entry.header();
         let Some(target_bytes) = room_bytes.checked_sub(header.charge_bytes) else { return false };
@@ -131,7 +132,8 @@ impl CacheState {
         self.usage_bytes <= target_bytes
     }
 
-    /// Evicts data, then metadata, until at most `target_bytes` are charged or nothing is left.
+    /// Evicts data, then metadata, until at most `target_bytes` are charged or only pinned values
+    /// are left.
     pub fn evict_to(&mut self, target_bytes: usize) {
         self.evict_data_to(target_bytes);
         while self.usage_bytes > target_bytes {
@@ -206,7 +208,8 @@ impl CacheState {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;
         if header.ring() == RingName::Probation {
-            // The block returned soon if no more blocks left meanwhile than the cache holds.
+            // The block returned soon if, since its eviction, at most as many data blocks were
+            // evicted as the cache holds.
             match stamp > 0 && self.stamp.wrapping_sub(stamp) <= blocks {
                 true => header.set_ring(RingName::Protected),
                 false => self.probation_bytes += header.charge_bytes,

@@ -1,8 +1,8 @@
 //! What is cached: [`BlockKind`], how much of it: [`KindUsage`], and what is never evicted:
 //! [`PinMetadata`].
 
-/// The kind of a cached value. Data blocks are evicted before indexes and filters, unless these
-/// alone would fill the cache.
+/// The kind of a cached value. Data blocks are evicted before indexes and filters in use, unless
+/// indexes and filters alone would fill the cache.
 ///
 /// ```
 /// use maypole::{BlockCache, BlockKind};
@@ -36,12 +36,13 @@ pub enum BlockKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinMetadata {
-    /// No table. Filters and indexes are evicted after data, those that were not used lately first.
-    /// The best choice if the cache is smaller than all metadata.
+    /// No table. Filters and indexes are evicted after data, and those that were not used recently
+    /// go first. This is the best choice if the cache is smaller than all metadata.
     #[default]
     None,
-    /// Flushed tables and level 0, which nearly every lookup searches. Lookups in these tables keep
-    /// their latency while scans or cold tables fill the cache.
+    /// Tables that are in level 0 when they are written or opened. Nearly every lookup searches
+    /// level 0. Lookups in these tables keep their latency while scans or cold tables fill the
+    /// cache.
     Level0,
     /// All tables. A lookup of an absent key waits for the disk only at a false positive. Make the
     /// cache large enough for all filters and indexes, and for data.

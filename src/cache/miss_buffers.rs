@@ -1,4 +1,4 @@
-//! [`MissBuffers`]: the state that cache misses need, private to a few threads each.
+//! [`MissBuffers`]: the state that cache misses need. Each miss buffer is private to a few threads.
 //!
 //! ```text
 //!            miss buffer of some threads
@@ -8,13 +8,13 @@
 //! ```
 //!
 //! A miss in a full cache adds one block and evicts another. Under the cache's mutex it would write
-//! a dozen lines that the previous miss has also written, mostly on another processor. Moving each
-//! line from that processor costs as much as a cache miss. The lines of a miss buffer stay on the
-//! processor of its threads, and one miss in a dozen takes the mutex.
+//! a dozen cache lines that the previous miss has also written, mostly on another processor. Moving
+//! each line from that processor costs as much as a memory access. The lines of a miss buffer stay
+//! on the processor of its threads, and most misses do not take the mutex.
 //!
-//! A general allocator would join the memory of an evicted block with its neighbours, split it
-//! again for the next block, and clear it, which is a fifth of the cost of a miss. Here reusing the
-//! memory is a push and a pop.
+//! Each miss buffer also keeps the memory of evicted blocks for the next blocks, by a push and a
+//! pop. A general allocator would join that memory with its neighbours, split it again, and clear
+//! it.
 //!
 //! Invariants:
 //! - A fresh value is in its slot, but in no ring, so it cannot be evicted. A miss buffer is
@@ -48,7 +48,8 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// The buffers of a miss buffer take up to this multiple of its room, and so do its spare values,
 /// because blocks have several sizes and a batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// The lower limit of both, one or two blocks, for small caches.
+/// In small caches the buffers and the spare values may each take this much, a few blocks, if that
+/// is at most 1/16 of the capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
@@ -62,7 +63,7 @@ pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
 /// All miss buffers of a cache.
 pub(super) struct MissBuffers {
     room_bytes: usize,
-    /// The limit of a miss buffer's buffers, and of its spare values.
+    /// The most bytes that a miss buffer's buffers take, and that its spare values take.
     most_unused_bytes: usize,
     /// The miss buffers; their number is a power of two.
     each: Box<[Padded<MissBuffer>]>,
@@ -78,8 +79,8 @@ struct MissBuffer {
 /// The state that a miss buffer's lock guards.
 #[derive(Default)]
 pub(super) struct MissBufferState {
-    /// Whether the miss buffer takes fresh values. A miss buffer opens with the first value, if
-    /// there is room.
+    /// Whether the miss buffer takes fresh values. It opens when the first value comes, unless
+    /// pinned values leave too little room.
     pub is_open: bool,
     pub fresh: Vec<Fresh>,
     pub fresh_bytes: usize,
@@ -94,7 +95,7 @@ pub(super) struct MissBufferState {
 /// A value on its way to a ring.
 pub(super) struct Fresh {
     pub entry: Arc<dyn Entry>,
-    /// The stamp that its slot kept of its eviction, or 0.
+    /// The stamp that the value's last eviction left in its slot, or 0.
     pub stamp: usize,
 }
 
@@ -133,7 +134,7 @@ impl MissBuffers {
         result
     }
 
-    /// Runs `miss` on the miss buffer of this thread, and then drops one or two spare values.
+    /// Runs `miss` on the miss buffer of this thread, and then drops up to two spare values.
     pub fn miss<R>(&self, miss: impl FnOnce(&mut MissBufferState) -> R) -> R {
         self.with_buffer(|miss_buffer| {
             let result = miss(miss_buffer);
@@ -162,8 +163,9 @@ impl MissBuffers {
         self.with_buffer(|miss_buffer| miss_buffer.keep(buffer, self.most_unused_bytes));
     }
 
-    /// A buffer of `len` bytes with any content, if there is one. If there is none, up to two spare
-    /// values are dropped for it: no other call drops them if all values bypass the miss buffer.
+    /// Returns a buffer of `len` bytes with any content, or `None`. If no buffer fits, drops up to
+    /// two spare values for their memory, because no other call drops them if all values bypass the
+    /// miss buffer.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
         self.with_buffer(|miss_buffer| {
             for _ in 0..2 {
@@ -214,7 +216,7 @@ impl MissBufferState {
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // The tail of the next buffer is the first part of it to be written.
+        // In the next buffer the tail will be written first.
         if let Some(next) = self.buffers.back() {
             let memory_bytes = next.memory_bytes();
             next.prefetch(memory_bytes - 1);
@@ -235,9 +237,10 @@ impl MissBufferState {
         self.fresh.drain(..)
     }
 
-    /// Drops one spare value, and a second one if many wait. Each miss allocates about as much
-    /// memory, so the allocator reuses that of the dropped values. Dropping all values at once
-    /// would overflow the allocator's per-thread lists, and threads would wait for its locks.
+    /// Drops one spare value, and a second one if the spare values take more than half of their
+    /// limit. Each miss allocates about as much memory as this frees, so the allocator reuses it.
+    /// Dropping all values at once would overflow the allocator's per-thread lists, and threads
+    /// would wait for its locks.
     fn drop_spare(&mut self, miss_buffers: &MissBuffers) {
         self.drop_one_spare(miss_buffers);
         if self.spare_bytes > miss_buffers.most_unused_bytes / 2 {

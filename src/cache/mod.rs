@@ -20,17 +20,18 @@
 //!
 //! Invariants:
 //! - `usage` is the sum of the charges of all entries and of all reservations. It exceeds the
-//!   capacity only if the reservations alone do; then no entry stays.
+//!   capacity only if reservations and pinned values alone do; then no other value stays.
 //! - A slot is full exactly while a ring or a miss buffer owns its value. It is filled under the
 //!   lock of the owner, and emptied under the mutex.
-//! - Evicted values wait in the garbage until no reader can hold them. Garbage reduces the room for
-//!   blocks, so the capacity and the loads under way bound the heap.
-//! - Unused bytes of the [`pool`] and of the [`miss_buffers`] reduce the room for blocks too,
-//!   except the first 1/64 of the capacity.
+//! - Evicted values wait in the garbage until no reader can hold them.
+//! - Garbage, and unused bytes of the [`pool`] and of the [`miss_buffers`], reduce the room for
+//!   blocks, except for the first `tolerated_bytes`. So the capacity and the loads under way bound
+//!   the heap.
 //! - No value is retired or dropped while the mutex is held.
 //!
-//! Only misses, evictions and the closing of tables take the mutex, and only one miss of a block in
-//! a dozen takes it. A hit writes at most one reference bit, and only if it is not set.
+//! A hit takes no lock. It writes at most the value's reference bit, and only if the bit is not
+//! set. Except in small caches, most misses of data blocks take the lock of a miss buffer and not
+//! the mutex.
 
 mod doorkeeper;
 mod eviction;
@@ -63,11 +64,11 @@ use ring::{Entry, part_at};
 /// sleeps again.
 const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// While there is more garbage than this, nothing is evicted, and a value that does not fit is not
-/// kept. A reader that stops under its guard keeps all garbage alive, which must neither let the
-/// heap grow nor empty the cache. With more threads than processors the system stops a reader under
-/// its guard every few milliseconds. The more garbage accumulates until this reader continues, the
-/// more memory is allocated meanwhile and freed afterwards
+/// While there is more garbage than this, no value is evicted for a loaded one, and a loaded value
+/// that does not fit is not kept. A reader that stops under its guard keeps all garbage alive,
+/// which must neither let the heap grow nor empty the cache. With more threads than processors the
+/// system stops a reader under its guard every few milliseconds. The more garbage accumulates until
+/// this reader continues, the more memory is allocated meanwhile and freed afterwards
 /// (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     // Small caches: some blocks.
@@ -82,13 +83,13 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
-/// Unused memory takes at most half of the block budget. It may come close to that where blocks
-/// become much larger, and where tables, which are never rejected, are opened after the pool has
-/// grown.
+/// Unused memory reduces the room for blocks by at most half of the capacity (see `room_bytes`). It
+/// may reach that size where blocks become much larger, and where tables, which are never rejected,
+/// are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// The share of the cache that all filters and indexes may take as wholes: numerator and
-/// denominator. Above it, wholes cost more reads than parts do.
+/// If the filters and indexes of all open tables would take more than this share of the cache
+/// (numerator and denominator), they are loaded in parts, because whole ones would cost more reads.
 const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a data block that was loaded.
@@ -104,21 +105,21 @@ pub(crate) enum Keeping {
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
 /// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
-/// evicted before indexes and filters. A value that was used since the hand of the clock last
-/// passed it gets a second chance. A new data block is on probation: it stays only if it is used
-/// again soon, so that a scan does not displace what lookups use. A value that does not fit is used
-/// and not kept.
+/// evicted before indexes and filters in use. A value that was used since the hand of the clock
+/// last passed it gets a second chance. A new data block is on probation: it stays only if it is
+/// used again soon, so that a scan does not displace what lookups use. A value that does not fit is
+/// used once and not kept.
 ///
 /// Open tables are charged too, about 3 KiB each. They are never rejected, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.
 ///
-/// From 64 MiB on, blocks and filters are in pages of 2 MiB if the kernel has them (Linux), because
-/// with small pages a lookup misses the processor's cache of page addresses too. Free memory in
-/// these pages counts against the capacity.
+/// From a capacity of 64 MiB on, blocks and filters are in pages of 2 MiB if the kernel has them
+/// (Linux), because with small pages a lookup also misses the TLB. Free memory in these pages
+/// counts against the capacity.
 ///
 /// An evicted value lives until the lookups that may use it have ended. So the heap exceeds the
-/// capacity by up to 1/64, and for moments by what the last miss of each thread displaced. Give the
-/// cache at least twenty times the size of the largest filter.
+/// capacity by up to 1/64, and briefly by what the last miss of each thread displaced. Make the
+/// cache many times as large as the largest filter.
 ///
 /// ```
 /// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -132,7 +133,8 @@ pub(crate) enum Keeping {
 /// ```
 pub struct BlockCache {
     capacity_bytes: usize,
-    /// A forked child uses nothing of it: another thread may have held any of its locks.
+    /// A forked child uses no part of the cache, because another thread may have held any of the
+    /// locks.
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
@@ -193,15 +195,15 @@ impl BlockCache {
     }
 
     /// Whether the filters and indexes of all open tables would fill most of the cache. Then new
-    /// filters and indexes are better in parts, and whole ones are loaded by pieces.
+    /// filters and indexes are better split into parts, and whole ones are loaded in pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         let (part, whole) = WHOLE_METADATA_SHARE;
         self.metadata_bytes() / part > self.capacity_bytes / whole
     }
 
-    /// How to keep a data block that was not in memory. `number` identifies the block, and is
-    /// spread evenly over all values. Where metadata fills the cache, a block that was not used
-    /// before is not kept.
+    /// How to keep a data block that was not in memory. `number` identifies the block, and must be
+    /// distributed evenly over all `u64` values. Where metadata fills the cache, a block that was
+    /// not used before is not kept.
     #[inline]
     pub(crate) fn keeping_of_data(&self, number: impl FnOnce() -> u64) -> Keeping {
         match self.metadata_fills_it() {
@@ -216,8 +218,8 @@ impl BlockCache {
         self.process
     }
 
-    /// Bytes charged now. Never more than the capacity, unless open tables alone take more. 0 in a
-    /// forked child.
+    /// Bytes charged now. Never more than the capacity, unless open tables and pinned values alone
+    /// take more. 0 in a forked child.
     pub fn usage(&self) -> usize {
         if !self.process.is_current() {
             return 0;
@@ -267,9 +269,9 @@ impl BlockCache {
         self.miss_buffers.take_buffer(len).or_else(of_pool).unwrap_or_else(|| LineBuf::zeroed(len))
     }
 
-    /// Whether the pool may take `bytes` more. These bytes count for as long as a block is in them.
-    /// If the pool took all of the capacity, memory outside of it (headers of blocks, open tables)
-    /// would displace blocks in vain, because each evicted block leaves as much unused memory.
+    /// Whether the pool may grow by `bytes`. If the pool took all of the capacity, memory outside
+    /// of it (headers of blocks, open tables) would displace blocks in vain, because the memory of
+    /// an evicted block stays in the pool and still counts.
     fn may_take(&self, bytes: usize) -> bool {
         let state = lock(&self.state);
         let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + self.unused_bytes();
@@ -283,15 +285,15 @@ impl BlockCache {
         self.pool.as_ref().map_or(0, |pool| pool.free_bytes()) + self.miss_buffers.unused_bytes()
     }
 
-    /// The bytes that the rings may take if nothing else is in memory.
+    /// The bytes that the rings may take while there is no garbage and no unused memory.
     fn most_room_bytes(&self) -> usize {
         self.capacity_bytes.saturating_sub(self.miss_buffers.reserved_bytes())
     }
 
-    /// The bytes that the rings may take in view of all else that is in memory.
+    /// The bytes that the rings may take, given the garbage and the unused memory.
     fn room_bytes(&self) -> usize {
-        // Unused memory of the pool counts up to a limit. Each eviction adds to it until a whole
-        // slab is empty, so without a limit the cache could empty itself and stay empty.
+        // Unused memory counts only up to a limit. In the pool each eviction adds to it until a
+        // whole slab is empty, so without a limit the cache could empty itself and stay empty.
         let unused_bytes = self.unused_bytes().min(self.capacity_bytes / MAX_UNUSED_SHARE);
         let other_bytes = self.garbage_bytes.load(Ordering::Relaxed) + unused_bytes;
         let counted_bytes = other_bytes.saturating_sub(tolerated_bytes(self.capacity_bytes));
@@ -386,7 +388,7 @@ impl BlockCache {
         state: &mut CacheState,
     ) -> Option<Arc<Evicted>> {
         let may_evict = !self.has_much_garbage();
-        // A miss buffer is closed where pinned values leave no room for all miss buffers.
+        // A miss buffer is closed if pinned values leave too little room for all miss buffers.
         let opens =
             state.pinned_bytes <= self.capacity_bytes - self.miss_buffers.most_reserved_bytes();
         self.miss_buffers.set_open(miss_buffer, opens);
@@ -449,8 +451,8 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Adds to the cache's `metadata_bytes`: the filters and indexes of all open tables, resident
-    /// or not.
+    /// Adds the bytes of a table's filters and indexes, resident or not, to the cache's
+    /// `metadata_bytes`, for as long as the reservation lives.
     pub fn expecting(mut self, metadata_bytes: usize) -> Reservation {
         self.cache.metadata_bytes.fetch_add(metadata_bytes, Ordering::Relaxed);
         self.metadata_bytes += metadata_bytes;
@@ -478,10 +480,11 @@ impl Retired for Evicted {
 }
 
 impl Drop for Evicted {
-    /// Now no reader can reach the entries. Data waits for the next misses of this thread.
+    /// No reader can reach the entries any more. The data becomes spare values of this thread's
+    /// miss buffer.
     fn drop(&mut self) {
         let miss_buffers = &self.cache.miss_buffers;
-        // Metadata is dropped under no lock: an index leads back to the cache.
+        // Metadata is dropped under no lock, because dropping an index takes the cache's mutex.
         let is_metadata = |entry: &mut Arc<dyn Entry>| entry.header().kind != BlockKind::Data;
         let metadata = self.entries.extract_if(.., is_metadata);
         metadata.filter_map(Entry::into_buffer).for_each(|buffer| miss_buffers.keep(buffer));

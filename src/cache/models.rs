@@ -131,8 +131,8 @@ fn loom_two_evictions_beside_a_reader_leave_the_charge_of_one_value() {
     });
 }
 
-/// A value in a miss buffer is in no ring. A thread that closes other slots moves it to a ring, and
-/// only then can it be evicted.
+/// A value in a miss buffer is in no ring, so it cannot be evicted. A reservation as large as the
+/// cache takes it out of the miss buffer and evicts it, while another thread reads it.
 #[test]
 fn loom_a_reader_never_meets_a_value_that_came_through_a_lane_and_was_dropped() {
     check_model(|| {

@@ -60,8 +60,8 @@ struct Slab {
 }
 
 impl Pool {
-    /// Creates a pool for a cache of `capacity_bytes`, or `None` if that is small or the addresses
-    /// cannot be reserved.
+    /// Creates a pool for a cache of `capacity_bytes`, or returns `None` if that is less than
+    /// [`MIN_CAPACITY_BYTES`] or the addresses cannot be reserved.
     pub fn new(capacity_bytes: usize) -> Option<Arc<Pool>> {
         if capacity_bytes < MIN_CAPACITY_BYTES {
             return None;
@@ -89,8 +89,8 @@ impl Pool {
         let line = state.take(lines, self.pages.bytes() / SLAB_BYTES, may_grow)?;
         self.free_bytes.store(state.free_bytes(), Ordering::Relaxed);
         drop(state);
-        // SAFETY: the lines are in the mapping, because slabs are, and `take` does not hand out a
-        // line again until it is given back. They are initialised: the kernel filled them with
+        // SAFETY: the lines are in the mapping, because all slabs are, and `take` does not hand out
+        // a line again until it is given back. They are initialised: the kernel filled them with
         // zeros.
         unsafe {
             let start = self.pages.start().add(line * LINE_BYTES);

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! The ring is stored as a queue whose first entry the hand meets next. If an entry leaves from the
-//! middle, the first entry takes that position, and stays for longer, because there is room now. So
-//! the entries that the hand meets next are adjacent, and are fetched before the hand comes.
+//! middle, the first entry takes that position. It stays for longer, which does no harm because the
+//! removal has made room. So the entries that the hand meets next are adjacent, and are prefetched
+//! before the hand comes.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
 //! modulo 2^32. It stays the same while the queue moves on.
@@ -31,9 +32,9 @@ use super::kind::BlockKind;
 /// so that a miss never waits for a whole turn around a large ring.
 pub(super) const MAX_SECOND_CHANCES: usize = 64;
 
-/// The number of entries between the hand and the entry that is fetched.
+/// The number of entries between the hand and the entry that is prefetched.
 const ENTRY_AHEAD: usize = 4;
-/// The number of entries between the hand and the entry whose slot is fetched.
+/// The number of entries between the hand and the entry whose slot is prefetched.
 const SLOT_AHEAD: usize = 2;
 
 /// The ring that a value is in.
@@ -82,7 +83,8 @@ pub(super) trait Entry: Send + Sync + 'static {
     /// Whether the byte at this address is part of the value that lookups read.
     fn holds(&self, address: usize) -> bool;
 
-    /// Drops the value, unless it has other owners. Returns its memory for the next value.
+    /// Gives up this count of the value. Returns the value's memory for the next value, or `None`
+    /// if the value has other owners or no such memory.
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
 }
 
@@ -146,7 +148,7 @@ pub(super) fn part_at(entries: &[Arc<dyn Entry>], address: usize) -> Option<Part
     Some(Part { owner: Arc::<dyn Entry>::clone(owner), heap_bytes })
 }
 
-/// Starts to fetch the counts of an entry, and its header.
+/// Prefetches the reference counts of an entry, and its header.
 pub(super) fn prefetch_entry(entry: &Arc<dyn Entry>) {
     let start = Arc::as_ptr(entry).cast::<u8>();
     prefetch(start.wrapping_sub(2 * size_of::<usize>()));
@@ -192,8 +194,9 @@ impl Ring {
         entry
     }
 
-    /// Takes out the next entry that was not used since the hand last passed, or the next entry of
-    /// any kind after [`MAX_SECOND_CHANCES`] used ones. `None` when the ring is empty.
+    /// Takes out the next entry that was not used since the hand last passed, or, after
+    /// [`MAX_SECOND_CHANCES`] used entries, the next entry, used or not. `None` if the ring is
+    /// empty.
     pub fn sweep(&mut self) -> Option<Arc<dyn Entry>> {
         let mut steps = MAX_SECOND_CHANCES;
         match self.next_unused(&mut steps) {
@@ -216,7 +219,7 @@ impl Ring {
     }
 
     /// Takes out the entry that the hand meets next, used or not. Prefetches one of the entries
-    /// that the hand meets soon, and the slot of another, because neither may have been used for a
+    /// that the hand meets soon, and the slot of another, because both may have been unused for a
     /// whole turn.
     pub fn next(&mut self) -> Option<Arc<dyn Entry>> {
         let entry = self.queue.pop_front()?;

@@ -17,8 +17,8 @@
 //! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
 //! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
-//! line anyway, so the claim shares no line with threads that fill other slots. A thread that finds
-//! the slot claimed sets another bit there, and sleeps until it is woken.
+//! line anyway, so the claim needs no lock that threads filling other slots would write to as well.
+//! A thread that finds the slot claimed sets another bit there, and sleeps until it is woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
@@ -42,7 +42,7 @@
 //!    alive, and with it the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
-//! dropped, by 2 or by 3, [`Cached::holds`] tells whether user code may be reading it.
+//! dropped as in 2 or 3, [`Cached::holds`] tells whether user code may be reading it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! is dropped too, with all data blocks that were reached through it, so no block of a deleted file
@@ -363,7 +363,8 @@ impl<T: Cached> Slots<T> {
         Some(pointer)
     }
 
-    /// Starts to fetch the `COUNT` slots from `first` on, or as many as there are.
+    /// Prefetches the `COUNT` slots from `first` on. Addresses past the end of the array do no
+    /// harm.
     #[inline(always)]
     pub fn prefetch<const COUNT: usize>(&self, first: usize) {
         for i in (0..COUNT).step_by(LINE_BYTES / size_of::<Slot<T>>()) {
@@ -371,7 +372,7 @@ impl<T: Cached> Slots<T> {
         }
     }
 
-    /// Starts to fetch the resident in slot `i`, its counts, and what every use reads first.
+    /// Prefetches the resident in slot `i`, its counts, and the bytes that every use reads first.
     #[inline]
     pub fn prefetch_resident(&self, i: usize) {
         let slot = &self.array[i];
@@ -399,7 +400,7 @@ impl<T: Cached> Slots<T> {
     /// the cache is returned and not kept. An error leaves the slot empty.
     ///
     /// `read` must not load the same slot. If `was_used` is set, the value is data that was used
-    /// before, not long ago, so it enters the protected ring instead of probation.
+    /// recently, so it enters the protected ring instead of probation.
     #[inline(always)]
     pub fn load<E>(
         &self,
@@ -489,8 +490,8 @@ impl<T: Cached> Slots<T> {
     }
 }
 
-/// The right to fill slot `i`, which one thread has. When it is dropped, the slot is full, or empty
-/// as before, and all threads that wait for it are woken.
+/// The right to fill slot `i`, which only one thread has at a time. When it is dropped, the slot is
+/// full, or empty as before, and all threads that wait for it are woken.
 struct Claim<'a, T: Cached> {
     slots: &'a Slots<T>,
     i: usize,

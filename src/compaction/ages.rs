@@ -1,9 +1,9 @@
 //! The cost of the bound on the age of deletions: a simulation without files.
 //!
-//! Random overwrites, insertions and deletions change a tree of about 170 tables. A clock runs with
-//! the writes, and [`pick`] chooses each compaction. The bytes of all flushes and compactions are
-//! counted, with and without a `max_deletion_age`. Tables are real lists of keys, so that merges
-//! drop what real merges would drop.
+//! Random overwrites, insertions and deletions change a tree. A clock advances with the writes, and
+//! [`pick`] chooses each compaction. The bytes of all flushes and compactions are counted, with and
+//! without a `max_deletion_age`. Tables are real lists of keys, so that merges drop what real
+//! merges would drop.
 //!
 //! ```sh
 //! cargo test --lib the_default_age_of_deletions -- --nocapture

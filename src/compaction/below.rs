@@ -9,8 +9,9 @@
 //!     level n
 //! ```
 //!
-//! A table counts if the key is in its range. If a filter of whole keys is in memory and can be
-//! trusted, its negative result excludes the table too, because filters have no false negatives.
+//! For a compaction, an older table may hold a key if the key is in the table's range. A flush also
+//! queries the table's filter if it is in memory, holds whole keys and can be trusted. A negative
+//! result excludes the table, because filters have no false negatives.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ pub(crate) struct Below<'a> {
     version: &'a Version,
     /// Files of level 0, which overlap each other.
     level_0: &'a [Arc<TableFile>],
-    /// The files of each deeper level, and the index of the first file that may hold the next key.
+    /// The files of each level from `first_level` on, and the index of the first file that may hold
+    /// the next key.
     levels: Vec<(&'a [Arc<TableFile>], usize)>,
     first_level: usize,
     asks_filters: bool,
@@ -84,7 +86,7 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table may hold an entry from the user key `start` to before `end`: a key
+    /// Whether an older table may hold an entry from the user key `start` to before `end`: its key
     /// range overlaps, or the older tables are unknown.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
@@ -120,7 +122,7 @@ impl<'a> Below<'a> {
     }
 }
 
-/// Returns 0 if the index cannot be read: the merge of this table will report the error.
+/// Returns 0 if the index cannot be read. A later read of the table reports the error.
 fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
     file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }

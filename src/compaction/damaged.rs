@@ -1,9 +1,9 @@
 //! Damaged files, and the other files that they prevent from moving: pure functions.
 //!
-//! A file with a damaged block stays where it is. Lookups read it as before: its intact blocks
-//! serve them, and the damaged block returns an error. The file is never merged. So no newer file
-//! that overlaps it may move to its level or deeper, because a lookup would then find the older
-//! version of a key first.
+//! A file with a damaged block stays where it is. Lookups read it as before: those that need the
+//! damaged block return an error, and the others succeed. The file is never merged. So no newer
+//! file that overlaps it may move to its level or deeper, because a lookup would then find the
+//! older version of a key first.
 //!
 //! ```text
 //!   level 0, newest first:

@@ -16,12 +16,13 @@
 //! - hidden versions that no snapshot needs;
 //! - deletions that hide nothing in this table;
 //! - the older entries that the deletions are expected to hide: the number of deletions times the
-//!   [hit rate](Conditions::hit_rate) of earlier deletions, each with the average size of an older
-//!   entry. This part is 0 while a snapshot needs any of these entries.
+//!   [hit rate](Conditions::hit_rate) of earlier deletions times the average size of an older
+//!   entry, and the bytes that the table recorded for its range deletions. This part is 0 while a
+//!   snapshot needs any of these entries.
 //!
-//! During writes, a place is rewritten from a dead share of one third on. Once the tree is
+//! During writes, a place is rewritten if its dead share is at least one third. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
-//! [`Conditions::max_deletion_age`] goes down whatever its share.
+//! [`Conditions::max_deletion_age`] is compacted whatever its share.
 //!
 //! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
 //! a table. If that table were rewritten at once, the rest of it would be dead after the next
@@ -54,18 +55,18 @@ use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
 use crate::version::{FileMeta, LEVELS};
 
-/// From this dead share on, a place is rewritten while writes continue.
+/// The least dead share at which a place is rewritten while writes continue.
 const SHARE_WHILE_WRITING: f64 = 1.0 / 3.0;
 
-/// From this dead share on, a place is rewritten while its deletions are fresh.
+/// The least dead share at which a place is rewritten while its deletions are fresh.
 const SHARE_WHILE_FRESH: f64 = 2.0 / 3.0;
 
-/// If level 0 has more files than this, it goes down because of their number. Its dead share is not
-/// computed, because that takes time proportional to the cube of the number.
+/// If level 0 has more files than this, it is compacted for their number anyway. The dead shares of
+/// its files are not computed, because that takes time proportional to the cube of the number.
 const MAX_OF_LEVEL_0: usize = 64;
 
-/// From this dead share on, a place is rewritten in a settled tree. A table whose own dead share is
-/// this large is merged even if it could be moved.
+/// The least dead share at which a place is rewritten in a settled tree. A table whose own dead
+/// share is at least this large is merged even if it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
 /// The conditions that decide about dead data, apart from the tree.
@@ -102,8 +103,8 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Whether a snapshot is at or above `low` and below `high`: it sees entries written at `low`,
-    /// but not the deletion at `high` that hides them.
+    /// Whether a snapshot is at or above `low` and below `high`. Such a snapshot sees entries
+    /// written at `low`, but not the deletion at `high` that hides them.
     fn has_snapshot_between(&self, low: SequenceNumber, high: SequenceNumber) -> bool {
         let first = self.snapshots.partition_point(|&snapshot| snapshot < low);
         self.snapshots.get(first).is_some_and(|&snapshot| snapshot < high)
@@ -122,7 +123,7 @@ pub(crate) struct Dead {
     pub place_bytes: u64,
     /// Whether older tables overlap the table's range.
     has_older: bool,
-    /// Whether deletions could go that no snapshot needs.
+    /// Whether the rewrite may drop deletions, because no snapshot needs them.
     frees_deletions: bool,
 }
 
@@ -256,7 +257,7 @@ pub(crate) fn newest_needed_snapshot<'a>(
     files.filter(|file| may_hold_dead(file)).filter_map(newest_below).max().unwrap_or(0)
 }
 
-/// The plan that drops the tables of one level that range deletions cover completely.
+/// The plan that drops, in one level, the tables that range deletions cover completely.
 pub(super) fn pick_covered(
     levels: &Levels,
     conditions: &Conditions,
@@ -332,13 +333,14 @@ struct Place {
     level: usize,
     /// The index of the file that requests the rewrite.
     file: usize,
-    /// The indexes of the files of the level that go down together, this file included, ascending.
+    /// The indexes, ascending, of the files of the level that go down together, `file` included.
     files: Vec<usize>,
     /// Whether older tables overlap the file's range.
     has_older: bool,
 }
 
-/// The plan for the place with the largest dead share, or in a settled tree for the shallowest one.
+/// The plan for the place with the largest dead share, or, in a settled tree, for the shallowest
+/// place.
 pub(super) fn pick_dead(
     levels: &Levels,
     shape: &TreeShape,
@@ -358,7 +360,7 @@ pub(super) fn pick_dead(
         if level == 0 && with_older.is_empty() {
             continue;
         }
-        // Computed once for each file, because the places of a level share their files.
+        // `dead` is computed once for each file, because the places of a level share files.
         let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
         let dead: BTreeMap<usize, Dead> = (0..files.len())
             .filter(may_hold_dead)
@@ -417,9 +419,9 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
 }
 
 /// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
-/// it: in level 0 the older files that must also go, and files whose deletions cover the same files
-/// of `next`, which are then rewritten only once. `with_older` has the result of [`with_older`] for
-/// each file of level 0.
+/// it. In level 0 these include the older files that must also go. The others are files whose
+/// deletions cover the same files of `next`, so that those are rewritten only once. `with_older`
+/// has the result of [`with_older`] for each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,
@@ -520,13 +522,12 @@ fn plan_places(
             (_, true) => plan_files(levels, level, next, numbers, shape, unavailable),
             (_, false) => plan_files(levels, level, level, numbers, shape, unavailable),
         };
-        // Level 0 may move fewer levels down if damaged files are in the way. If older tables
-        // overlap a table, its rewrite in its own level would free nothing.
+        // If older tables overlap a table, its rewrite in its own level would free nothing.
         plan.filter(|plan| plan.level != plan.output_level || !has_older)
     };
     places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
-        // If the companions allow no plan, perhaps because a damaged file holds one up, the file
-        // goes without them.
+        // If the companions allow no plan, perhaps because a damaged file holds one of them up, the
+        // file goes down without them.
         plan_of(level, files, has_older)
             .or_else(|| plan_of(level, &with_older(levels, level, file), has_older))
     })
@@ -562,7 +563,8 @@ pub(crate) struct DeletionHits {
 impl DeletionHits {
     /// The number of deletions that count as having met an entry before anything is learned.
     const PRIOR: f64 = 1000.0;
-    /// Expected hits after which older experience counts half.
+    /// Once more hits than this were expected, both sums are halved, so that older merges count
+    /// less.
     const MEMORY: f64 = 1e6;
 
     /// Records a merge that was expected to have `expected` hits.
@@ -581,8 +583,8 @@ impl DeletionHits {
     }
 }
 
-/// When the file's deletions are due, in seconds since 1970. `None` if the file has no deletions,
-/// or does not record their age.
+/// When the file's deletions reach `max_deletion_age`, in seconds since 1970. `None` if the file
+/// has no deletions, or does not record their age.
 pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> {
     let since = file.contents.garbage.oldest_deletion;
     (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))

@@ -7,15 +7,15 @@
 //! ```
 //!
 //! A flush of a few entries, for example for a checkpoint, makes a small file. A merge of such
-//! files into the base level rewrites every file that they overlap. If these have more than ten
-//! times the bytes of level 0, the newest files become one file of level 0 instead. The next older
-//! file joins them if it has at most twice the bytes of the newer files together. So each file that
-//! does not join at least triples the bytes of level 0: few files stay, and each byte is rewritten
-//! about once for each tripling.
+//! files into the base level rewrites every file that they overlap. If the overlapped files have
+//! more than ten times the bytes of level 0, the newest files of level 0 become one file of level 0
+//! instead. The next older file joins them if it has at most twice the bytes of the newer files
+//! together. So each file that does not join at least triples the bytes of level 0: few files stay,
+//! and each byte is rewritten about once for each tripling.
 //!
-//! Only files that are older than every unflushed memtable are merged. An ingested file may be
-//! newer than such a memtable, whose own file then comes between the ingested file and the older
-//! ones.
+//! Only files that are older than every unflushed memtable are merged in level 0. An ingested file
+//! may be newer than such a memtable, whose own file then comes between the ingested file and the
+//! older ones.
 
 use super::dead::Conditions;
 use super::plan::{Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping};
@@ -24,19 +24,19 @@ use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// A merge downward may rewrite at most this many times the bytes of level 0. Moving data down each
-/// further level costs about as much.
+/// A merge into the base level should rewrite at most this many times the bytes of level 0. Moving
+/// data down each further level costs about as much.
 const MAX_REWRITE: u64 = 10;
 
-/// A merge downward that rewrites less than this fraction of a table is cheap.
+/// A merge into the base level is cheap if it rewrites at most a table's size divided by this.
 const CHEAP_FRACTION: u64 = 16;
 
-/// With this many files level 0 is compacted into the base level whatever that costs, because a
-/// lookup may have to search each file.
+/// With this many files or more, level 0 is compacted into the base level whatever that costs,
+/// because a lookup may have to search each file.
 const MAX_FILES: usize = 12;
 
-/// The score of level 0, which is compacted from a score of 1 on: its number of files relative to
-/// the trigger, or its bytes if a few files are large.
+/// The score of level 0, which is compacted if the score is at least 1: its number of files
+/// relative to the trigger, or its bytes relative to a limit if a few files are large.
 pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
@@ -98,7 +98,8 @@ pub(super) fn plan_small(
 }
 
 /// The files that may go down alone: they share no key with any other file of level 0, except with
-/// newer files that are mostly deletions. These files stay, and go down to the same level later.
+/// newer files that are mostly deletions. The newer files stay, and go down to the same level
+/// later.
 pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let files = &levels[0];
     let mut by_key: Vec<usize> = (0..files.len()).collect();

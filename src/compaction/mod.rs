@@ -17,7 +17,8 @@
 //! - [`below`]: the data that is older than a merge;
 //! - [`ranges`]: which entries range deletions drop, and which range deletions are kept.
 //!
-//! All but [`run`] are pure functions of the tree.
+//! The choice of a compaction is a pure function of the files' metadata, except in [`overspent`],
+//! which also reads the sizes of the open filters.
 
 #[cfg(all(test, not(loom)))]
 mod ages;

@@ -8,7 +8,8 @@ use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::version::{LEVELS, Version};
 
 /// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
-/// bits. Returns `None` unless all filters together exceed the budget by more than a twentieth.
+/// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, or if no
+/// table can be rewritten for it.
 pub(crate) fn plan_overspent(
     policy: &FilterPolicy,
     version: &Version,
@@ -25,16 +26,17 @@ pub(crate) fn plan_overspent(
     }
     let is_held =
         |number| unavailable.busy.contains(&number) || unavailable.damaged.contains(&number);
-    // Tables of level 0 are left out, because they are compacted soon anyway. So are filters of
-    // another family, written under another policy or after a failed build, because a rewrite might
-    // change nothing. The sizes of small filters are not exact enough for the comparison.
+    // Tables of level 0 are left out, because they are compacted soon anyway. So are tables with a
+    // filter of another family, which was written under another policy or after a failed build,
+    // because a rewrite might change nothing. The sizes of small filters are not exact enough for
+    // the comparison.
     let candidates: Vec<_> = infos()
         .filter(|(level, file, info)| {
             let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
             *level > 0 && may_shrink && !is_held(file.meta.number)
         })
         .collect();
-    // The shares take milliseconds to compute, and every change of the tree calls this function.
+    // The shares take long to compute, and every change of the tree calls this function.
     if candidates.is_empty() {
         return None;
     }

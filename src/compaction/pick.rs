@@ -2,10 +2,11 @@
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
 //! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). Level 0
-//! is compacted as a whole. Any other level moves one file: the file with the smallest overlap with
-//! the next level, relative to its size and to what its deletions would free. This file moves the
-//! most data per rewritten byte. When no level is above its target, dead data is removed
-//! ([`super::dead`]), and small tables are merged ([`super::small_tables`]).
+//! is compacted as a whole, unless some of its files can move or it is small. Any other level
+//! compacts one file: the file with the smallest overlap with the next level, relative to its size
+//! and to what its deletions would free. Its compaction moves the most data per rewritten byte.
+//! When no level is above its target, dead data is removed ([`super::dead`]), and small tables are
+//! merged ([`super::small_tables`]).
 
 use super::damaged::DamagedFiles;
 use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};
@@ -50,7 +51,8 @@ fn pick_merge(
             !unavailable.busy.contains(&file.number) && damaged.lets_pass(file, level, next)
         });
         let idle: u64 = idle.map(|file| file.file_bytes).sum();
-        // A level above the base still holds files after the tree has shrunk. It is emptied first.
+        // After the tree has shrunk, levels above the base may still hold files. Such a level is
+        // emptied first.
         let score = match idle {
             0 => 0.0,
             _ if level < base => 100.0,

@@ -1,7 +1,7 @@
 //! A compaction as a plan: which files it merges, and the range of its output.
 //!
-//! The caller names files of one level. [`plan_files`] adds the files of the output level that
-//! these overlap, and returns `None` if the plan would touch anything [`Unavailable`].
+//! The caller names files of one level. [`plan_files`] adds the files of the output level that the
+//! named files overlap, and returns `None` if the plan would touch anything [`Unavailable`].
 //!
 //! ```text
 //!   level          |--chosen--|   |--chosen--|
@@ -122,10 +122,9 @@ impl Unavailable {
     }
 }
 
-/// The plan that compacts files of level 0 among `files`, which are newest first: as many as may
-/// leave level 0 together. They go into `deepest`, or into a shallower level if damaged files let
-/// more of `files` go there. Each other file of level 0 must be newer than all of `files`, or share
-/// no key with them.
+/// The plan that compacts as many of `files` as may leave level 0 together. `files` are in level 0,
+/// newest first. They go into `deepest`, or into a shallower level if damaged files let more of
+/// them go there. Every other file of level 0 must be newer than each of `files` that it overlaps.
 pub(crate) fn plan_level_0(
     levels: &Levels,
     files: &[&FileMeta],
@@ -165,7 +164,7 @@ pub(crate) fn plan_neighbours(
 
 /// The plan that compacts `inputs` of `level` into `output_level`. Returns `None` if the plan would
 /// touch anything unavailable. In level 0 each older file that overlaps an input must be an input
-/// too, except damaged files and the files that they hold up.
+/// too.
 pub(crate) fn plan_files(
     levels: &Levels,
     level: usize,
@@ -218,7 +217,7 @@ pub(crate) fn plan_files(
     })
 }
 
-/// Bytes of the files in the level after `level` that overlap the range.
+/// The bytes of the files of level `level + 1` that overlap the range.
 pub(super) fn grandparent_bytes(
     levels: &Levels,
     level: usize,

@@ -9,7 +9,7 @@
 //!   sequence          1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7
 //!   range deletions     2       5   7     9
 //!   dropped entries   1         4 5 6     8         older than the range deletion of their stripe
-//!   kept ranges         2           7     9         2 only if a deeper level holds older entries
+//!   kept ranges         2           7     9         2 only if an older table overlaps its range
 //! ```
 //!
 //! Surviving range deletions are cut at the ends of the outputs, so that the range deletions of a
@@ -68,8 +68,8 @@ impl<'a> Ranges<'a> {
         !self.set.is_empty() && self.covering(user_key(internal_key), sequence) > sequence
     }
 
-    /// Whether the range deletions are known to hide a whole file from every reader, including the
-    /// file's own range deletions. Such a file need not be read.
+    /// Whether the range deletions are known to hide a whole file, with its own range deletions,
+    /// from every reader. Such a file need not be read.
     pub fn drops_file(&self, file: &TableFile) -> bool {
         let meta = &file.meta;
         let first = user_key(&meta.smallest);

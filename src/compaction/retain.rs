@@ -1,7 +1,7 @@
 //! Which entries a flush or a compaction keeps.
 //!
 //! Snapshots cut the sequence numbers into *stripes*. Every reader sees all versions of a stripe or
-//! none, so the newest version of a key in each stripe hides the others.
+//! none, so the newest version of a key in a stripe hides the others of that stripe.
 //!
 //! ```text
 //!   sequence   1 2 3 | 4 5 6 7 | 8 9 …       snapshots at 3 and 7

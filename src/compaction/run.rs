@@ -90,8 +90,8 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let merged = parts.into_iter().map(|part| part.merged).reduce(|first, other| {
         match (first, other) {
             (Ok(first), Ok(other)) => Ok(first + other),
-            // A part that was stopped because another failed returns `Closed`, so the error of the
-            // failed part is returned.
+            // A part that was stopped because another part failed returns `Closed`. The error of
+            // the failed part is returned instead.
             (Ok(_) | Err(Error::Closed), Err(error)) => Err(error),
             (Err(error), _) => Err(error),
         }
@@ -216,8 +216,8 @@ struct Outputs<'a> {
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
     held: HeldTombstones,
-    /// The user key from which on the current table takes range deletions. `None`: from the first
-    /// one on.
+    /// The current table takes range deletions from this user key on. `None`: from the first range
+    /// deletion on.
     lower: Option<Vec<u8>>,
     finished: Vec<Arc<TableFile>>,
     current: Option<NewTable<'a>>,
@@ -359,8 +359,8 @@ fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<New
 
 /// How full, in percent, a table must be to be cut at the end of a grandparent. Such a cut saves a
 /// later rewrite of a grandparent that the table would only touch. The more grandparents the table
-/// has crossed, the closer their boundaries are, so that waiting for the next boundary is cheap.
-/// (The rule and its numbers are RocksDB's.)
+/// has crossed, the closer their boundaries are, so that it is cheap to wait for the next boundary
+/// until the table is fuller. (The rule and its numbers are RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)
 }

@@ -4,9 +4,9 @@
 //! small file for every small flush. When no level is above its target, a series of neighbours in
 //! one level is merged if
 //!
-//! - each is smaller than a **sixteenth** of a table. The flush of a memtable of default size is
-//!   larger, so a fill in key order still writes everything once. At most sixteen times as many
-//!   files stay as necessary;
+//! - each is smaller than a **sixteenth** of a table. The flush of a full memtable of the default
+//!   size writes a larger one, so a fill in key order still writes everything once. There are at
+//!   most sixteen times as many larger files as necessary;
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten

@@ -81,7 +81,7 @@ fn equal_cuts(mut anchors: Vec<Anchor>, parts: usize) -> Vec<Vec<u8>> {
     let total: u128 = anchors.iter().map(|anchor| u128::from(anchor.bytes)).sum();
     let mut cuts: Vec<Vec<u8>> = Vec::new();
     let mut passed = 0;
-    // No key follows the last anchor, so a cut there would make an empty part.
+    // No key follows the last anchor, so a cut there would make a part of at most one user key.
     let largest = anchors.last().map(|anchor| anchor.user_key.clone());
     for Anchor { user_key, bytes } in anchors {
         passed += u128::from(bytes);

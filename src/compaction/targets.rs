@@ -8,9 +8,9 @@
 //! database is.
 //!
 //! Why the base must hold `level_base_bytes`: if its target were below the size of one compaction
-//! of level 0, the data would move on at once, after a rewrite that gained nothing. RocksDB opens a
-//! level as soon as the next one is larger than `level_base_bytes`, so its base may be ten times
-//! smaller.
+//! of level 0, the data would move on at once, after a rewrite that gained nothing. RocksDB starts
+//! to use a level as soon as the next level is larger than `level_base_bytes`, so its base may be
+//! ten times smaller.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger
@@ -28,7 +28,7 @@ use crate::version::{FileMeta, LEVELS};
 /// The level that holds the oldest versions.
 pub(crate) const LAST_LEVEL: usize = LEVELS - 1;
 
-/// The sizes at which compaction keeps the tree.
+/// The sizes and counts that compaction aims for.
 #[derive(Debug, Clone)]
 pub(crate) struct TreeShape {
     /// Level 0 is compacted when it has this many files.
@@ -67,14 +67,15 @@ pub(crate) fn level_targets(
 }
 
 /// The level that `level` is compacted into: the base, or the next level if `level` is the base or
-/// deeper. A level above the base that still holds files takes precedence, because newer files must
-/// not move past these files.
+/// deeper. A level between `level` and the base that still holds files takes precedence, because
+/// newer files must not move past these files.
 pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
     let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
     left_over.unwrap_or(base.max(level + 1))
 }
 
-/// An output table is cut before it overlaps more than this many bytes of the next level.
+/// An output table is cut before it overlaps more than about this many bytes of the level below its
+/// own.
 pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
     shape.table_bytes.saturating_mul(10)
 }

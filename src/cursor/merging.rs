@@ -9,9 +9,9 @@
 //! comparison, with the top of the heap. In a fully compacted tree nearly every step is such a
 //! step.
 //!
-//! Sources must hold distinct internal keys; if two are equal, the key of the source given first
-//! comes first. When the cursor moves backward, the order is reversed, and every other source is on
-//! an entry before the current key.
+//! Sources should hold distinct internal keys. If two keys are equal, the key of the source given
+//! first comes first. When the cursor moves backward, the order is reversed, and every other source
+//! is on an entry before the current key.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -28,7 +28,8 @@ enum Direction {
     Backward,
 }
 
-/// An index that no source has. The bounds check of `sources` thereby also checks for an entry.
+/// An index that no source has, so that the bounds check of `sources` also finds that there is no
+/// entry.
 const NO_SOURCE: usize = usize::MAX;
 
 pub(crate) struct MergingCursor<C> {
@@ -55,7 +56,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// The sources. The caller may change how they read from now on, but must not move them.
+    /// The sources. The caller may change how they read from now on, but not their positions.
     pub fn sources_mut(&mut self) -> &mut [C] {
         &mut self.sources
     }
@@ -249,7 +250,7 @@ impl<C: Cursor> Cursor for MergingCursor<C> {
         self.advance(Direction::Forward)
     }
 
-    /// Steps within the current source. The top of the heap must be known to have another user key.
+    /// Steps the current source, but only if the top of the heap is known to have another user key.
     #[inline(always)]
     fn step(&mut self) -> Option<Step> {
         let current = self.current;

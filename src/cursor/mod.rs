@@ -14,7 +14,8 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor is on an entry. All methods but the seeks require this.
+    /// Whether the cursor is on an entry. All methods except the seeks and their prefetch require
+    /// this.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;
@@ -25,8 +26,8 @@ pub(crate) trait Cursor {
     fn seek(&mut self, target: &[u8]) -> Result<()>;
 
     /// Prefetches memory that [`Cursor::seek`] to the same target will read. That seek must come
-    /// next. A caller with many cursors makes one [`Fetch`] for all of them before the next, so
-    /// that their cache misses overlap.
+    /// next. A caller with many cursors makes the first [`Fetch`] for all of them before the
+    /// second, so that their cache misses overlap.
     fn fetch_for_seek(&mut self, _target: &[u8], _fetch: Fetch) {}
 
     /// Moves to the last entry **before** the internal key `target`.

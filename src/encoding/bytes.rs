@@ -41,8 +41,8 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
 }
 
 /// How many of the ascending numbers are below `bound`. The last number must not be below `bound`.
-/// `N` is a power of two. The machine code has no branch and no loop: each halving takes four or
-/// five instructions, where `partition_point` takes ten.
+/// `N` is a power of two. The machine code has no branch and no loop: each halving takes fewer
+/// instructions than in `partition_point`.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };
@@ -54,8 +54,8 @@ pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usi
     count
 }
 
-/// A prefix that many keys share. Each lookup compares it with its key several times, so up to
-/// eight of its bytes are kept as one word.
+/// A prefix that many keys share. Each lookup compares the prefix with its key several times, so
+/// the first eight bytes of the prefix are kept as one word.
 #[derive(Default)]
 pub(crate) struct Prefix {
     bytes: Box<[u8]>,

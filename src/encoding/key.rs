@@ -35,8 +35,8 @@ pub(crate) const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 /// Bytes of an internal key after the user key.
 pub(crate) const TRAILER_BYTES: usize = 8;
 
-/// The kind byte that sorts before every kind that a table can hold at one sequence number.
-/// A seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
+/// The kind byte that, at equal sequence numbers, sorts before every kind that a table can hold. A
+/// seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
 pub(crate) const SEEK_KIND: u8 = 0xff;
 
 /// The kinds of entry that Maypole understands. Tables of other programs may hold more kinds, which

@@ -24,7 +24,7 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// A number of bytes with three or four significant digits: `1.19 MiB`.
+/// A number of bytes in its largest unit, with one or two decimals: `1.19 MiB`.
 pub fn size(bytes: u64) -> String {
     match in_units(bytes) {
         None => format!("{bytes} B"),
@@ -66,7 +66,7 @@ pub fn counted(number: u64, thing: &str) -> String {
     }
 }
 
-/// A rate as a percentage with three significant digits: `0.958 %`.
+/// A rate as a percentage with three significant digits and at most four decimals: `0.958 %`.
 pub fn percent(rate: f64) -> String {
     let percent = rate * 100.0;
     let decimals = match percent {

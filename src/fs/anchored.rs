@@ -6,9 +6,9 @@
 //!   restored:  /data/db ──► directory 23        and never touches this
 //! ```
 //!
-//! The path by which the directory was opened means the open directory, and a path with this parent
-//! means a file in it, even if another directory has that path now. Every other path is as in
-//! [`RealFs`]. Errors show each path as it was given.
+//! The path by which the directory was opened refers to the open directory, and a path with this
+//! parent refers to a file in it, even if another directory has that path now. Every other path is
+//! as in [`RealFs`]. Errors show each path as it was given.
 //!
 //! A removed directory contains no files any more: nothing can be created there, and the sync of a
 //! file that has lost its last name fails (`real/mod.rs`).

@@ -1,5 +1,4 @@
-//! [`BlockBuffer`]: memory for whole blocks of a device, which a read past the system's cache
-//! needs.
+//! [`BlockBuffer`]: memory for whole blocks of a device. A read past the system's cache needs it.
 //!
 //! ```text
 //!   file     │       ·      │       ·       │       ·       │      the device's blocks
@@ -30,7 +29,7 @@ impl BlockRange {
         BlockRange { offset, bytes, block_bytes }
     }
 
-    /// Whether more than the range is read, because blocks have more than one byte.
+    /// Whether more than the range may be read, because blocks have more than one byte.
     pub fn is_in_blocks(self) -> bool {
         self.block_bytes > 1
     }

@@ -2,7 +2,7 @@
 //!
 //! The system reads the device's blocks straight into a program's memory. So offset, length and
 //! address must be multiples of the block size. A read goes to a `BlockBuffer` of the thread, and
-//! the wanted bytes are copied, which takes 100 ns, compared with 50 µs for the read of a device.
+//! the wanted bytes are copied, which takes little time compared with the read of a device.
 //!
 //! Where the file system has no such reads, or needs larger multiples, files are read through the
 //! cache, so that a database works everywhere and differs only in its use of memory.
@@ -23,10 +23,10 @@ use crate::error::Result;
 /// a database whose block cache is the only cache, and give the block cache the memory that the
 /// system's cache would use.
 ///
-/// A lookup whose block is not in the block cache always waits for the device. The system does not
-/// read ahead for a scan. Files are written as by [`RealFs`]. When a table is opened, the system's
-/// cached pages of it are dropped. Only Linux has such reads: elsewhere this is the same as
-/// `RealFs`.
+/// A lookup whose block is not in the block cache waits for the device. The system does not read
+/// ahead for a scan. Files are written as by [`RealFs`]. When a writing database opens a table, the
+/// system's cached pages of it are dropped. Only Linux has such reads: elsewhere this is the same
+/// as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -103,7 +103,7 @@ pub(super) mod linux {
     use crate::fs::system::{self, Borrowed};
     use crate::fs::{RandomAccessFile, past_end};
 
-    /// No current device has larger blocks.
+    /// The assumed block size. Common devices have no larger blocks.
     const BLOCK_BYTES: usize = 4096;
     /// A thread keeps a buffer for ranges of up to this length.
     const MAX_KEPT_BYTES: usize = 64 << 10;

@@ -9,14 +9,12 @@
 //!
 //! Bytes that are copied into a shared mapping are in the page cache at once, as after `write`:
 //! they survive a killed process, and `fdatasync` makes them durable. A `write` of 150 bytes was
-//! measured at about 1,000 ns, most of it for entering and leaving the kernel. The copy takes 150
-//! ns, including allocating, mapping and touching the pages
-//! (`docs/measurements/2026-11-24-writes.md`).
+//! measured at about 1,000 ns. The copy takes 150 ns, including allocating, mapping and touching
+//! the pages (`docs/measurements/2026-11-24-writes.md`).
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
 //!   pages are made writable, before it is used, so that a full disk is an error of `append`, not a
-//!   signal during the copy. A write waits for its log at most as long as one step takes
-//!   ([`Pages`]).
+//!   signal during the copy. An append waits only for the steps that it needs ([`Pages`]).
 //! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
 //!   them off. After a kill the reader of the log takes the zeros for a torn tail.
 //! * The file continues as the plain file of [`super::real`] if no window is available: because the
@@ -60,7 +58,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// Bytes that are made ready at once: a part of a window, and a multiple of every page size.
 const STEP_BYTES: usize = 64 << 10;
 
-/// A step of zeros is many of these.
+/// A step of zeros is written from many references to this array.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 /// How the system's cache holds a step. Linux makes each page as large as the write that creates
@@ -69,8 +67,8 @@ static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 enum Pages {
     /// Small pages, each touched on its own. A sync of one record writes one small page.
     Small,
-    /// One large page, created by writing zeros. This is several times as fast, but a sync writes
-    /// the whole large page.
+    /// One large page, created by writing zeros. This is faster, but a sync writes the whole large
+    /// page.
     Large,
 }
 
@@ -171,8 +169,8 @@ pub(super) struct Mapped {
     plain: RealWritableFile,
     /// `None` if later bytes are written by `plain`.
     window: Option<MappedWindow>,
-    /// The pages of the next step. They are small after a step with a sync, because more syncs will
-    /// come.
+    /// The pages of the next step. They are small after a step with a sync, because more syncs are
+    /// likely.
     next_pages: Pages,
 }
 
@@ -244,7 +242,7 @@ impl WritableFile for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // The parent's file has grown since the fork.
+        // This is a forked child, whose parent may have extended the file since the fork.
         if !self.plain.is_of_this_process() {
             return;
         }

@@ -125,8 +125,8 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 
     /// Like [`Fs::open`], but for a file that keeps its name and its bytes while it is open. If
-    /// open files cost descriptors, the file takes one of `pool` when it is read, and may lose it
-    /// to another file afterwards.
+    /// open files cost descriptors, the file takes a descriptor of `pool` when it is opened or
+    /// read, and may lose it to another file afterwards.
     ///
     /// # Errors
     /// The same as for [`Fs::open`].
@@ -300,7 +300,8 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     }
 
     /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many in
-    /// flight. If not, the reader makes them one after the other, in the order of the requests.
+    /// flight. If not, the reader executes these reads one after the other, in the order of the
+    /// requests.
     fn waits_for_device(&self) -> bool {
         true
     }

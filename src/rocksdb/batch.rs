@@ -38,7 +38,7 @@ pub(super) struct Operation<'a> {
     pub value: &'a [u8],
 }
 
-/// A batch, whose operations [`Batch::next`] returns one by one. At the end it checks their number.
+/// A batch. [`Batch::next`] returns its operations one by one, and checks their number at the end.
 pub(super) struct Batch<'a> {
     pub first: SequenceNumber,
     pub count: u32,

@@ -184,7 +184,7 @@ impl Edit {
                 }
                 tag => {
                     let what = format!("the field {tag} of a version edit");
-                    // An impossible tag is damage; any other one is unsupported.
+                    // An impossible tag is damage; any other unknown tag is unsupported.
                     return Err(match tag {
                         0 => Damage::new(start, "a tag above 0", tag).into(),
                         _ => unsupported(what),

@@ -23,9 +23,9 @@
 //! A log can end in several ways, whose meaning differs between MANIFEST and WAL. So the reader
 //! reports how the log ended ([`LogEnd`]), and its caller decides.
 //!
-//! A recycled log overwrites an older one, so its tail is old. An old record with another log
-//! number ends the log cleanly. A partly overwritten record has a wrong checksum, and is reported
-//! as damage.
+//! A recycled log overwrites an older one, so its tail may hold bytes of the older log. An old
+//! record with another log number ends the log cleanly. A partly overwritten record has a wrong
+//! checksum, and is reported as damage.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl RecordLog {
                 kind => kind,
             };
             // Old writers left an empty first fragment at the end of a block, so a new record may
-            // follow one.
+            // follow such a fragment.
             let in_record = self.first_offset.is_some() && !self.pieces.is_empty();
             match kind {
                 WHOLE | FIRST if in_record => {

@@ -15,8 +15,9 @@
 //! Invariants:
 //!
 //! - Only `write` writes, and only to a directory without a database. No file is locked.
-//! - Bytes from disk are input. They are rejected, never asserted. No read allocates more than the
-//!   file has; for a compressed record, at most what its bytes can expand to and a window of 8 MiB.
+//! - Bytes from disk are input. Invalid bytes are rejected, never asserted. No read allocates more
+//!   bytes than the file has. A compressed record is an exception: it takes at most what its bytes
+//!   can expand to, and a window of 8 MiB.
 //! - A feature that this build does not understand is [`Error::Unsupported`], which names it.
 //!   Content that the format does not allow is [`Error::Corruption`].
 //!

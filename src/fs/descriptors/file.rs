@@ -15,17 +15,18 @@ use crate::fs::real::{Opening, drop_page_cache, read_exact_at};
 use crate::fs::system::Identity;
 use crate::sync::lock;
 
-/// Files of the process that keep their descriptor for good.
+/// The number of files of the process that keep their descriptor for good.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
-/// A file for reading that has a descriptor while it needs one.
+/// A file for reading. Its pool may close the descriptor between two reads.
 pub(in crate::fs) struct PooledFile {
     path: PathBuf,
     opening: Opening,
     identity: Identity,
     slot: Arc<Slot>,
     pool: Arc<DescriptorPool>,
-    /// Whether the file keeps its descriptor for good. Locked while the file is opened.
+    /// Whether the file keeps its descriptor for good. The mutex is held while the file is opened
+    /// again.
     kept: Mutex<bool>,
 }
 
@@ -51,7 +52,7 @@ impl PooledFile {
 
     #[inline]
     fn pin(&self) -> Result<Pinned<'_>> {
-        // The mark is written only if it is not set, because many threads may read the line.
+        // `used` is written only if it is not set, because many threads may read its line.
         if !self.slot.used.load(Ordering::Relaxed) {
             self.slot.used.store(true, Ordering::Relaxed);
         }
@@ -150,7 +151,8 @@ impl Drop for PooledFile {
         if *lock(&self.kept) {
             KEPT.fetch_sub(1, Ordering::Relaxed);
         }
-        // The slot is now exclusive to this value, and its descriptor is closed with it.
+        // Outside the ring the slot belongs to this value alone, so its descriptor is closed with
+        // this value.
         self.pool.forget(&self.slot);
     }
 }

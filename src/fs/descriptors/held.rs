@@ -29,9 +29,9 @@ pub struct HeldDescriptor<'a> {
 // Only Linux has a ring that uses it.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
-    /// The descriptor of a pooled file. Its pool must not close it while this value lives.
+    /// The descriptor of a pooled file. The pin keeps the pool from closing it.
     Pinned(Pinned<'a>),
-    /// The descriptor of a file that keeps its own for good.
+    /// The descriptor of a file that keeps it open for good.
     Lent(Borrowed<'a>),
 }
 

@@ -12,13 +12,13 @@
 //!
 //! * A read of an open file takes no lock. A read of a closed file opens it again, under a lock of
 //!   that file alone.
-//! * Room is made before a file is opened: the hand takes the first descriptor that is not in use
-//!   and was not used since the hand last passed it. If all are in use, the pool exceeds its
-//!   capacity by at most the number of reading threads, because a read never waits for another
-//!   read. A thread that reads many files at once also keeps this bound: when there is no room it
-//!   lets its reads in flight end before it opens another file.
-//! * A file that is opened again must be the same as at the first opening: in its device, inode and
-//!   length, on Windows in its times and length.
+//! * Before a file is opened, the pool makes room: the hand takes the first descriptor that is not
+//!   in use and was not used since the hand last passed it. If all are in use, the file is opened
+//!   nevertheless, because a read never waits for another read. So the pool exceeds its capacity by
+//!   at most the number of reading threads. A thread that reads many files at once keeps this bound
+//!   too: at the capacity it lets its reads in flight end before it opens another file.
+//! * A file that is opened again must have the device, inode and length that it had at first, or on
+//!   Windows the times and length.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
 //!   its descriptor.
 //!
@@ -44,10 +44,10 @@ pub use pool::DescriptorPool;
 use pool::POOLS;
 pub(super) use urings::MakeUring;
 
-/// When the system has no descriptor left, each pool closes this many at a time.
+/// When the system has no descriptor left, each pool closes up to this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
-/// The most attempts to open a file. Other threads may take the descriptors that were closed for
-/// it.
+/// How often descriptors are closed for one file. More than once, because other threads may take
+/// the descriptors that were closed for it.
 const ATTEMPTS: usize = 64;
 
 /// Runs `open`, which takes a descriptor. If the process or the system has none left, closes table

@@ -11,8 +11,8 @@ use crate::fs::limits::open_files_limit;
 use crate::fs::system;
 use crate::sync::{PerProcess, Process, lock};
 
-/// The greatest capacity that is derived from the process's limit. A larger one would have no use,
-/// and tables of the system would grow with it.
+/// The greatest capacity that is derived from the process's limit. A larger capacity would have no
+/// use, and the kernel's descriptor table would grow with it.
 pub(super) const MAX_FILES: u64 = 1 << 20;
 
 /// A bound on the descriptors that table files have open together. Any number of files can share a
@@ -40,7 +40,8 @@ pub struct DescriptorPool {
     /// pool's lock at the fork.
     pub(super) process: Process,
     pub(super) ring: Mutex<Ring>,
-    /// Whether the last opening found no room. This is a hint: see [`DescriptorPool::has_room`].
+    /// Whether an opening exceeded the capacity since [`DescriptorPool::has_room`] last returned
+    /// `true`. This is a hint.
     crowded: AtomicBool,
     pub(super) reopened: AtomicU64,
 }
@@ -50,7 +51,7 @@ pub(super) struct Ring {
     /// The open slots. Each stores its position.
     pub(super) slots: Vec<Arc<Slot>>,
     hand: usize,
-    /// Files that are being opened and for which room was made.
+    /// The number of files that are being opened. They count towards the capacity.
     pub(super) opening: usize,
     pub(super) urings: Urings,
 }
@@ -142,8 +143,8 @@ impl DescriptorPool {
         Ok((pinned, value))
     }
 
-    /// Whether one more file can be opened within the capacity. If not, a caller that holds
-    /// descriptors must give up one of them before it takes another.
+    /// Whether the pool is within its capacity, if necessary after closing idle descriptors. If
+    /// not, a caller that holds descriptors must give up one of them before it takes another.
     pub(in crate::fs) fn has_room(&self) -> bool {
         if !self.crowded.load(Ordering::Relaxed) {
             return true;

@@ -9,7 +9,7 @@
 //! * A ring serves one call at a time. No call waits for a ring, because the waiting call could
 //!   hold descriptors that the ring's user needs to continue. A call without a ring reads by
 //!   threads.
-//! * After a kernel or a sandbox has refused a ring, no further ring is requested. A lack of
+//! * After the kernel or a sandbox has refused a ring, no further ring is requested. A lack of
 //!   descriptors is temporary and does not count as a refusal.
 //! * When the pool's last reader is dropped, the idle rings are dropped too.
 
@@ -20,10 +20,10 @@ use super::{is_exhausted, with_descriptor};
 use crate::fs::overlapped::Uring;
 use crate::sync::lock;
 
-/// The most rings of one pool. Together they allow 2048 reads in flight, more than devices can use.
+/// The most rings of one pool. Together they allow 2048 reads in flight, more than a device needs.
 const MAX_URINGS: usize = 32;
-/// A pool has at most one ring for each eight descriptors. The others are for files. A pool with
-/// fewer descriptors has no ring.
+/// A pool has at most one ring for each eight descriptors of its capacity, and none if its capacity
+/// is below eight. The other descriptors are for files.
 const DESCRIPTORS_PER_URING: usize = 8;
 
 /// The function that creates a ring: [`Uring::new`], except in tests.

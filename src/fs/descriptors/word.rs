@@ -48,7 +48,7 @@ impl Word {
     /// if the word is closed.
     #[inline]
     fn pin(&self) -> Option<u32> {
-        // Acquire: the opening of the descriptor came before.
+        // Acquire: the opening of the descriptor happens before its use.
         let before = self.0.fetch_add(ONE_PIN, Ordering::Acquire);
         if before & OPEN != 0 {
             return Some(before as u32);
@@ -59,7 +59,7 @@ impl Word {
 
     #[inline]
     fn unpin(&self) {
-        // Release: the use of the descriptor comes before its closing.
+        // Release: the use of the descriptor happens before its closing.
         self.0.fetch_sub(ONE_PIN, Ordering::Release);
     }
 
@@ -76,7 +76,7 @@ impl Word {
         if word & OPEN == 0 || word & PINS != 0 {
             return None;
         }
-        // Acquire: every use of the descriptor comes before its closing.
+        // Acquire: every use of the descriptor happens before its closing.
         let closed = self.0.compare_exchange(word, 0, Ordering::Acquire, Ordering::Relaxed);
         closed.ok().map(|word| word as u32)
     }

@@ -1,8 +1,9 @@
 //! A file system that fails on demand.
 //!
-//! Every call passes [`Control::admit`]: it counts the call, runs the hook before anything changes,
-//! and decides whether the call fails. A test runs its workload once to count the calls, and then
-//! once for each call, which it lets fail, as in the example of [`FaultFs`].
+//! Every call of an [`Operation`] passes [`Control::decide`], which counts the call, runs the hook
+//! before anything changes, and decides whether the call fails. A test runs its workload once to
+//! count the calls, and then once for each call, which it lets fail, as in the example of
+//! [`FaultFs`].
 //!
 //! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
 //! report success. So the next crash exposes code that retries a sync.
@@ -82,8 +83,8 @@ impl FaultFs {
     }
 
     /// Calls `hook` before every call that can change what a crash leaves. The hook gets the number
-    /// of such calls so far. It may take an image of the wrapped file system, but must not use this
-    /// `FaultFs`, because that would call the hook again.
+    /// of such calls so far. It may take an image of the wrapped file system, but must not change
+    /// files through this `FaultFs`, because that would call the hook again.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
         self.control.state().hook = Some(Hook(Arc::new(hook)));
     }

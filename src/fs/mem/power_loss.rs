@@ -19,7 +19,7 @@ impl PowerLoss {
     pub fn new(seed: u64) -> PowerLoss {
         let mut loss =
             PowerLoss { random: seed, block_survival_tenths: 0, change_survival_tenths: 0 };
-        // The odds include 0 and 10, because a coin for each block rarely loses everything or
+        // The odds include 0 and 10, because independent decisions rarely lose everything or
         // nothing.
         let odds = [0, 2, 5, 8, 10];
         loss.block_survival_tenths = odds[loss.below(odds.len())];

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The reader owns the memory during the read, so nothing can free it while the kernel writes to
-//! it. The bytes stay where they are when the value moves, so a block is read directly to where the
-//! cache keeps it.
+//! it. The bytes stay where they are when the value moves, so a block is read directly into the
+//! memory in which the cache keeps it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -26,7 +26,7 @@ impl ReadBuffer {
         ReadBuffer::in_front_of(LineBuf::zeroed(bytes), bytes)
     }
 
-    /// The first `bytes` of `memory`, which has that many.
+    /// A buffer of the first `bytes` bytes of `memory`, which is at least as long.
     pub(crate) fn in_front_of(memory: LineBuf, bytes: usize) -> ReadBuffer {
         debug_assert!(bytes <= memory.len());
         ReadBuffer { memory, bytes }

@@ -1,8 +1,7 @@
 //! Many reads in flight at one time.
 //!
-//! A device completes 64 reads in little more time than one. A caller that knows which ranges it
-//! needs requests all of them, and checks and decompresses each range while the others are in
-//! flight.
+//! A device works on many reads at one time. A caller that knows which ranges it needs requests all
+//! of them, and checks and decompresses each range while the others are in flight.
 //!
 //! ```text
 //!                            read_many
@@ -17,7 +16,8 @@
 //!   finish (the device's error, the end of the file, a file system that refuses) is repeated by
 //!   `read_exact_at`, which returns the error.
 //! * The reader owns the buffer of a request during the read, and then passes it to `done`. A ring
-//!   takes requests as it has room for them, so 64 buffers are enough for any number of requests.
+//!   takes requests as it has room for them, so 64 buffers are enough for any number of requests
+//!   that the ring finishes.
 //! * `read_many` neither returns nor unwinds while the kernel has a buffer.
 //! * No call waits for another call: a call that finds no ring reads by threads. The threads never
 //!   call `done`, and the caller reads too, so a call ends even if the system refuses every thread.
@@ -117,13 +117,13 @@ impl OverlappedReader {
     }
 
     /// Reads every range, many at one time, in any order. Calls `done` for each completed request,
-    /// with its index in `requests`. Returns when all requests have been answered. From the third
-    /// request on, reads are in flight while `requests` produces the next one.
+    /// with its index in `requests`. Returns when all requests have been answered. With a ring,
+    /// reads are in flight while `requests` produces the third request and later ones.
     ///
-    /// `done` gets the error of one request as [`RandomAccessFile::read_exact_at`] returns it; this
-    /// does not affect the other requests. Other reads continue while `done` works. If `done`
-    /// panics, the panic continues when no read is in flight any more, and the other answers are
-    /// lost.
+    /// `done` gets the error of a request as [`RandomAccessFile::read_exact_at`] returns it. The
+    /// error does not affect the other requests. Other reads continue while `done` works. If `done`
+    /// panics, the panic continues when the kernel has no buffer of the call any more, and the
+    /// other answers are lost.
     ///
     /// In a forked child every request gets [`Error::Forked`](crate::Error::Forked).
     ///
@@ -198,7 +198,8 @@ trait Reads<'r> {
 
 impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
-        // The call holds descriptors, so it must not exceed the capacity by more and more.
+        // The call holds descriptors, so without this check it could exceed the capacity by any
+        // number.
         while !others_in_flight || self.pool.has_room() {
             let part = self.parts.next()?;
             match part.descriptor() {
@@ -220,7 +221,7 @@ impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
 impl<'r> Part<'r> {
     /// The file's descriptor, if a ring can read the range.
     fn descriptor(&self) -> Option<HeldDescriptor<'r>> {
-        // The kernel interprets the offset −1 as the end of the descriptor's last read.
+        // The kernel interprets the offset −1 as the descriptor's current position.
         let ReadRequest { file, offset, buffer } = &self.request;
         let end = offset.checked_add(buffer.len() as u64)?;
         let is_possible = !buffer.is_empty() && i64::try_from(end).is_ok();

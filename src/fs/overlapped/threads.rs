@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The caller reads too: if the system has the bytes in memory, the caller reads most of them
-//! before a thread has woken up. In return, an answer that arrives during such a read waits until
-//! the read ends.
+//! before a thread has woken up. The price is that an answer that arrives during such a read waits
+//! until the read ends.
 //!
 //! A job owns its buffer and shares its file. A finished job no longer holds its file: when
 //! `read_all` has returned, no thread holds a file of its jobs.
@@ -45,7 +45,7 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// A batch is here once for each thread that should help with it.
+    /// Each batch occurs once for each thread that should help with it.
     batches: VecDeque<Arc<Batch>>,
     /// Includes threads that have already ended.
     handles: Vec<JoinHandle<()>>,
@@ -81,8 +81,8 @@ impl Drop for Closing<'_> {
 }
 
 impl Threads {
-    /// Reads every part and answers it. Parts that do not wait for a device come first, in their
-    /// order.
+    /// Reads every part and passes the result to `done`. Parts that do not wait for a device come
+    /// first, in their order.
     pub fn read_all(&self, parts: Vec<Part<'_>>, done: &mut Done<'_>) {
         // Usually there are no parts, because a ring has read them.
         if parts.len() < 2 {
@@ -202,7 +202,8 @@ impl Shared {
 impl Drop for Threads {
     fn drop(&mut self) {
         if !self.0.process.is_current() {
-            // Nothing is dropped, not even a handle, because that would detach its thread.
+            // Nothing is dropped, not even a handle, because dropping a handle would detach its
+            // thread.
             return std::mem::forget(Arc::clone(&self.0));
         }
         let mut state = lock(&self.0.state);

@@ -15,9 +15,9 @@
 //!
 //! Why the kernel never writes to memory that the ring does not own:
 //!
-//! * A read in flight has a place, which owns the buffer and keeps the file's descriptor open. Only
-//!   the completion of the read empties the place. After its completion the kernel does not write
-//!   to the buffer any more.
+//! * A read in flight has a place, which owns the buffer and keeps the file's descriptor open. The
+//!   place is emptied only after the read has completed, or when the kernel has none of the reads.
+//!   Then the kernel does not write to the buffer any more.
 //! * The places are a local variable of [`Uring::read_all`], so no caller can forget them. When
 //!   they are dropped, also by a panic of `ended`, they wait until the kernel has none of their
 //!   reads. If this wait fails, the process ends.
@@ -45,7 +45,8 @@ pub(super) const DEPTH: usize = 64;
 const TOGETHER: usize = 2;
 /// Larger block buffers are not kept for the next read.
 const MAX_KEPT_BYTES: usize = 16 << 10;
-/// A longer read is made in pieces, like a short read, because the queue has 32 bits for a length.
+/// A longer read is submitted in pieces, like the rest of a short read, because a queue entry has
+/// 32 bits for the length.
 const MAX_BYTES: usize = 1 << 30;
 /// The pause before the next attempt when the kernel has no memory for another read.
 const PAUSE: Duration = Duration::from_micros(100);

@@ -328,10 +328,10 @@ impl RandomAccessFile for RealRandomAccessFile {
 
 /// Reads from `file`, which has this descriptor.
 ///
-/// Here and up to the lookup, functions with one caller on a miss are inlined. With the mitigation
-/// of speculative return stack overflow, which Linux enables on many AMD processors, the kernel's
-/// returns spoil the processor's return stack, so each frame between the system call and the lookup
-/// costs about 15 ns.
+/// This function is inlined, and so are the functions between the lookup and here that have only
+/// one caller on the path of a miss. With the mitigation of speculative return stack overflow,
+/// which Linux enables on many AMD processors, the kernel's returns spoil the processor's return
+/// stack, so the return from each frame between the system call and the lookup is mispredicted.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -346,7 +346,8 @@ pub(super) fn read_exact_at(
             Ok(0) => return Err(past_end(file.path(), offset, buffer.len(), filled as u64)),
             Ok(count) => filled += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Offsets come from disk too. One that is impossible for a file is past its end.
+            // Offsets come from disk too. An offset that is impossible for any file is past the
+            // end.
             Err(error) if error.kind() == ErrorKind::InvalidInput && offset >= file.len() => {
                 return Err(past_end(file.path(), offset, buffer.len(), 0));
             }

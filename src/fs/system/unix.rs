@@ -75,8 +75,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
 }
 
 /// A directory that is held open, and the path by which it was opened. With an anchor, this path
-/// means the open directory, and a path with this parent means a file in it, even if another
-/// directory has that path now. Every other path has its usual meaning.
+/// refers to the open directory, and a path with this parent refers to a file in it, even if
+/// another directory has that path now. Every other path has its usual meaning.
 #[derive(Debug)]
 pub struct Anchor {
     dir: PathBuf,
@@ -184,8 +184,8 @@ fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)
     }
 }
 
-/// Whether the file still has a name in any directory. A file without a name ends with its last
-/// descriptor.
+/// Whether the file still has a name in any directory. A file without a name is deleted with its
+/// last descriptor.
 pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
@@ -203,7 +203,7 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open(OFlags::NONBLOCK).inspect(|file| wait_for_reads(file, OFlags::empty()))
 }
 
-/// Like [`open_unnoted`], but for reads past the system's cache, whose offset, length and address
+/// Like [`open_unnoted`], but for reads past the system's cache. Their offset, length and address
 /// are multiples of the device's block size. If the file system does not support such reads, they
 /// go through the cache.
 #[cfg(target_os = "linux")]
@@ -233,7 +233,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Asks Linux to drop the cached pages of a file. Other systems are not asked.
+/// Asks Linux to drop the cached pages of a file. Does nothing on other systems.
 pub fn drop_page_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::fs::fadvise(descriptor, 0, None, rustix::fs::Advice::DontNeed)?;
@@ -276,7 +276,7 @@ pub fn raise_open_files_limit() {
 }
 
 /// The greatest length of a file in bytes; `None` if there is no limit. The limit is read each
-/// time, because it may change, and the call takes less than a tenth of a `write`.
+/// time, because it may change, and the call is cheap.
 pub fn longest_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }

@@ -56,7 +56,7 @@ pub fn into_number(descriptor: Descriptor) -> u32 {
     descriptor.into_raw_handle().addr() as u32
 }
 
-/// The inverse of [`number_of`]: a handle is extended by its sign.
+/// The inverse of [`number_of`]: the number is sign-extended.
 fn handle(number: u32) -> RawHandle {
     std::ptr::without_provenance_mut(number as i32 as isize as usize)
 }
@@ -123,7 +123,7 @@ pub fn remove(_: Option<&Anchor>, path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// The identity of a locked file: its canonical path. An open file keeps its name.
+/// The identity of a locked file: its canonical path.
 pub type LockKey = PathBuf;
 
 pub fn lock_key(_: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> {
@@ -134,12 +134,12 @@ pub fn lock_key(_: Option<&Anchor>, path: &Path) -> io::Result<Option<LockKey>> 
     Ok(Some(fs::canonicalize(dir)?.join(name)))
 }
 
-/// An open file keeps its name.
+/// Not checked: assumes that an open file keeps its name.
 pub fn is_at(_: &File, _: Option<&Anchor>, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// An open file keeps its name.
+/// Not checked: assumes that an open file keeps its name.
 pub fn has_name(_: &File) -> io::Result<bool> {
     Ok(true)
 }

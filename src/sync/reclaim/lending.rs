@@ -71,7 +71,7 @@ impl Loan {
 
 impl Record {
     fn lent(&self) -> usize {
-        // Acquire: the thread's reads before it stored this value come before a drop.
+        // Acquire: the thread's reads before it stored this value happen before a drop.
         self.lent.load(Ordering::Acquire)
     }
 }
@@ -138,8 +138,8 @@ pub(super) fn loans(registry: &Registry) -> Vec<Loan> {
     loans.filter(|loan| loan.address != 0).collect()
 }
 
-/// Keeps the lent parts of `garbage`, which must be unlinked. When `loans` were read, no guard may
-/// have been held that could reach the garbage. The caller holds no lock.
+/// Keeps the lent parts of `garbage`, which must be unlinked. No guard that could reach the garbage
+/// may have been held when `loans` were read. The caller holds no lock.
 pub(super) fn keep<'a>(loans: Vec<Loan>, garbage: impl Iterator<Item = &'a dyn Retired> + Clone) {
     let parts = loans.into_iter().filter_map(|loan| {
         let part = garbage.clone().find_map(|item| item.part_at(loan.address))?;

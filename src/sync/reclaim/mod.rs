@@ -13,10 +13,10 @@
 //! ```
 //!
 //! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
-//! record announces the epoch at which the thread pinned last, and whether it still holds that
+//! record announces the epoch at which the thread last pinned, and whether it still holds that
 //! guard. A collection reads all records, and drops the bags whose stamps are below the epoch of
-//! every thread that may still reach garbage. A thread that keeps looking up soon announces a later
-//! epoch. If a thread has become idle, the collector marks its record and executes the heavy
+//! every thread that may still reach garbage. A thread that keeps doing lookups soon announces a
+//! later epoch. If a thread has become idle, the collector marks its record and executes the heavy
 //! barrier (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no
 //! collection needs a barrier for it. After [`MARKED_PINS`] pins it clears the mark. A thread that
 //! is about to read a file marks itself ([`before_reading`]) and clears this mark in its next pin.
@@ -91,8 +91,8 @@ struct Collector {
 }
 
 struct Registry {
-    /// Every record ever created. New threads reuse the records of ended threads, so there are only
-    /// as many as there were ever threads at one time. Records are never freed.
+    /// Every record ever created. New threads reuse the records of ended threads, so there are
+    /// about as many as there ever were threads at one time. Records are never freed.
     records: Vec<&'static Record>,
     /// Indexes into `records` that no live thread owns.
     free: Vec<usize>,
@@ -105,10 +105,11 @@ struct Record {
     /// [`HELD`] while it holds that guard. Only the thread writes it.
     announced: AtomicU64,
     /// If set, each pin executes a full fence. Collectors set the mark before a heavy barrier, and
-    /// the thread before it reads a file; the thread clears it. On systems without a heavy barrier it
-    /// is always set.
+    /// the thread sets it before it reads a file. The thread clears it, or a collector whose
+    /// barrier failed. On systems without a heavy barrier it is always set.
     marked: AtomicBool,
-    /// Pins since a collector set the mark. Only the thread reads it, so the model omits it.
+    /// Pins since a collector set the mark, or the number that lets the next pin clear the mark.
+    /// Only the thread reads it, so loom does not model it.
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
@@ -136,7 +137,8 @@ impl Record {
     #[inline]
     fn announce(&self) {
         // Acquire: a thread that reads epoch e + 1 sees everything unlinked before bag e was
-        // sealed. Release: the accesses under this thread's previous guard come before this store.
+        // sealed. Release: the accesses under this thread's previous guard are ordered before this
+        // store.
         self.announced.store(EPOCH.0.load(Ordering::Acquire) << 1 | HELD, Ordering::Release);
         if barrier::light(&self.marked) {
             self.count_marked_pin();
@@ -166,8 +168,8 @@ impl Record {
     }
 
     fn is_marked(&self) -> bool {
-        // Acquire: the accesses under guards that preceded the thread's own mark come before a
-        // drop.
+        // Acquire: pairs with the release store in `before_reading`, so that the thread's accesses
+        // under earlier guards happen before the drop.
         self.marked.load(Ordering::Acquire)
     }
 }
@@ -263,8 +265,7 @@ impl Drop for Guard {
     }
 }
 
-/// In debug builds, panics if this thread holds a guard. Code that calls this may then block for
-/// long.
+/// In debug builds, panics if this thread holds a guard. The caller may block for long afterwards.
 #[inline]
 pub(crate) fn assert_no_guard() {
     debug_assert_eq!(
@@ -342,10 +343,9 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     waiting
 }
 
-/// The loans, and the least epoch of a record that keeps a bag, for bags with stamps from `first`
-/// to `last`. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
-/// another collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be
-/// dropped.
+/// The least epoch of a record that keeps a bag with a stamp from `first` to `last`, and the loans.
+/// The epoch is at most `last + 1`, because bags that are sealed from here on wait for another
+/// collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -365,9 +365,9 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     if without_barrier > urgent {
         return without_barrier;
     }
-    // A guard keeps its bags, with or without a barrier. The barrier interrupts every processor,
-    // and while one thread is stopped under its guard, every cache miss of the others may come
-    // here.
+    // A guard keeps its bags, with or without a barrier, so no barrier is executed where it frees
+    // nothing. The barrier interrupts every processor, and while one thread is stopped under its
+    // guard, every cache miss of the others may come here.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
@@ -478,8 +478,8 @@ fn leave_thread() {
     }
 }
 
-/// In a forked child, its thread gets one of the child's records when it next pins. The old record
-/// belongs to the leaked collector of the parent. Guards from before the fork keep it.
+/// Called in a forked child, whose thread gets one of the child's records when it next pins. The
+/// old record belongs to the leaked collector of the parent. Guards from before the fork keep it.
 #[cfg(not(loom))]
 #[cfg_attr(not(unix), allow(dead_code))]
 pub(super) fn forget_thread() {

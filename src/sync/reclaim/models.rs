@@ -121,7 +121,7 @@ fn loom_a_thread_that_reads_a_file_between_its_pins_needs_no_barrier() {
             }
         });
         cell.replace(Arc::new(Canary::new(1)));
-        // Fails unless a mark makes it unnecessary.
+        // The collection's barrier fails, unless a mark makes it unnecessary.
         barrier::HEAVY_FAILS.set(true);
         collect();
         barrier::HEAVY_FAILS.set(false);
