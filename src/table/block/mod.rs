@@ -36,7 +36,7 @@ const SEPARATED_BIT: u32 = 1 << 28;
 const UNKNOWN_BIT: u32 = 1 << 30;
 pub(crate) const HASH_INDEX_BIT: u32 = 1 << 31;
 
-/// Lines that a seek fetches at once: an entry or two.
+/// Cache lines that a seek prefetches: enough for one or two entries.
 const SEEK_LINES: usize = 4;
 
 /// What a block knows about the position of a user key.
@@ -124,8 +124,8 @@ impl Block {
         self.bytes.heap_bytes() + self.key_heads.as_ref().map_or(0, KeyHeads::heap_bytes)
     }
 
-    /// Makes the key heads of a data block, for many searches. A block whose keys do not ascend
-    /// gets none.
+    /// Makes the key heads of a data block that is to be searched many times. A block that is
+    /// empty, damaged or out of order gets none.
     pub fn add_key_heads(&mut self) {
         self.key_heads = KeyHeads::of(&mut self.bytes, self.entries_end);
     }
@@ -164,8 +164,8 @@ impl Block {
         self.bytes.prefetch(offset);
     }
 
-    /// Puts the known start of the candidate's user key into `key`. Zeros follow a user key that is
-    /// shorter. Returns `false` if the block has no key heads.
+    /// Sets `key` to the start of the candidate's user key, see [`KeyHeads::key_start`]. Returns
+    /// `false` if the block has no key heads.
     pub(crate) fn candidate_key_start(&self, candidate: Candidate, key: &mut KeyBuffer) -> bool {
         let Some(key_heads) = &self.key_heads else { return false };
         key_heads.key_start(&self.bytes, candidate, key);

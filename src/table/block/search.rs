@@ -14,8 +14,8 @@
 //!
 //! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user
 //! key of the previous entry is matched and `shared` is larger, the other shared bytes belong to
-//! that entry's trailer. In that case a [`BlockCursor`] searches, which the tests also use as the
-//! reference.
+//! that entry's trailer. In that case a [`BlockCursor`] does the search. The tests use the cursor
+//! as the reference too.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -90,7 +90,7 @@ impl Block {
             }
         };
         // This entry is nearly always the result. If it shares at most `same_bytes` bytes with the
-        // previous entry, these equal the target's, so the suffix decides.
+        // previous entry, the shared bytes equal the target's, so only the suffix is compared.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
@@ -144,8 +144,8 @@ impl Block {
             let suffix = &entries[entry.suffix.clone()];
             if entry.shared <= same_bytes {
                 // Either this is the walk's first entry, whose shared bytes equal the target's, or
-                // `shared` is 0, as at a restart point. Such a key may start like the key before
-                // all the same, so it is compared from its first byte on.
+                // `shared` is 0, as at a restart point. The key of a restart point may still have
+                // bytes in common with the previous key, so it is compared from its first byte.
                 matched = entry.shared;
             }
             same_bytes = 0;

@@ -64,8 +64,8 @@ impl TableBuilder {
         cuts.filters.push((ended, self.index.ended_parts()));
     }
 
-    /// Takes the builders of all filter parts, the last one included. Returns with each the number
-    /// of index parts that end with it or before it.
+    /// Takes the builders of all filter parts, the last one included. Returns for each filter part
+    /// also the number of index parts that end with it or before it.
     pub(super) fn take_filter_parts(&mut self) -> (Vec<FilterBuilder>, Vec<usize>) {
         let last = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let parts = self.index.ended_parts() + 1;
@@ -155,7 +155,7 @@ impl TableBuilder {
         let mut block = BlockBuilder::for_index();
         let entries = top.iter().map(|(user_key, trailer, at)| (&user_key[..], *trailer, *at));
         write_entries(entries, user_keys, &mut block);
-        // A top is small, and is read at every opening, so it is not compressed.
+        // A top is not compressed, because it is small and is read whenever the table is opened.
         self.write_stored(block.finish(), Compression::None)
     }
 }

@@ -89,7 +89,7 @@ impl TableCursor {
     }
 
     /// Calls `run` with part `part` of the index, taken out of the cursor so that `run` can change
-    /// it.
+    /// the cursor.
     fn with_index<R>(
         &mut self,
         part: usize,
@@ -133,8 +133,8 @@ impl TableCursor {
     /// no current block.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
-        // A scan's seek often stays in the current block, which would be read again if it is not
-        // cached.
+        // A scan's seek often stays in the current block. A block that is not cached must not be
+        // read again for this.
         if self.block.is_some() && (index.part, i) == (self.part, self.i) {
             return Ok(());
         }
@@ -245,8 +245,8 @@ impl TableCursor {
         }
         if to + MAX_LOOK_BYTES > end && next < index.index.len() {
             if from == position || from + MAX_LOOK_BYTES <= end {
-                // First only the slot that says where the next block is. A later call fetches the
-                // block.
+                // This call fetches only the slot that says where the next block is. A later call
+                // fetches the block.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
             } else if to > end {
@@ -280,7 +280,7 @@ impl TableCursor {
         if let Some(step) = block.step() {
             return Some(step);
         }
-        // To the next block, if that is in memory.
+        // Moves to the next block if it is in memory.
         let (end, next) = (block.entries_bytes(), self.i + 1);
         if block.position() != end || next >= index.index.len() {
             return None;
@@ -330,7 +330,7 @@ impl TableCursor {
     }
 
     /// The part of the index that can lead to an internal key; the last one if none can. May read a
-    /// whole index once, to make its pieces.
+    /// whole index once, to divide it into pieces ([`super::pieces`]).
     fn find_part(&self, target: &[u8]) -> Result<usize> {
         match &self.index {
             Some(index) if index.parts.len() == 1 => Ok(index.part),

@@ -12,15 +12,15 @@
 //! A key without a prefix is out of the extractor's **domain**. No filter holds a prefix for such a
 //! key, so nothing can be concluded about it.
 //!
-//! Invariants, proved by the tests at the foot:
+//! Invariants, checked by the tests at the foot:
 //!
 //! * A prefix is the front of its key.
 //! * Within the domain, prefixes have the order of their keys.
-//! * If [`PrefixExtractor::prefix_of_range`] names a prefix, every key of the range is in the
+//! * If [`PrefixExtractor::prefix_of_range`] returns a prefix, every key of the range is in the
 //!   domain and has that prefix.
 //!
 //! The name stored in a file decides how the file's filter is queried. The current options do not,
-//! because the extractor may change from one opening to the next.
+//! because a database may be opened with another extractor than before.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,8 +48,8 @@ enum Rule {
     Delimiter { byte: u8, count: u32 },
 }
 
-/// What the filter of a new table holds. The option for bits per key means bits per hash, so the
-/// filter is smaller if many keys share a prefix.
+/// What the filter of a new table holds. The option for bits per key means bits per hash, so a
+/// filter of prefixes is smaller if many keys share a prefix.
 ///
 /// ```
 /// use maypole::table::{FilterKeys, PrefixExtractor, TableOptions};
@@ -134,8 +134,8 @@ impl PrefixExtractor {
         }
     }
 
-    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. Returns
-    /// `None` if these keys may have several prefixes, or none.
+    /// The prefix that all keys from `lower` up to, but without, `upper` have. If `upper` is
+    /// `None`, the range has no end. Returns `None` if its keys may have several prefixes, or none.
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;

@@ -1,8 +1,8 @@
 //! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
 //! Lookups, scans and checks read a table file through this type, which counts each read. Only
-//! batch reads are made by their caller. The returned blocks are checked and uncompressed, unless a
-//! name says "stored". Nothing is cached.
+//! batch reads are made by their caller. The returned blocks are checked and uncompressed, unless
+//! the method's name says "stored". Nothing is cached.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -111,7 +111,7 @@ impl BlockFile {
         Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }
 
-    /// A file whose footer was found by other means: its end may hold no footer.
+    /// A file with a footer that the caller provides, because the file's end may hold none.
     pub fn with_footer(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -309,8 +309,8 @@ impl BlockFile {
         Ok(true)
     }
 
-    /// Counts a read that the caller makes. Hold no guard, because a device may take as long as it
-    /// likes.
+    /// Counts a read that the caller makes. The caller holds no guard, because a read from a device
+    /// may take arbitrarily long.
     pub fn count_read(&self, bytes: usize) {
         before_reading();
         count_read(&self.counters, &self.file_counters, bytes);

@@ -1,7 +1,7 @@
 //! The parsed index: which data block can hold a key.
 //!
 //! An index entry is a separator and a block handle. A separator is at or after the last key of its
-//! block, and before the first key of the next block. So a key lies in the block of the first
+//! block, and before the first key of the next block. So a key is in the block of the first
 //! separator at or after it, or nowhere.
 //!
 //! ```text
@@ -18,20 +18,22 @@
 //! ```
 //!
 //! The heads are searched as plain integers in one array. That is several times faster than
-//! decoding stored entries, and most separators differ in their heads. If heads are equal, keys
-//! decide.
+//! decoding stored entries, and most separators differ in their heads. If heads are equal, the
+//! whole keys are compared.
 //!
-//! **Large trees.** The heads of all tables together do not fit into the processor's fast caches,
-//! and in a binary search each line determines the next: four dependent cache misses. The ends of
-//! groups are few enough to stay in a fast cache. They lead to a group of two lines, which are
-//! fetched at one time. The callers of [`Index::find_group`] then also fetch the blocks' slots.
+//! **Large trees.** The heads of all tables together do not fit into the processor's fast caches.
+//! In a binary search each cache line determines the next one, so a search would wait for four
+//! cache misses in turn. The ends of groups are few enough to stay in a fast cache. They lead to a
+//! group, whose two cache lines are fetched at one time. The callers of [`Index::find_group`] then
+//! also fetch the blocks' slots.
 //!
 //! A separator that is a user key sorts behind every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
 //!
 //! A two-level index is an index of indexes ([`super::parts`]): both levels have this form. A part
-//! is small, and is often loaded and evicted. So if each entry is a restart point, the part keeps
-//! its stored form ([`Index::of_block`]): it is checked and gets heads, but is not parsed further.
+//! is small, and is often loaded and evicted, so loading it must be cheap. If each entry is a
+//! restart point, the part keeps its stored form ([`Index::of_block`]): it is checked and gets
+//! heads, but is not parsed further.
 
 pub(super) mod builder;
 pub(super) mod pieces;
@@ -352,7 +354,7 @@ impl StoredEntries {
         let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
-        // The entries follow each other, so they are walked without the restart points.
+        // Each entry begins where the one before ends. The restart points are only compared.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;
             let handle = entry.handle;
@@ -382,8 +384,7 @@ impl StoredEntries {
 }
 
 impl Index {
-    /// The memory of the stored entries, for another value of the cache. `None` if the entries were
-    /// parsed.
+    /// The memory of the stored entries, for reuse in the cache. `None` if the entries were parsed.
     pub fn into_memory(self) -> Option<LineBuf> {
         match self.entries {
             Entries::Parsed { .. } => None,
@@ -503,8 +504,8 @@ impl Index {
         }
     }
 
-    /// Of the separators from `low` on with the same head as it, the first that is not before the
-    /// target, or the one after them.
+    /// Searches the separators from `low` on that have the head of separator `low`. Returns the
+    /// first that is not before the target, or the end of these separators.
     #[cold]
     #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
@@ -524,17 +525,17 @@ impl Index {
         low
     }
 
-    /// Rejects a block whose first key belongs to another block. After a misdirected write, a sound
-    /// block may be in the place of another block and would hide its keys. Up to format_version 5 a
-    /// checksum does not depend on the place, so it does not detect that.
+    /// Rejects a block whose first key belongs to another block. After a misdirected write, an
+    /// undamaged block may be at another block's offset and would hide that block's keys. Up to
+    /// format_version 5 a checksum does not depend on the offset, so it does not detect this.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
         }
         let first = block.restart_key(0)?;
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
-        // Mostly the heads on both sides decide. The lookup that needs the block has just read
-        // them.
+        // Mostly the heads of the two separators next to the block decide. The lookup that needs
+        // the block has just read these heads.
         let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
         let head = self.common_prefix.head_after(user_key);
         if head.is_some_and(is_between) || self.find(user_key, trailer) == i {
@@ -590,7 +591,7 @@ pub(crate) fn shortest_separator<'a>(
     if common + 1 < next.len() || a + 1 < b {
         out.extend_from_slice(&last[..=common]);
     } else {
-        // `next` ends with `a + 1` here, so that is no separator: increment a later byte of `last`.
+        // Incrementing byte `common` would give `next` itself, so a later byte is incremented.
         let Some(i) = (common + 1..last.len()).find(|&i| last[i] != 0xff) else { return last };
         out.extend_from_slice(&last[..=i]);
     }
