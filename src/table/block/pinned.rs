@@ -5,7 +5,7 @@
 //! (`slice.rs`).
 //!
 //! Every step of a scan reads the entries. Reaching them through the handle would take three loads
-//! and two checks, a fifth of the cost of a step.
+//! and two checks in each step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).

@@ -17,7 +17,7 @@
 //!
 //! Absent on purpose: a request to the system to fetch the next bytes while the current ones are
 //! decoded. For adjacent reads Linux fetches them automatically, in requests as large as the reads.
-//! With an explicit request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) a scan took 1.5 times the
+//! With an explicit request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) a scan took 1.6 times the
 //! processor time (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;

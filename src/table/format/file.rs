@@ -242,7 +242,7 @@ impl BlockFile {
     }
 
     /// Fills `buffer` by one read. Times a thread's first read, and then only every [`TIMED`]th,
-    /// because reading the clock twice takes 3 % of a read from the system's cache.
+    /// because reading the clock twice is not free compared with a read from the system's cache.
     #[inline(always)]
     pub fn read_timed(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let number = READS.get();

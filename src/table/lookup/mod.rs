@@ -18,10 +18,10 @@
 //! cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses
 //! no key.
 //!
-//! Nothing here reads a file, because a read takes any time, and the guard would keep all garbage
-//! of the process meanwhile. A search that needs what is not in memory stops, and returns what it
-//! needs ([`stop`]). Its steps are counted already, so it does not begin again: [`reading`] reads
-//! without a guard and continues from there.
+//! Nothing here reads a file, because a read may take long, and meanwhile the guard would keep all
+//! retired memory of the process from being freed. A search that needs something that is not in
+//! memory stops, and returns what it needs ([`stop`]). Its steps are counted already, so it does
+//! not begin again: [`reading`] reads without a guard and continues the search.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
@@ -252,8 +252,8 @@ impl Table {
     }
 
     /// Like [`Table::filter_says_maybe`], if no filter of whole keys is in memory as one block: the
-    /// filter is in parts, old, of prefixes, still to be read or not to be trusted, or there is
-    /// none. Lookups call it through [`TableObserver::call_other_filter`].
+    /// filter is in parts, legacy Bloom, of prefixes, not in memory or not to be trusted, or there
+    /// is none. Lookups call this through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,
