@@ -15,8 +15,8 @@ use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Error;
 use crate::memory::LineBuf;
 
-/// Keys of more bytes than this are not compared, because entries that share a long key take
-/// megabytes in a list.
+/// A block whose keys have more bytes than this is not compared, because entries that share a long
+/// key take megabytes in a list.
 const MAX_KEY_BYTES: usize = 1 << 20;
 
 fn block_of(bytes: &[u8]) -> Option<Block> {

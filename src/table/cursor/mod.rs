@@ -21,8 +21,8 @@ use super::block::pinned::BlockPin;
 use super::table::Table;
 use super::table_index::TableIndex;
 
-/// How many bytes of blocks in memory a cursor prefetches: at first, when few entries may be
-/// wanted, and at most.
+/// How many bytes of blocks in memory a cursor prefetches at one time: the first time, when only
+/// few entries may be wanted, and at most.
 const FIRST_LOOK_BYTES: usize = 512;
 const MAX_LOOK_BYTES: usize = 2 << 10;
 
@@ -32,7 +32,7 @@ use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     options: ScanOptions,
-    /// `None` until first used. If the index is in parts, this is the part that leads to `block`.
+    /// The index, or the part or piece of it that was used last. `None` until one is needed.
     index: Option<Arc<Resident<TableIndex>>>,
     /// The number of `block` in its part of the index, and the number of that part.
     i: usize,
@@ -133,8 +133,8 @@ impl TableCursor {
     /// no current block.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
-        // A scan's seek often stays in the current block. A block that is not cached must not be
-        // read again for this.
+        // A scan's seek often stays in the current block. If the block is not cached, opening it
+        // again would read it again.
         if self.block.is_some() && (index.part, i) == (self.part, self.i) {
             return Ok(());
         }

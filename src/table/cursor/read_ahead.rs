@@ -12,8 +12,9 @@
 //!   already, because one longer read costs less than two, and the system takes reads with gaps
 //!   between them for random reads. The read ends before many such blocks.
 //! * A scan may go backward too. Linux does not read ahead in that direction.
-//! * A read for several blocks may fail because of a later one. Then the wanted block is read
-//!   alone, so that a scan delivers all entries before the damage, and names the damaged block.
+//! * A read for several blocks may fail because of a block that is not needed yet. Then the wanted
+//!   block is read alone, so that a scan returns all entries before the damage, and the error names
+//!   the damaged block.
 //!
 //! Absent on purpose: a request to the system to fetch the next bytes while the current ones are
 //! decoded. For adjacent reads Linux fetches them automatically, in requests as large as the reads.
@@ -39,10 +40,11 @@ const MAX_READ_BYTES: usize = 1 << 20;
 const MAX_SCAN_BYTES: usize = 8 << 20;
 
 /// The most read-ahead bytes that the runs of one compaction hold together, if there are at most
-/// 128 runs. Few, because several compactions may run at a time, and no budget counts their memory.
+/// 128 runs. The limit is low because several compactions may run at a time, and no budget counts
+/// their memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
-/// The smallest share of one run in these bytes.
+/// The smallest share of one run in the bytes of a scan or compaction.
 const MIN_SHARE_BYTES: usize = 16 << 10;
 
 /// Bytes of the first read-ahead of a scan that may end soon. It begins at the second block.

@@ -1,8 +1,8 @@
 //! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
 //! Lookups, scans and checks read a table file through this type, which counts each read. Only
-//! batch reads are made by their caller. The returned blocks are checked and uncompressed, unless
-//! the method's name says "stored". Nothing is cached.
+//! batch reads and the search for lost blocks are made by their callers. The returned blocks are
+//! checked and uncompressed, unless the method's name says "stored". Nothing is cached.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -86,7 +86,7 @@ pub(crate) struct StoredBlock {
 
 impl BlockFile {
     /// Reads the last `tail_bytes` of the file, at least the footer. `tail_bytes` is 0 if it is not
-    /// known how many opening needs. `takes_leveldbs`: whether a table in LevelDB's format is
+    /// known how many bytes opening needs. `takes_leveldbs`: whether a table in LevelDB's format is
     /// accepted, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,

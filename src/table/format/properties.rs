@@ -131,7 +131,7 @@ pub enum PropertyValue<'a> {
     Number(u64),
     /// Text.
     Text(&'a str),
-    /// Bytes that are neither, or that do not decode as the property's name requires.
+    /// Bytes that decode neither as a number nor as printable text.
     Bytes(&'a [u8]),
 }
 
@@ -371,7 +371,8 @@ pub(crate) struct IndexForm {
 }
 
 /// Decodes a value as its name requires: fixed32 or fixed64 for a few names, text for some, varint
-/// for RocksDB's other names. The value of an unknown name is text if it is printable.
+/// for RocksDB's other names. The value of another name, and a value that does not decode as a
+/// number, is text if it is printable.
 pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {

@@ -53,7 +53,7 @@ impl IndexBuilder {
         self.keys.extend_from_slice(separator);
         self.entries.push((self.keys.len(), trailer, handle));
         self.part_bytes += separator.len() + ENTRY_BYTES;
-        // The index is one block, and offsets in a block are 32 bits.
+        // A whole index is one block, and offsets in a block have 32 bits.
         if self.keys.len() + 40 * self.entries.len() > u32::MAX as usize {
             return Err(Error::InvalidArgument("a table's index exceeds 4 GiB".into()));
         }

@@ -2,7 +2,7 @@
 //!
 //! An index entry is a separator and a block handle. A separator is at or after the last key of its
 //! block, and before the first key of the next block. So a key is in the block of the first
-//! separator at or after it, or nowhere.
+//! separator at or after the key, or nowhere.
 //!
 //! ```text
 //! stored     shared | non_shared | [value_len] | key suffix | handle | [first key of the block]
@@ -266,7 +266,7 @@ pub(crate) struct Index {
     entries: Entries,
 }
 
-/// What only some searches need: those that find equal heads, and those that must read a block.
+/// The data that a search needs only if it finds equal heads, or if it must read a block.
 enum Entries {
     Parsed {
         keys: Vec<u8>,
@@ -295,8 +295,8 @@ struct StoredEntry<'a> {
     end: usize,
 }
 
-/// Decodes a varint of up to 56 bits at `at`, and moves `at` behind it. `None` if there is none, or
-/// a longer one. Inlined, because a part of an index has hundreds of varints.
+/// Decodes a varint of up to 56 bits at `at`, and moves `at` behind it. `None` if there is no
+/// varint, or a longer one. Inlined, because a part of an index has hundreds of varints.
 #[inline(always)]
 fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
@@ -545,9 +545,9 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether the next block may continue with entries of `user_key` after the end of block `i`:
-    /// whether the separator of block `i` is a version of this key. A separator without a trailer
-    /// sorts behind all versions, so none follows.
+    /// Whether the block after block `i` may begin with entries of `user_key`. This is so if the
+    /// separator of block `i` is a version of this key. A separator without a trailer sorts behind
+    /// all versions, so no version follows.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         self.has_trailers && self.user_key(i) == user_key
     }

@@ -23,8 +23,8 @@
 //!
 //! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
 //! `docs/filters.md` proves what the rule costs at most. It applies if metadata is not pinned, and
-//! the filters and indexes of all tables would fill the cache. Otherwise a filter stays in the
-//! cache once it was read. For comparison, `Builder::reads_every_filter` turns the rule off.
+//! the filters and indexes of all tables would fill most of the cache. Otherwise every filter that
+//! a lookup needs is read. For comparison, `Builder::reads_every_filter` turns the rule off.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -126,7 +126,7 @@ impl Table {
             _ if most > READ => credit.pay(price, most),
             true => credit.pay(price, READ),
             false if credit.is(READ) => credit.earn(1, ONLY_ABSENT),
-            // The "no" has spared a read, which is at least what the filter cost.
+            // The "no" has saved a read, and a read costs at least as much as the filter did.
             false => credit.earn(READ - price, READ),
         }
     }

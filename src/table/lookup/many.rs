@@ -15,8 +15,8 @@
 //!       BlockBatch::position       get_from_block goes on from there
 //! ```
 //!
-//! A single lookup uses the first step too, for the deepest of its tables. The processor looks far
-//! enough ahead to start the other fetches itself.
+//! A single lookup uses the first step too, for the deepest of its tables. It needs no prefetch for
+//! the other steps, because the processor executes far enough ahead to start those fetches itself.
 
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;

@@ -1,5 +1,5 @@
 //! [`FilterTally`] counts the answers of filters, in the database's tickers and in the counters of
-//! the table's file. No other file counts them.
+//! the table's file. No other module counts them.
 //!
 //! ```text
 //!                     whole keys               prefixes               of the file

@@ -13,9 +13,9 @@
 //! any more: a lookup loads the piece that it needs. Lookups treat a piece as a part whose number
 //! follows those of the stored parts: 0 is the whole filter or index, 1 its first piece.
 //!
-//! Some filters and indexes have no pieces. An index that is compressed, or whose entries share
-//! prefixes, is read whole. So is a filter in which a key's bits are in several lines
-//! (`filter::pieces`), and a small block.
+//! Some filters and indexes have no pieces and are read whole: small ones, an index that is
+//! compressed or whose entries share prefixes, and a filter in which a key's bits are in several
+//! lines (`filter::pieces`).
 //!
 //! Invariants: what the table keeps was made from a block whose own checksum was right, and does
 //! not change. If a piece has changed in the file when it is read again, that is damage: an error

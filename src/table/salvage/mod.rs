@@ -262,8 +262,8 @@ impl Salvage {
         Ok(between != padding)
     }
 
-    /// All entries of a block. Their keys must be behind `last_key`, which is empty before the
-    /// first entry.
+    /// All entries of a block. Their keys must be after `last_key`, which is empty before the first
+    /// entry of the table.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
         let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
