@@ -70,8 +70,8 @@ pub(crate) struct Garbage {
     pub range_hides_bytes: u64,
     /// When the oldest deletion was flushed, in seconds since 1970; 0 where that is not known.
     pub oldest_deletion: u64,
-    /// Whether the table holds an entry of a kind that is not understood. Merges keep such an entry
-    /// and all older entries of its key, so no rewrite is sure to free anything.
+    /// Whether the table holds an entry of a kind that is not understood. Compactions keep such an
+    /// entry and all older entries of its key, so no rewrite is sure to free anything.
     pub is_opaque: bool,
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! key    first user key of the range | fixed64 sequence << 8 | 15
-//! value  first user key behind the range
+//! value  first user key after the range
 //! ```
 //!
 //! No data block, index or filter contains these keys, so every lookup must check the ranges too,

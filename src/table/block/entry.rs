@@ -96,7 +96,7 @@ pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
 pub(crate) const SHORT_SUFFIX_BYTES: usize = 32;
 
 /// The key of the current entry of a walk. The next key reuses the bytes that it shares with this
-/// one.
+/// key.
 #[derive(Default)]
 pub(crate) struct KeyBuffer {
     /// The first `length` bytes are the key. The bytes after them may be overwritten at any time.
@@ -147,8 +147,8 @@ impl KeyBuffer {
         self.length = length;
     }
 
-    /// Turns the key of the previous entry into the key of `entry`. `offset` is the entry's, for
-    /// the report of damage.
+    /// Turns the key of the previous entry into the key of `entry`. Damage is reported at `offset`,
+    /// where the entry starts.
     pub fn follow(&mut self, entry: &Entry, entries: &[u8], offset: usize) -> Result<(), Damage> {
         if entry.shared > self.length {
             return Err(Damage::new(

@@ -8,12 +8,13 @@
 //! ```
 //!
 //! `shared` counts the bytes that a key has in common with the key before it. At a *restart point*
-//! it is zero, so that key can be read without any other. `restart[i]` is the offset of restart
-//! point `i`; `restart[0]` is 0. A search is binary over the restart points, then walks one
+//! it is zero, so the key there can be read without any other key. `restart[i]` is the offset of
+//! restart point `i`; `restart[0]` is 0. A search is binary over the restart points, then walks one
 //! interval.
 //!
-//! Making a [`Block`] checks its tail; entries are checked as they are decoded. Nothing here knows
-//! the file, so failures are [`Damage`] with an offset in the block.
+//! Making a [`Block`] checks its *tail*, which is everything after the entries. Entries are checked
+//! as they are decoded. Nothing here knows the file, so failures are [`Damage`] with an offset in
+//! the block.
 
 pub(crate) mod builder;
 pub(crate) mod bytes;
@@ -44,9 +45,9 @@ const SEEK_LINES: usize = 4;
 pub(crate) enum SeekStart {
     /// The block has no key heads.
     Unknown,
-    /// Behind all entries.
+    /// After all entries.
     PastEnd,
-    /// At this entry or behind it.
+    /// At this entry or after it.
     At(Candidate),
 }
 

@@ -9,7 +9,7 @@
 //! entry before    a p p | e r …         matched 3, and before the target
 //! shared > 3      the byte after the first three is again `e`: before the target, matched stays
 //! shared = 3      compare the suffix with `l e`
-//! shared < 3      a larger byte within the first three: behind the target, which is absent
+//! shared < 3      a larger byte within the first three: after the target, which is absent
 //! ```
 //!
 //! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user

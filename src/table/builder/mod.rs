@@ -302,8 +302,8 @@ impl TableBuilder {
             || (with_entry > limit && current > (limit * EARLY_CUT_PERCENT).div_ceil(100))
     }
 
-    /// Writes the data block. `next_user_key` is that of the entry that begins the next block, if
-    /// any.
+    /// Writes the data block. `next_user_key` is the user key that begins the next block, if there
+    /// is one.
     fn end_data_block(&mut self, next_user_key: Option<&[u8]>) -> Result<()> {
         self.summary.largest.clear();
         self.summary.largest.extend_from_slice(self.data.last_key());

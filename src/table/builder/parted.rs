@@ -47,8 +47,8 @@ impl TableBuilder {
         self.end_part(&last, next);
     }
 
-    /// Ends a part of the index between the user keys `last` and `next`, and the filter's part too,
-    /// unless that is small.
+    /// Ends a part of the index between the user keys `last` and `next`. Ends the filter's part
+    /// too, unless it is small.
     pub(super) fn end_part(&mut self, last: &[u8], next: &[u8]) {
         self.index.end_part();
         let Some(cuts) = &mut self.cuts else { return };
@@ -86,8 +86,8 @@ impl TableBuilder {
     }
 
     /// Writes filter and index, whole or in parts. Each part of the filter is in front of the parts
-    /// of the index that lead to its keys, so that a lookup gets both by one read. `separators` are
-    /// those of the index parts. Returns the entries of the filter's top and of the index's top.
+    /// of the index that lead to its keys, so that one read can get both. `separators` are those of
+    /// the index parts. Returns the entries of the filter's top and of the index's top.
     pub(super) fn write_parts(
         &mut self,
         filter: Option<&BuiltFilter>,

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! * A scan may end at any entry. So the first block is read alone, and each later read is twice as
-//!   large as the one before. A scan therefore reads at most about twice what it uses. A scan that
-//!   bypasses the cache is known to continue, so its read-ahead has full size from the start.
+//!   large as the one before, up to a limit. A scan therefore reads at most about twice what it
+//!   uses. A scan that bypasses the cache is known to continue, so its read-ahead has full size
+//!   from the start.
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
 //!   already, because one longer read costs less than two, and the system takes reads with gaps
 //!   between them for random reads. The read ends before many such blocks.
@@ -47,7 +48,8 @@ const MAX_COMPACTION_BYTES: usize = 2 << 20;
 /// The smallest share of one run in the bytes of a scan or compaction.
 const MIN_SHARE_BYTES: usize = 16 << 10;
 
-/// Bytes of the first read-ahead of a scan that may end soon. It begins at the second block.
+/// Bytes of the first read-ahead of a scan that may end soon. Read-ahead begins at the second
+/// block.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
 /// The most bytes of adjacent blocks in memory that a read includes.

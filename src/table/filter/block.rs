@@ -158,7 +158,8 @@ impl TableFilter {
     }
 }
 
-/// The hash by which a filter is queried: the lookup's 64-bit hash, except for legacy Bloom filters.
+/// The hash by which a filter is queried: the lookup's 64-bit hash, except for legacy Bloom
+/// filters.
 #[inline]
 pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
     hash_of_kind(filter.hash_kind(), key)

@@ -109,9 +109,9 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Capped(at_least_one("capped", bytes)?)))
     }
 
-    /// The key up to and including its `count`-th `byte`: with keys such as `row/column/…`, 1 gives
-    /// prefixes of rows, and 2 prefixes of columns. A key with fewer such bytes has no prefix.
-    /// RocksDB ignores filters of these prefixes.
+    /// The key up to and including its `count`-th `byte`: with keys such as `row/column/…`, a count
+    /// of 1 gives prefixes of rows, and 2 gives prefixes of columns. A key with fewer such bytes
+    /// has no prefix. RocksDB ignores filters of these prefixes.
     ///
     /// # Errors
     ///
@@ -177,10 +177,10 @@ fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
     }
 }
 
-/// Whether all keys from `prefix` to before `upper` start with `prefix`. They do if `upper` is at
-/// most the first key after all keys with the prefix. That key is the prefix without its trailing
-/// 0xff bytes, and with its last byte increased by one. If a prefix has only 0xff bytes, all keys
-/// after it start with it.
+/// Whether all keys from `prefix` up to, but without, `upper` start with `prefix`. They do if
+/// `upper` is at most the first key after all keys with the prefix. That key is the prefix without
+/// its trailing 0xff bytes, and with its last byte increased by one. If a prefix has only 0xff
+/// bytes, all keys after the prefix start with it.
 fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
     let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
     upper.is_some_and(|upper| {

@@ -340,7 +340,7 @@ impl BlockFile {
         };
         let kind = stored.compression_type();
         if self.footer.is_leveldbs() && kind > 1 {
-            // In LevelDB's format the numbers mean other codecs than in RocksDB's, and sizes are
+            // In LevelDB's format these types mean other codecs than in RocksDB's, and sizes are
             // stored differently.
             let codec = match kind {
                 2 => "zlib of Minecraft, ZSTD of LevelDB since 1.24",

@@ -27,7 +27,7 @@
 //! group, whose two cache lines are fetched at one time. The callers of [`Index::find_group`] then
 //! also fetch the blocks' slots.
 //!
-//! A separator that is a user key sorts behind every version of that key, as an internal key with
+//! A separator that is a user key sorts after every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
 //!
 //! A two-level index is an index of indexes ([`super::parts`]): both levels have this form. A part
@@ -295,7 +295,7 @@ struct StoredEntry<'a> {
     end: usize,
 }
 
-/// Decodes a varint of up to 56 bits at `at`, and moves `at` behind it. `None` if there is no
+/// Decodes a varint of up to 56 bits at `at`, and moves `at` after it. `None` if there is no
 /// varint, or a longer one. Inlined, because a part of an index has hundreds of varints.
 #[inline(always)]
 fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
@@ -474,7 +474,7 @@ impl Index {
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
-            // The key is before all separators, or behind them.
+            // The key is before all separators, or after them.
             let is_before = user_key < self.common_prefix.bytes();
             return Group { first: if is_before { 0 } else { self.len() }, target: 0 };
         };
@@ -494,7 +494,7 @@ impl Index {
         let group = &heads[first..heads.len().min(first + GROUP)];
         let below = match group.try_into() {
             Ok(group) => count_below::<GROUP>(group, target),
-            // The separators behind the last whole group.
+            // The separators after the last whole group.
             Err(_) => group.partition_point(|&head| head < target),
         };
         let i = first + below;
@@ -505,7 +505,7 @@ impl Index {
     }
 
     /// Searches the separators from `low` on that have the head of separator `low`. Returns the
-    /// first that is not before the target, or the end of these separators.
+    /// first that is not before the target; if all are before it, the separator after them.
     #[cold]
     #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
@@ -546,7 +546,7 @@ impl Index {
     }
 
     /// Whether the block after block `i` may begin with entries of `user_key`. This is so if the
-    /// separator of block `i` is a version of this key. A separator without a trailer sorts behind
+    /// separator of block `i` is a version of this key. A separator without a trailer sorts after
     /// all versions, so no version follows.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         self.has_trailers && self.user_key(i) == user_key

@@ -8,7 +8,7 @@
 //!
 //! An index can be cut if each entry is a restart point, as in this crate's tables and in RocksDB's
 //! with the default `index_block_restart_interval`. In memory a piece is a block of its own: the
-//! entries as they are stored, with their restart points behind them.
+//! entries as they are stored, followed by their restart points.
 
 use crc32c::crc32c;
 

@@ -39,7 +39,7 @@ use super::key::LookupKey;
 /// A read of up to this many bytes takes about as long as a read of one block.
 const ONE_READ_BYTES: u64 = 128 << 10;
 
-/// A filter that takes more than this share of the cache is not loaded into it.
+/// A whole filter that would take more than 1 / `MAX_SHARE` of the cache is not loaded into it.
 const MAX_SHARE: u64 = 8;
 
 /// The price of a filter that is never read.

@@ -109,7 +109,7 @@ impl Table {
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
         match self.index_part_of(key.user_key, key.trailer()) {
-            // If the index is whole, the reader decides whether to read only a piece of it.
+            // If the index is whole, `reading` decides whether to read only a piece of it.
             part if part < self.index_parts() => Err(Stop::Absent(Absent::Index(part))),
             _ => Ok(None),
         }

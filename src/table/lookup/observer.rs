@@ -10,7 +10,7 @@
 //!
 //! Functions of a lookup that are not inlined are called through the observer. Generic functions
 //! are compiled in the crate that uses them, but a method of `()` is compiled here, with all that
-//! it inlines. So this detour saves instructions.
+//! it inlines. So the detour saves instructions.
 
 use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;

@@ -40,7 +40,8 @@ pub(crate) enum Missing {
 }
 
 impl Absent {
-    /// Adds a reference to the index, if a block is absent, so that the guard can be dropped.
+    /// What must be read. If that is a block, a reference to its index is included, so that the
+    /// guard can be dropped.
     #[cold]
     pub fn keep(self, table: &Table, guard: &Guard) -> Missing {
         match self {

@@ -172,7 +172,7 @@ pub struct IndexTrace {
     pub partition: Option<(usize, usize)>,
     /// Data blocks of the table, or of the part.
     pub blocks: usize,
-    /// The number of the data block that can hold the key. `None`: the key is behind the last one.
+    /// The number of the data block that can hold the key. `None`: the key is after the last one.
     pub block: Option<usize>,
     /// The cost of loading the index, if it was not in memory, and of searching it.
     pub cost: StepCost,

@@ -72,8 +72,8 @@ impl Pieces {
         self.filter.get()?.as_deref()
     }
 
-    /// Returns the content of `cell`, made by `make` if the cell is empty. An error leaves it
-    /// empty.
+    /// Returns the content of `cell`, made by `make` if the cell is empty. After an error the cell
+    /// is still empty.
     pub fn get_or_make<'a, T>(
         &self,
         cell: &'a OnceLock<Option<Box<T>>>,

@@ -91,7 +91,7 @@ impl Table {
     }
 
     /// The number and the credit of the piece of the filter that `filter_key` belongs to. `None`:
-    /// the filter has no pieces, so far.
+    /// no pieces of the filter were made so far.
     pub(super) fn filter_piece_account(
         &self,
         filter_key: &LookupKey<'_>,

@@ -13,9 +13,9 @@
 //! prefix      the common prefix of all user keys
 //! ```
 //!
-//! The rows are in the room behind the block's payload ([`super::bytes`]), so they are in large
-//! pages if blocks are. The table leaves as much room as its blocks need on average. Rows that need
-//! more are allocated separately.
+//! The rows are in the room after the block's payload ([`super::bytes`]), so they are in a large
+//! page if the block is. The table leaves as much room as its blocks need on average. Rows that
+//! need more are allocated separately.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
@@ -199,7 +199,7 @@ const SIGN: u32 = 1 << 31;
 struct FirstWalk {
     /// At least one.
     entries: usize,
-    /// The common prefix of all user keys: the front of the first one.
+    /// The common prefix of all user keys: the front of the first user key.
     prefix: Range<usize>,
 }
 
@@ -242,8 +242,8 @@ impl Iterator for Notes<'_> {
 }
 
 impl FirstWalk {
-    /// Walks all entries and notes the first [`MAX_NOTES`]. `None` if the block is empty, or if
-    /// an entry does not decode as one with an internal key.
+    /// Walks all entries and notes the first [`MAX_NOTES`]. `None` if the block is empty, or if an
+    /// entry does not decode as one with an internal key.
     fn over(entries: &[u8], notes: &mut [Note; MAX_NOTES]) -> Option<FirstWalk> {
         let mut walk = Notes { entries, offset: 0 };
         let (mut count, mut key_bytes) = (0, 0);
