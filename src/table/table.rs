@@ -482,9 +482,8 @@ impl Table {
         decode().map_err(|damage| self.file.damaged(damage, handle))
     }
 
-    /// Calls `see` with the user key of every entry of some data blocks. `choose` gets the number
-    /// of data blocks, and returns the numbers of those to read. Does not read blocks from the
-    /// cache.
+    /// Does what [`SstReader::each_key_of_blocks`](crate::table::SstReader::each_key_of_blocks)
+    /// promises. Reads the blocks without the cache.
     pub fn each_key_of_blocks(
         &self,
         choose: impl FnOnce(usize) -> Vec<usize>,

@@ -44,7 +44,7 @@ struct LateSlots {
 }
 
 impl BlockSlots {
-    /// The slots of `blocks` blocks. `late`: they are allocated with the first block that is kept.
+    /// The slots of `blocks` blocks, allocated late if `late` is set.
     pub fn new(cache: &Arc<BlockCache>, blocks: usize, late: bool) -> BlockSlots {
         let early = if late { 0 } else { blocks };
         BlockSlots {

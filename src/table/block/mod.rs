@@ -159,7 +159,7 @@ impl Block {
         start
     }
 
-    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    /// See [`BlockBytes::prefetch`].
     #[inline]
     pub fn prefetch(&self, offset: usize) {
         self.bytes.prefetch(offset);

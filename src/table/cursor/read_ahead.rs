@@ -79,8 +79,7 @@ impl ScanOptions {
         ScanOptions { fill_cache, goes_on: !fill_cache, read_ahead_bytes, bounds }
     }
 
-    /// The options for each of `runs` runs that a compaction merges. A compaction needs each block
-    /// only once, so it leaves the cache to lookups.
+    /// The options for each of `runs` runs that a compaction merges.
     pub fn for_compaction(runs: usize, bounds: ScanBounds) -> ScanOptions {
         let read_ahead_bytes = share_of(MAX_COMPACTION_BYTES, runs);
         ScanOptions { fill_cache: false, goes_on: true, read_ahead_bytes, bounds }

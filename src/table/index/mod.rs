@@ -222,7 +222,7 @@ impl IndexParser {
     }
 }
 
-/// The heads of all separators, and then again those that end a whole group.
+/// Makes [`Index::heads`].
 fn with_ends_of_groups(
     count: usize,
     head_of: impl Fn(usize) -> u64,

@@ -91,8 +91,7 @@ impl Table {
         0
     }
 
-    /// Like [`Table::filter_says_maybe_together`], for a filter in parts. Takes each step for all
-    /// keys before the next step.
+    /// Like [`Table::filter_says_maybe_together`], for a filter in parts.
     fn parts_say_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

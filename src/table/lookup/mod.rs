@@ -11,8 +11,7 @@
 //! Each step tells an [`observer`] what it did. The observer of `get` does nothing; that of
 //! `explain` writes a [`trace`].
 //!
-//! For many keys at once, each step is taken for all keys before the next step; see [`many`].
-//! Filters of prefixes are queried in [`prefix`].
+//! Many keys are looked up at once in [`many`]. Filters of prefixes are queried in [`prefix`].
 //!
 //! Damage. A block that fails its checksum is an error of the lookup that needed it. A filter that
 //! cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses

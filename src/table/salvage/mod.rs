@@ -290,7 +290,7 @@ impl Salvage {
 
 /// The data blocks that the index lists; `None` if the index is damaged or not accepted. If there
 /// are no properties, or if the handle is a guess (`must_follow`), the index is accepted only if
-/// its blocks follow each other from the first byte on, with nothing but padding between them.
+/// its blocks follow each other as the module says.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,

@@ -320,7 +320,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         trailer
     }
 
-    /// Moves to the previous entry, by reading forwards from the restart point before it.
+    /// Moves to the previous entry.
     pub fn prev(&mut self) -> Result<(), Damage> {
         self.last_before(self.offset)
     }
