@@ -1,4 +1,4 @@
-//! [`Credit`]: the credit of a part of a filter, by the rule in [`super::lookup::admission`].
+//! [`Credit`]: decides when a part of a filter is read ([`super::lookup::admission`]).
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 

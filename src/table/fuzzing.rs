@@ -15,8 +15,8 @@ use crate::encoding::key::TRAILER_BYTES;
 use crate::error::Error;
 use crate::memory::LineBuf;
 
-/// Keys of more bytes than this are not compared, because entries that share a long key take
-/// megabytes in a list.
+/// A block whose keys have more bytes than this is not compared, because entries that share a long
+/// key take megabytes in a list.
 const MAX_KEY_BYTES: usize = 1 << 20;
 
 fn block_of(bytes: &[u8]) -> Option<Block> {
@@ -135,9 +135,9 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     }
 }
 
-/// Parses `data` as an index block, whose form is the first byte. Both forms that an index has in
-/// memory must accept the block, or none. A search must end where a walk through the separators
-/// ends.
+/// Parses `data` as an index block, whose form is the first byte. Either both forms that an index
+/// has in memory accept the block, or both reject it. A search must end where a walk through the
+/// separators ends.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };

@@ -1,9 +1,9 @@
-//! [`Garbage`]: what a table knows about those of its entries that a reader may need now, but none
-//! later.
+//! [`Garbage`]: counts of a table's entries that some reader may need now, but none later.
 //!
-//! Flush and compaction drop what no reader can see. Entries that they must keep for a snapshot
-//! become droppable when that snapshot is released, but only a scan of the table could find them.
-//! So the builder counts them while it writes, and the table stores the counts as a property.
+//! Flush and compaction drop the entries that no reader can see. Entries that they must keep for a
+//! snapshot become droppable when that snapshot is released, but only a scan of the table could
+//! find them. So the builder counts them while it writes, and the table stores the counts as a
+//! property.
 //!
 //! ```text
 //!   key    versions            a snapshot at 7
@@ -13,14 +13,14 @@
 //!          3 value             hidden by 8; droppable once no snapshot lies in 3 .. 8
 //! ```
 //!
-//! [`Hidden`] sums up many such versions: `low` is the smallest of their own sequence numbers,
-//! `high` the largest of the entries that hide them. If no snapshot lies in `low .. high`, then
-//! none lies in the span of any of these versions, so all of them are droppable. The reverse does
-//! not hold: the counts err on the side of keeping.
+//! [`Hidden`] sums up many such versions: `low` is the smallest sequence number of a hidden
+//! version, and `high` the largest of an entry that hides one. If no snapshot is in `low .. high`,
+//! then none is in the span of any of these versions, so all of them are droppable. The reverse
+//! does not hold: the counts err on the side of keeping.
 //!
 //! **The counts are hints.** They decide when a table is rewritten, never which entry survives. A
-//! table without them, such as one of RocksDB, is assumed to hide nothing. Impossible counts are
-//! treated as absent.
+//! table without counts, such as one of RocksDB, is assumed to have no hidden versions. Impossible
+//! counts are treated as absent.
 
 use crate::encoding::coding::{Decoder, put_varint};
 use crate::encoding::key;
@@ -70,8 +70,8 @@ pub(crate) struct Garbage {
     pub range_hides_bytes: u64,
     /// When the oldest deletion was flushed, in seconds since 1970; 0 where that is not known.
     pub oldest_deletion: u64,
-    /// Whether the table holds an entry of a kind that is not understood. Merges keep such an entry
-    /// and all older entries of its key, so no rewrite is sure to free anything.
+    /// Whether the table holds an entry of a kind that is not understood. Compactions keep such an
+    /// entry and all older entries of its key, so no rewrite is sure to free anything.
     pub is_opaque: bool,
 }
 
@@ -157,7 +157,7 @@ impl Counting {
         self.last = (sequence, kind, bytes);
     }
 
-    /// Counts a version of `sequence`, which the entry before hides.
+    /// Counts a version with this sequence number, which the entry before hides.
     #[cold]
     fn hide(&mut self, sequence: SequenceNumber, bytes: u64) {
         let (by, kind, by_bytes) = self.last;
@@ -167,7 +167,7 @@ impl Counting {
             hidden.deletions += 1;
             hidden.bytes += by_bytes;
         }
-        // The sum that grows least when it includes the version.
+        // By how much the span of a sum grows if the sum includes the version.
         let growth = |sum: &Hidden| {
             (sum.high.max(hidden.high) - sum.low.min(hidden.low)) - (sum.high - sum.low)
         };

@@ -155,8 +155,8 @@ pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> 
     }
 }
 
-/// The properties of a table, if they can be read. `None` if the file is damaged or has another
-/// format.
+/// The properties of a table. `None` if they cannot be read, or if the file is damaged or has
+/// another format.
 ///
 /// # Errors
 /// If the properties, whose checksum is right, require a feature that this build does not have, for

@@ -39,10 +39,10 @@ pub struct TableOptions {
 
 /// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
 ///
-/// A lookup that does not find a whole filter or index in the block cache reads all of it; of one
-/// in parts it reads the part that it needs. So parts are for tables whose filters and indexes do
-/// not all fit into the cache. In memory, whole ones are faster by some nanoseconds. RocksDB reads
-/// both.
+/// A lookup that does not find a whole filter or index in the block cache reads all of it. Of a
+/// filter or index in parts it reads only the part that it needs. So parts are for tables whose
+/// filters and indexes do not all fit into the cache. In memory, a lookup is faster by some
+/// nanoseconds if filter and index are whole. RocksDB reads both forms.
 ///
 /// ```
 /// use maypole::table::{MetadataForm, TableOptions};
@@ -76,7 +76,7 @@ impl Default for TableOptions {
     }
 }
 
-/// The future reader of a table, which decides what its properties must say.
+/// What a table is written for. Its properties depend on this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// A table of a tree: versions, tombstones, sequence numbers.

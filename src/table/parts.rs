@@ -7,9 +7,9 @@
 //!                  ├─ filter [slot | slot | …] ─► TableFilter     each part is loaded and
 //!                  └─ index  [slot | slot | …] ─► TableIndex      evicted separately
 //! ```
-//! A lookup that finds nothing in memory reads one part of the filter and one of the index, a few
-//! KiB each, and evicts no more than that from the cache. A whole filter or index counts as one
-//! part, without a top.
+//! Of a filter and an index that are not in memory, a lookup reads one part each, a few KiB, and
+//! evicts no more than that from the cache. A whole filter or index counts as one part, without a
+//! top.
 //!
 //! This crate cuts most filters at the same keys as the index. The open table then keeps only one
 //! copy of the separators, in the top of the index. RocksDB may cut filter and index at different
@@ -18,11 +18,11 @@
 //! Invariants, checked when a part is read, because the file is input:
 //! - the last separator of an index part is the part's separator in the top, so that the top leads
 //!   to the one part that can hold a key;
-//! - the first separator of an index part is behind the part before.
+//! - the first separator of an index part is after the last separator of the part before.
 //!
-//! A top that cannot be read counts as absent. Without the top of the index, all parts of the index
-//! are read as one, which reports the damage. Without the top of the filter, the filter answers
-//! "maybe" to all keys.
+//! A top that is damaged or empty counts as absent. Without the top of the index, all parts of the
+//! index are read as one, which reports the damage. Without the top of the filter, the filter
+//! answers "maybe" to all keys.
 
 use std::ops::Deref;
 
@@ -90,9 +90,10 @@ impl Table {
         part.min(top.parts() - 1)
     }
 
-    /// Whether any part of the filter for the keys from `lower` to before `upper` (`None`: to the
-    /// end) lets their common prefix through. A part between the first and the last holds only keys
-    /// of the range, so it answers "maybe", and no further part is read. Hold no guard.
+    /// Whether any part of the filter for the keys from `lower` up to, but without, `upper`
+    /// (`None`: no end) answers "maybe" for their common prefix. A part between the first and the
+    /// last holds only keys of the range, so it answers "maybe", and no further part is read. Hold
+    /// no guard.
     pub(super) fn filter_admits_range(
         &self,
         prefix: &[u8],
@@ -103,15 +104,15 @@ impl Table {
         let last = upper.map_or(self.filter_parts() - 1, part_of);
         let prefix = LookupKey::new(prefix, MAX_SEQUENCE);
         let mut parts = part_of(lower)..=last;
-        // Without bounds in order there is no range.
+        // If the bounds are not in order, the range is empty.
         parts.any(|part| match self.filter_for(part, &prefix) {
             Ok(filter) => filter.may_contain(&prefix) != FilterAnswer::No,
             Err(_) => true,
         })
     }
 
-    /// Reads the stored bytes of a part by one read, into memory of the cache, which will keep
-    /// them.
+    /// Reads the stored bytes of a part by one read, into memory of the cache, because the cache
+    /// will keep them.
     fn fetch_part(&self, handle: BlockHandle) -> Result<StoredBlock> {
         self.block_file().read_stored(handle, |len| self.cache.buffer(len))
     }
@@ -158,7 +159,7 @@ impl Table {
     }
 
     /// Reads all parts of the filter without using the cache, even if lookups do not query the
-    /// filter. `None`: the table has no filter.
+    /// filter. `None`: the table has no filter of a known form.
     ///
     /// # Errors
     /// If a part cannot be read, or is damaged.
@@ -294,7 +295,7 @@ impl Table {
                 None => self.read_filter_part(stored, part, fetch, buffer),
             };
             let filter = match read {
-                // Cached as well, so that lookups do not read the damaged bytes again and again.
+                // This filter is cached too, so that lookups do not read the damaged bytes again.
                 Err(Error::Corruption { .. }) => TableFilter::untrusted("its bytes are damaged"),
                 other => other?,
             };
@@ -338,7 +339,7 @@ impl Table {
     }
 
     /// The offset of the data block that would hold a user key; `None` if the key is after all
-    /// blocks. Reads a part of the index. Hold no guard.
+    /// blocks. May read a part of the index. Hold no guard.
     pub fn offset_of(&self, user_key: &[u8]) -> Result<Option<u64>> {
         let trailer = pack(MAX_SEQUENCE, SEEK_KIND);
         let index = self.index(self.index_part_to_read(user_key, trailer)?)?;

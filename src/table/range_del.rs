@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! key    first user key of the range | fixed64 sequence << 8 | 15
-//! value  first user key behind the range
+//! value  first user key after the range
 //! ```
 //!
 //! No data block, index or filter contains these keys, so every lookup must check the ranges too,
@@ -64,7 +64,7 @@ pub(super) fn read_ranges(
             if kind != EntryKind::RangeDeletion as u8 {
                 return Err(Damage::new(0, "entries of type 15", format_args!("type {kind}")));
             }
-            // An empty range hides nothing. Old versions of RocksDB wrote them.
+            // An empty range hides nothing. Old versions of RocksDB wrote such ranges.
             if start > end {
                 return Err(Damage::new(
                     0,

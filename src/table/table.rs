@@ -6,13 +6,14 @@
 //!                                          └─ blocks [slot …] ──► Block
 //! ```
 //!
-//! Whole filters and indexes have one slot, those in parts one for each part ([`super::parts`]). A
-//! cache that is too small for whole ones loads them by pieces ([`super::pieces`]).
+//! A whole filter or index has one slot, a filter or index in parts has one for each part
+//! ([`super::parts`]). If the cache is too small for whole filters and indexes, pieces of them are
+//! loaded ([`super::pieces`]). An evicted part is loaded again at its next use.
 //!
-//! Opening reads footer, metaindex, properties, range deletions and the lists of parts
-//! ([`super::tops`]). Range deletions hide entries of this table and of others, so a lookup checks
-//! them whatever the filter says ([`Table::ranges`]). An evicted part is loaded again at its next
-//! use. Lookups are in [`super::lookup`].
+//! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
+//! lists of parts ([`super::tops`]). Range deletions hide entries of this table and of others, so a
+//! lookup checks them whatever the filter says ([`Table::ranges`]). Lookups are in
+//! [`super::lookup`].
 
 use std::sync::Arc;
 
@@ -54,9 +55,9 @@ use super::tops::{FilterTop, read_top};
 pub(crate) struct TableContext {
     pub cache: Arc<BlockCache>,
     pub counters: Arc<Counters>,
-    /// Filter and index stay in memory once loaded; they are charged all the same.
+    /// Filter and index stay in memory once loaded. The cache is charged for them all the same.
     pub pin_metadata: bool,
-    /// A lookup reads a filter that is not in memory, also where that does not pay.
+    /// Whether lookups read a filter that is not in memory even where that does not pay.
     pub reads_every_filter: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
@@ -166,7 +167,7 @@ fn usual_entries(properties: &TableProperties) -> u32 {
 }
 
 impl Table {
-    /// Opens a table: reads its footer, metaindex, properties and range deletions.
+    /// Opens a table, and reads the blocks that the module's text lists.
     pub fn open(file: Arc<dyn RandomAccessFile>, context: TableContext) -> Result<Arc<Table>> {
         let counters = Arc::clone(&context.counters);
         let mut file = BlockFile::open(file, counters, context.tail_bytes, context.takes_leveldbs)?;
@@ -330,7 +331,8 @@ impl Table {
         self.ranges.as_ref()
     }
 
-    /// Refuses a table that was not written for ingestion: its sequence numbers are another tree's.
+    /// Rejects a table that was not written for ingestion, because its sequence numbers belong to
+    /// another tree.
     pub fn check_external(&self) -> Result<()> {
         match self.properties.raw(names::EXTERNAL_VERSION) {
             Some(_) => Ok(()),
@@ -361,7 +363,7 @@ impl Table {
         self.index_form
     }
 
-    /// Part `part` of the index. Hold no guard: it may have to be read.
+    /// Part `part` of the index. Hold no guard, because this may read the file.
     pub fn index(&self, part: usize) -> Result<Lease<'static, TableIndex>> {
         if let Some(lease) = self.resident_index(part, &pin()) {
             return Ok(lease.share());
@@ -381,7 +383,8 @@ impl Table {
         Some(lease)
     }
 
-    /// Part `part` of the filter, which the table must have. Hold no guard: it may have to be read.
+    /// Part `part` of the filter. Panics if the table has no filter. Hold no guard, because this
+    /// may read the file.
     pub fn filter_part(&self, part: usize) -> Result<Lease<'static, TableFilter>> {
         let (slots, place) = self.filter_slot(part);
         if let Some(lease) = slots.get(place, &pin()) {
@@ -393,7 +396,7 @@ impl Table {
     }
 
     /// Whether the filter of whole keys is in memory and says that the table does not hold the key.
-    /// A filter that cannot be trusted never says so.
+    /// `false` if the filter cannot be trusted.
     pub fn resident_filter_denies(&self, user_key: &[u8], guard: &Guard) -> bool {
         let key = LookupKey::new(user_key, MAX_SEQUENCE);
         if self.whole_key_filter.is_none() {
@@ -479,8 +482,8 @@ impl Table {
         decode().map_err(|damage| self.file.damaged(damage, handle))
     }
 
-    /// Calls `see` with the user key of every entry of some data blocks. `choose` gets the number
-    /// of data blocks, and returns which to read. Does not use the cache.
+    /// Does what [`SstReader::each_key_of_blocks`](crate::table::SstReader::each_key_of_blocks)
+    /// promises. Reads the blocks without the cache.
     pub fn each_key_of_blocks(
         &self,
         choose: impl FnOnce(usize) -> Vec<usize>,

@@ -29,8 +29,8 @@ impl Cached for TableIndex {
 
 /// The slots of the data blocks of an index.
 ///
-/// The slots of a part of an index would take a third of its memory. If filters and indexes compete
-/// for the cache, few data blocks are kept, so these slots are then allocated late, with the first
+/// The slots take a large share of the memory of an index part. If filters and indexes compete for
+/// the cache, few data blocks are kept. The slots of a part are then allocated late, with the first
 /// block that is kept.
 pub(crate) struct BlockSlots {
     /// Empty if the slots are allocated late.
@@ -44,7 +44,7 @@ struct LateSlots {
 }
 
 impl BlockSlots {
-    /// The slots of `blocks` blocks. `late`: they are allocated with the first block that is kept.
+    /// The slots of `blocks` blocks, allocated late if `late` is set.
     pub fn new(cache: &Arc<BlockCache>, blocks: usize, late: bool) -> BlockSlots {
         let early = if late { 0 } else { blocks };
         BlockSlots {

@@ -85,9 +85,8 @@ pub(crate) fn unsupported_entry(file: &Path, user_key: &[u8], kind: u8) -> Error
 }
 
 impl Table {
-    /// Reads the whole file, without using the cache. Checks every checksum, the number of the
-    /// entries, that the keys ascend, and that each key lies between the separators of its block.
-    /// Queries the filter for every key.
+    /// Does what [`SstReader::verify`](crate::table::SstReader::verify) promises, without the
+    /// cache.
     pub fn verify(&self) -> Result<TableCheck> {
         Ok(self.survey()?.check)
     }

@@ -1,4 +1,4 @@
-//! [`Table::load_metadata`]: filter and index are loaded before a lookup needs them.
+//! [`Table::load_metadata`]: loads filter and index before a lookup needs them.
 
 use crate::cache::slots::{Cached, Lease, Slots};
 use crate::error::Result;
@@ -31,8 +31,9 @@ impl Table {
         bytes.saturating_add(stored_bytes).saturating_add(missing_bytes)
     }
 
-    /// Loads filter and index, as a lookup would. Returns the bytes that the cache was charged for
-    /// them, or `None` if it did not keep them. No guard is held while the file is read.
+    /// Loads all parts of filter and index that are not in memory. Returns the bytes that the cache
+    /// was charged for them, or stops and returns `None` if the cache does not keep a part. Holds
+    /// no guard while it reads the file.
     pub fn load_metadata(&self) -> Result<Option<u64>> {
         fn charged<T>(lease: &Lease<'_, T>) -> Option<u64> {
             let resident = lease.resident();

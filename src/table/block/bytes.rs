@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A block that is not compressed stays in the buffer that it was read into, together with its
-//! trailer: the payload is the front of the buffer. The room behind it holds data derived from the
-//! payload ([`super::key_heads`]). The room begins at the next cache line, so it may overlap the
-//! trailer.
+//! trailer: the payload is the front of the buffer. The *room* after it is spare memory for data
+//! derived from the payload ([`super::key_heads`]). The room begins at the next cache line, so it
+//! may overlap the trailer.
 
 use std::ops::Deref;
 
@@ -35,14 +35,14 @@ impl BlockBytes {
         BlockBytes { buffer, len }
     }
 
-    /// The payload, and the room behind it. Writing to the room does not change the payload.
+    /// The payload, and the room after it. Writing to the room does not change the payload.
     pub fn payload_and_room(&mut self) -> (&[u8], &mut [u8]) {
         let room_start = self.room_start();
         let (front, room) = self.buffer.split_at_mut(room_start);
         (&front[..self.len], room)
     }
 
-    /// The room behind the payload.
+    /// The room after the payload.
     #[inline]
     pub fn room(&self) -> &[u8] {
         &self.buffer[self.room_start()..]

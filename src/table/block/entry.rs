@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry at `offset`, which lies within `entries`.
+    /// Decodes the entry at `offset`. Panics if `offset` is beyond the end of `entries`.
     #[inline(always)]
     pub fn decode(entries: &[u8], offset: usize) -> Result<Entry, Damage> {
         let (shared, non_shared, value_bytes, head_bytes) = match Self::short_head(entries, offset)
@@ -79,7 +79,7 @@ impl Entry {
     }
 }
 
-/// Rejects a key that is too short for an internal one.
+/// Rejects a key that is too short to be an internal key.
 pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
     if key.len() < TRAILER_BYTES {
         return Err(Damage::new(
@@ -96,7 +96,7 @@ pub(crate) fn check_internal(key: &[u8], offset: usize) -> Result<(), Damage> {
 pub(crate) const SHORT_SUFFIX_BYTES: usize = 32;
 
 /// The key of the current entry of a walk. The next key reuses the bytes that it shares with this
-/// one.
+/// key.
 #[derive(Default)]
 pub(crate) struct KeyBuffer {
     /// The first `length` bytes are the key. The bytes after them may be overwritten at any time.
@@ -105,8 +105,8 @@ pub(crate) struct KeyBuffer {
 }
 
 impl KeyBuffer {
-    /// The smallest size of a buffer with a key. Most keys fit, together with the room for a short
-    /// suffix.
+    /// The smallest size of a buffer that is not empty. Most keys fit into it, with
+    /// [`SHORT_SUFFIX_BYTES`] to spare.
     const ROOM_BYTES: usize = 128;
 
     pub fn clear(&mut self) {
@@ -147,8 +147,8 @@ impl KeyBuffer {
         self.length = length;
     }
 
-    /// Turns the key of the previous entry into the key of `entry`. `offset` is the entry's, for
-    /// the report of damage.
+    /// Turns the key of the previous entry into the key of `entry`. Damage is reported at `offset`,
+    /// where the entry starts.
     pub fn follow(&mut self, entry: &Entry, entries: &[u8], offset: usize) -> Result<(), Damage> {
         if entry.shared > self.length {
             return Err(Damage::new(

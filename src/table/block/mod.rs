@@ -8,12 +8,13 @@
 //! ```
 //!
 //! `shared` counts the bytes that a key has in common with the key before it. At a *restart point*
-//! it is zero, so that key can be read without any other. `restart[i]` is the offset of restart
-//! point `i`; `restart[0]` is 0. A search is binary over the restart points, then walks one
+//! it is zero, so the key there can be read without any other key. `restart[i]` is the offset of
+//! restart point `i`; `restart[0]` is 0. A search is binary over the restart points, then walks one
 //! interval.
 //!
-//! Making a [`Block`] checks its tail; entries are checked as they are decoded. Nothing here knows
-//! the file, so failures are [`Damage`] with an offset in the block.
+//! Making a [`Block`] checks its *tail*, which is everything after the entries. Entries are checked
+//! as they are decoded. Nothing here knows the file, so failures are [`Damage`] with an offset in
+//! the block.
 
 pub(crate) mod builder;
 pub(crate) mod bytes;
@@ -36,7 +37,7 @@ const SEPARATED_BIT: u32 = 1 << 28;
 const UNKNOWN_BIT: u32 = 1 << 30;
 pub(crate) const HASH_INDEX_BIT: u32 = 1 << 31;
 
-/// Lines that a seek fetches at once: an entry or two.
+/// Cache lines that a seek prefetches: enough for one or two entries.
 const SEEK_LINES: usize = 4;
 
 /// What a block knows about the position of a user key.
@@ -44,9 +45,9 @@ const SEEK_LINES: usize = 4;
 pub(crate) enum SeekStart {
     /// The block has no key heads.
     Unknown,
-    /// Behind all entries.
+    /// After all entries.
     PastEnd,
-    /// At this entry or behind it.
+    /// At this entry or after it.
     At(Candidate),
 }
 
@@ -124,8 +125,8 @@ impl Block {
         self.bytes.heap_bytes() + self.key_heads.as_ref().map_or(0, KeyHeads::heap_bytes)
     }
 
-    /// Makes the key heads of a data block, for many searches. A block whose keys do not ascend
-    /// gets none.
+    /// Makes the key heads of a data block that is to be searched many times. A block that is
+    /// empty, damaged or out of order gets none.
     pub fn add_key_heads(&mut self) {
         self.key_heads = KeyHeads::of(&mut self.bytes, self.entries_end);
     }
@@ -158,14 +159,14 @@ impl Block {
         start
     }
 
-    /// Starts to fetch the line that holds byte `offset`. Any offset is allowed.
+    /// See [`BlockBytes::prefetch`].
     #[inline]
     pub fn prefetch(&self, offset: usize) {
         self.bytes.prefetch(offset);
     }
 
-    /// Puts the known start of the candidate's user key into `key`. Zeros follow a user key that is
-    /// shorter. Returns `false` if the block has no key heads.
+    /// Sets `key` to the start of the candidate's user key, see [`KeyHeads::key_start`]. Returns
+    /// `false` if the block has no key heads.
     pub(crate) fn candidate_key_start(&self, candidate: Candidate, key: &mut KeyBuffer) -> bool {
         let Some(key_heads) = &self.key_heads else { return false };
         key_heads.key_start(&self.bytes, candidate, key);

@@ -5,7 +5,7 @@
 //! (`slice.rs`).
 //!
 //! Every step of a scan reads the entries. Reaching them through the handle would take three loads
-//! and two checks, a fifth of the cost of a step.
+//! and two checks in each step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).
@@ -30,7 +30,7 @@ pub(crate) unsafe trait PinsBlock: Deref<Target = Block> {}
 // SAFETY: a shared reference leads to one block, which cannot change or move meanwhile.
 unsafe impl PinsBlock for &Block {}
 
-/// A block that a table's cursor keeps alive: one of the cache, or one of its own.
+/// A block that a table's cursor keeps alive: a block of the cache, or one of the cursor's own.
 pub(crate) enum BlockPin {
     Cached(Arc<Resident<Block>>),
     Private(Arc<Block>),

@@ -9,13 +9,13 @@
 //! entry before    a p p | e r …         matched 3, and before the target
 //! shared > 3      the byte after the first three is again `e`: before the target, matched stays
 //! shared = 3      compare the suffix with `l e`
-//! shared < 3      a larger byte within the first three: behind the target, which is absent
+//! shared < 3      a larger byte within the first three: after the target, which is absent
 //! ```
 //!
 //! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user
 //! key of the previous entry is matched and `shared` is larger, the other shared bytes belong to
-//! that entry's trailer. In that case a [`BlockCursor`] searches, which the tests also use as the
-//! reference.
+//! that entry's trailer. In that case a [`BlockCursor`] does the search. The tests use the cursor
+//! as the reference too.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -90,7 +90,7 @@ impl Block {
             }
         };
         // This entry is nearly always the result. If it shares at most `same_bytes` bytes with the
-        // previous entry, these equal the target's, so the suffix decides.
+        // previous entry, the shared bytes equal the target's, so only the suffix is compared.
         let entry = Entry::decode(self.entries(), offset)?;
         if entry.shared <= same_bytes
             && let Some((suffix, stored)) = self.entries()[entry.suffix].split_last_chunk()
@@ -144,8 +144,8 @@ impl Block {
             let suffix = &entries[entry.suffix.clone()];
             if entry.shared <= same_bytes {
                 // Either this is the walk's first entry, whose shared bytes equal the target's, or
-                // `shared` is 0, as at a restart point. Such a key may start like the key before
-                // all the same, so it is compared from its first byte on.
+                // `shared` is 0, as at a restart point. The key of a restart point may still have
+                // bytes in common with the previous key, so it is compared from its first byte.
                 matched = entry.shared;
             }
             same_bytes = 0;

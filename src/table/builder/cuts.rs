@@ -1,14 +1,14 @@
-//! [`Cuts`]: where filter and index are cut into parts ([`super::parted`]), and what is written of
-//! them.
+//! [`Cuts`]: where filter and index are cut into parts ([`super::parted`]), and the results of
+//! writing them.
 
 use crate::filter::{FilterBlock, FilterBuilder};
 use crate::table::filter::block::{full_filter_name, parted_filter_name};
 use crate::table::format::footer::BlockHandle;
 
-/// About how many bytes a part has, as stored.
+/// About how many bytes a part has before it is compressed.
 pub(crate) const PART_BYTES: usize = 4096;
 
-/// How many keys a filter part has in how many bytes: 10 bits a key.
+/// A filter part has 4 keys in 5 bytes: 10 bits a key.
 const KEYS_IN_BYTES: (usize, usize) = (4, 5);
 
 /// If the last filter part would have fewer than 1 / `MIN_SHARE` of the keys that a part may have,

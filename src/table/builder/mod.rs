@@ -10,9 +10,10 @@
 //! ```
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
-//! the filter because its form is known last: it holds user keys, unless versions of one user key
-//! are in two blocks. Then **all** of it holds internal keys. The tops come last, so that opening
-//! the table reads them and everything after them by one read.
+//! the filter because its form is known last: its separators are user keys, unless two blocks hold
+//! versions of one user key. In that case **all** separators are internal keys. A *top* is the
+//! block that lists the parts. The tops follow all parts, so that one read gets them and everything
+//! after them when the table is opened.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 
@@ -49,8 +50,8 @@ use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 use cuts::{BuiltFilter, Cuts, PART_BYTES};
 
-/// As in RocksDB, a block that is this full, in percent, ends if the next entry would exceed the
-/// block size.
+/// As in RocksDB, a block that is more than this full, in percent, ends before an entry that would
+/// make it larger than the block size.
 const EARLY_CUT_PERCENT: usize = 90;
 
 const PROPERTIES_BLOCK: &str = "rocksdb.properties";
@@ -62,7 +63,7 @@ pub(crate) struct TableBuilder {
     dialect: Dialect,
     creator: Option<Creator>,
     compressor: Compressor,
-    /// The compressed form of the block being written; kept for its memory.
+    /// The compressed form of the block being written; kept so that its memory is reused.
     compressed: Vec<u8>,
     offset: u64,
     data: BlockBuilder,
@@ -287,8 +288,8 @@ impl TableBuilder {
         Ok(has_points && key::user_key(last) == key::user_key(internal_key))
     }
 
-    /// Whether the entry must begin a new block: RocksDB's rule for blocks that fit into pages with
-    /// their trailers (`block_align`).
+    /// Whether the entry must begin a new block. The rule is RocksDB's with `block_align`, where a
+    /// block fits into a page together with its trailer.
     fn block_is_full(&self, key: &[u8], value: &[u8]) -> bool {
         if self.data.is_empty() {
             return false;
@@ -301,8 +302,8 @@ impl TableBuilder {
             || (with_entry > limit && current > (limit * EARLY_CUT_PERCENT).div_ceil(100))
     }
 
-    /// Writes the data block. `next_user_key` is that of the entry that begins the next block, if
-    /// any.
+    /// Writes the data block. `next_user_key` is the user key that begins the next block, if there
+    /// is one.
     fn end_data_block(&mut self, next_user_key: Option<&[u8]>) -> Result<()> {
         self.summary.largest.clear();
         self.summary.largest.extend_from_slice(self.data.last_key());

@@ -47,8 +47,8 @@ impl TableBuilder {
         self.end_part(&last, next);
     }
 
-    /// Ends a part of the index between the user keys `last` and `next`, and the filter's part too,
-    /// unless that is small.
+    /// Ends a part of the index between the user keys `last` and `next`. Ends the filter's part
+    /// too, unless it is small.
     pub(super) fn end_part(&mut self, last: &[u8], next: &[u8]) {
         self.index.end_part();
         let Some(cuts) = &mut self.cuts else { return };
@@ -64,8 +64,8 @@ impl TableBuilder {
         cuts.filters.push((ended, self.index.ended_parts()));
     }
 
-    /// Takes the builders of all filter parts, the last one included. Returns with each the number
-    /// of index parts that end with it or before it.
+    /// Takes the builders of all filter parts, the last one included. Returns for each filter part
+    /// also the number of index parts that end with it or before it.
     pub(super) fn take_filter_parts(&mut self) -> (Vec<FilterBuilder>, Vec<usize>) {
         let last = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let parts = self.index.ended_parts() + 1;
@@ -86,8 +86,8 @@ impl TableBuilder {
     }
 
     /// Writes filter and index, whole or in parts. Each part of the filter is in front of the parts
-    /// of the index that lead to its keys, so that a lookup gets both by one read. `separators` are
-    /// those of the index parts. Returns the entries of the filter's top and of the index's top.
+    /// of the index that lead to its keys, so that one read can get both. `separators` are those of
+    /// the index parts. Returns the entries of the filter's top and of the index's top.
     pub(super) fn write_parts(
         &mut self,
         filter: Option<&BuiltFilter>,
@@ -155,7 +155,7 @@ impl TableBuilder {
         let mut block = BlockBuilder::for_index();
         let entries = top.iter().map(|(user_key, trailer, at)| (&user_key[..], *trailer, *at));
         write_entries(entries, user_keys, &mut block);
-        // A top is small, and is read at every opening, so it is not compressed.
+        // A top is not compressed, because it is small and is read whenever the table is opened.
         self.write_stored(block.finish(), Compression::None)
     }
 }

@@ -70,7 +70,7 @@ impl TableBuilder {
             (Dialect::Database { file_number }, _) => {
                 number(names::ORIGINAL_FILE_NUMBER, file_number);
             }
-            // The session is that of one `SstWriter`, which writes only one file.
+            // The session is that of one `SstWriter`, which writes only one file: number 1.
             (Dialect::External, Some(_)) => number(names::ORIGINAL_FILE_NUMBER, 1),
             (Dialect::External, None) => {}
         }

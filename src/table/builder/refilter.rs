@@ -9,11 +9,11 @@
 //! again, because the parts move.
 //!
 //! Every data block keeps its offset, so the index and the checksums of the copied blocks remain
-//! valid. The result is byte for byte the table that [`TableBuilder`] writes from the same entries
-//! with the other filter.
+//! valid. For a table of this crate the result is byte for byte the table that [`TableBuilder`]
+//! writes from the same entries with the other filter.
 //!
-//! Tables of another layout than this crate's are rejected: other gaps between data blocks,
-//! checksums that depend on the position, or an index whose parts are not adjacent.
+//! A table is rejected if its layout is not this crate's: if it has another format version or
+//! checksum, another form of index, or other gaps between its data blocks.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
 
 impl Table {
     /// Writes this table to `file`, which must be empty, with a filter as `filter` specifies. Reads
-    /// all of the table and checks the checksums of what is copied. The summary has only the file's
-    /// sizes and the filter's figures.
+    /// all of the table, and checks the checksum of each block that is copied. The summary has only
+    /// the file's sizes and the filter's figures.
     pub(crate) fn refilter(
         &self,
         file: Box<dyn WritableFile>,

@@ -21,8 +21,8 @@ use super::block::pinned::BlockPin;
 use super::table::Table;
 use super::table_index::TableIndex;
 
-/// How many bytes of blocks in memory a cursor prefetches: at first, when few entries may be
-/// wanted, and at most.
+/// How many bytes of blocks in memory a cursor prefetches at one time: the first time, when only
+/// few entries may be wanted, and at most.
 const FIRST_LOOK_BYTES: usize = 512;
 const MAX_LOOK_BYTES: usize = 2 << 10;
 
@@ -32,7 +32,7 @@ use read_ahead::{Direction, ReadAhead, ScanOptions, ScanSource};
 pub(crate) struct TableCursor {
     table: Arc<Table>,
     options: ScanOptions,
-    /// `None` until first used. If the index is in parts, this is the part that leads to `block`.
+    /// The index, or the part or piece of it that was used last. `None` until one is needed.
     index: Option<Arc<Resident<TableIndex>>>,
     /// The number of `block` in its part of the index, and the number of that part.
     i: usize,
@@ -89,7 +89,7 @@ impl TableCursor {
     }
 
     /// Calls `run` with part `part` of the index, taken out of the cursor so that `run` can change
-    /// it.
+    /// the cursor.
     fn with_index<R>(
         &mut self,
         part: usize,
@@ -133,8 +133,8 @@ impl TableCursor {
     /// no current block.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
-        // A scan's seek often stays in the current block, which would be read again if it is not
-        // cached.
+        // A scan's seek often stays in the current block. If the block is not cached, opening it
+        // again would read it again.
         if self.block.is_some() && (index.part, i) == (self.part, self.i) {
             return Ok(());
         }
@@ -245,8 +245,8 @@ impl TableCursor {
         }
         if to + MAX_LOOK_BYTES > end && next < index.index.len() {
             if from == position || from + MAX_LOOK_BYTES <= end {
-                // First only the slot that says where the next block is. A later call fetches the
-                // block.
+                // This call fetches only the slot that says where the next block is. A later call
+                // fetches the block.
                 index.blocks.prefetch_resident(next);
                 to = to.min(end);
             } else if to > end {
@@ -280,7 +280,7 @@ impl TableCursor {
         if let Some(step) = block.step() {
             return Some(step);
         }
-        // To the next block, if that is in memory.
+        // Moves to the next block if it is in memory.
         let (end, next) = (block.entries_bytes(), self.i + 1);
         if block.position() != end || next >= index.index.len() {
             return None;
@@ -330,7 +330,7 @@ impl TableCursor {
     }
 
     /// The part of the index that can lead to an internal key; the last one if none can. May read a
-    /// whole index once, to make its pieces.
+    /// whole index once, to divide it into pieces ([`super::pieces`]).
     fn find_part(&self, target: &[u8]) -> Result<usize> {
         match &self.index {
             Some(index) if index.parts.len() == 1 => Ok(index.part),

@@ -5,19 +5,21 @@
 //!   reads      one  8 KiB   16 KiB          32 KiB …                    1 MiB each from then on
 //! ```
 //!
-//! * A scan may end at any entry. So the first block is read alone, and then each read doubles, so
-//!   that a scan reads at most about twice what it uses. A scan that bypasses the cache is known to
-//!   continue, and reads at full size at once.
+//! * A scan may end at any entry. So the first block is read alone, and each later read is twice as
+//!   large as the one before, up to a limit. A scan therefore reads at most about twice what it
+//!   uses. A scan that bypasses the cache is known to continue, so its read-ahead has full size
+//!   from the start.
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
-//!   already, but ends before many: one longer read costs less than two, and the system takes reads
-//!   with gaps between them for random reads.
-//! * A scan may go backward too. No system reads ahead automatically in that direction.
-//! * A read for several blocks may fail because of a later one. Then the wanted block is read
-//!   alone, so that a scan delivers all entries before the damage, and names the damaged block.
+//!   already, because one longer read costs less than two, and the system takes reads with gaps
+//!   between them for random reads. The read ends before many such blocks.
+//! * A scan may go backward too. Linux does not read ahead in that direction.
+//! * A read for several blocks may fail because of a block that is not needed yet. Then the wanted
+//!   block is read alone, so that a scan returns all entries before the damage, and the error names
+//!   the damaged block.
 //!
 //! Absent on purpose: a request to the system to fetch the next bytes while the current ones are
 //! decoded. For adjacent reads Linux fetches them automatically, in requests as large as the reads.
-//! With an explicit request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) a scan took 1.5 times the
+//! With an explicit request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) a scan took 1.6 times the
 //! processor time (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;
@@ -38,14 +40,16 @@ const MAX_READ_BYTES: usize = 1 << 20;
 /// runs.
 const MAX_SCAN_BYTES: usize = 8 << 20;
 
-/// The most read-ahead bytes that the runs of one compaction hold together. Several compactions may
-/// run at a time, in parallel with reads and writes, and no budget counts their memory.
+/// The most read-ahead bytes that the runs of one compaction hold together, if there are at most
+/// 128 runs. The limit is low because several compactions may run at a time, and no budget counts
+/// their memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
-/// The smallest share of one run in these bytes.
+/// The smallest share of one run in the bytes of a scan or compaction.
 const MIN_SHARE_BYTES: usize = 16 << 10;
 
-/// Bytes of the first read-ahead of a scan that may end soon, at its second adjacent block.
+/// Bytes of the first read-ahead of a scan that may end soon. Read-ahead begins at the second
+/// block.
 const FIRST_READ_AHEAD_BYTES: u64 = 8 << 10;
 
 /// The most bytes of adjacent blocks in memory that a read includes.
@@ -57,8 +61,8 @@ pub(crate) struct ScanOptions {
     /// Whether blocks that are read enter the cache. Off for compactions, which would evict the
     /// blocks that lookups use.
     pub fill_cache: bool,
-    /// Whether the scan is known to continue to its bounds, so that reads have their full size at
-    /// once.
+    /// Whether the scan is known to continue to its bounds, so that read-ahead has its full size
+    /// from the start.
     pub goes_on: bool,
     /// Bytes to read at once when the scan moves between adjacent blocks; 0 reads each block alone.
     /// The reads of a scan that may end soon start small and double up to this.
@@ -75,8 +79,7 @@ impl ScanOptions {
         ScanOptions { fill_cache, goes_on: !fill_cache, read_ahead_bytes, bounds }
     }
 
-    /// The options for each of `runs` runs that a compaction merges. A compaction needs each block
-    /// only once, so it leaves the cache to lookups.
+    /// The options for each of `runs` runs that a compaction merges.
     pub fn for_compaction(runs: usize, bounds: ScanBounds) -> ScanOptions {
         let read_ahead_bytes = share_of(MAX_COMPACTION_BYTES, runs);
         ScanOptions { fill_cache: false, goes_on: true, read_ahead_bytes, bounds }
@@ -87,7 +90,7 @@ fn share_of(most_bytes: usize, runs: usize) -> usize {
     (most_bytes / runs.max(1)).clamp(MIN_SHARE_BYTES, MAX_READ_BYTES)
 }
 
-/// The first user key of a range, and the first one behind it. `None`: no bound.
+/// The first user key of a range, and the first user key after it. `None`: no bound.
 pub(crate) type ScanBounds = (Option<Arc<[u8]>>, Option<Arc<[u8]>>);
 
 impl Default for ScanOptions {
@@ -137,9 +140,9 @@ pub(crate) struct ScanSource<'a, R: Fn(usize) -> bool> {
 /// Bytes of the file that were read before the scan needed them.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// The offset of the first of them.
+    /// Where they start in the file.
     start: u64,
-    /// How many of `bytes` they are.
+    /// How many of `bytes` are valid.
     filled: usize,
     bytes: Vec<u8>,
     /// `None`: the scan has not yet moved from a block to its neighbor.
@@ -177,7 +180,7 @@ impl ReadAhead {
         source.file.read_stored(handle, buffer)
     }
 
-    /// Empties the buffer for the next file of the scan, where reads continue at their size.
+    /// Empties the buffer for the next file of the scan, and keeps the size of the next read.
     /// Returns the scan's direction.
     pub fn enter_next_file(&mut self) -> Option<Direction> {
         self.filled = 0;
@@ -204,7 +207,7 @@ impl ReadAhead {
             true => most,
             false => self.next_bytes.max(FIRST_READ_AHEAD_BYTES).min(most),
         };
-        // Blocks larger than the read make it grow too.
+        // A block larger than this read makes the next one larger too.
         self.next_bytes = 2 * wanted.max(handle.bytes);
         let blocks = self.neighbours(source, i, wanted);
         if blocks.len() > 1 {
@@ -213,9 +216,9 @@ impl ReadAhead {
         self.held(handle)
     }
 
-    /// Block `i` and those that follow in the scan's direction, within the scan's bounds and up to
-    /// `most_bytes` bytes of the file. They end before a stretch of more than
-    /// [`MAX_RESIDENT_BYTES`] that is in memory. The last one is not in memory, unless it is `i`.
+    /// Block `i` and the blocks that follow in the scan's direction, within the scan's bounds and
+    /// up to `most_bytes` bytes of the file. They end before adjacent blocks in memory that have
+    /// more than [`MAX_RESIDENT_BYTES`]. The last block is not in memory, unless it is block `i`.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,

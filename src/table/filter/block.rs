@@ -99,8 +99,8 @@ pub(crate) enum FilterAnswer {
 }
 
 impl TableFilter {
-    /// Decodes the filter, or a part of it, from a block that was read. A damaged filter with a
-    /// right checksum is no error: it answers "maybe".
+    /// Decodes the filter, or a part of it, from a block that was read. A filter that is malformed
+    /// although its checksum is right is no error: it answers "maybe".
     pub fn decode(
         file: &BlockFile,
         stored: StoredBlock,
@@ -131,8 +131,8 @@ impl TableFilter {
         }
     }
 
-    /// What the filter says of the prefix of a key. In a filter in parts, the part of the key holds
-    /// the prefix too.
+    /// What the filter says of the prefix of a key. In a filter in parts, the part for the key
+    /// holds its prefix too.
     pub fn may_contain_prefix(&self, key: &LookupKey<'_>, prefix: &[u8]) -> FilterAnswer {
         self.may_contain(&LookupKey::new(prefix, key.sequence))
     }
@@ -158,7 +158,8 @@ impl TableFilter {
     }
 }
 
-/// The hash by which a filter is queried: the lookup's own, except for filters of old files.
+/// The hash by which a filter is queried: the lookup's 64-bit hash, except for legacy Bloom
+/// filters.
 #[inline]
 pub(crate) fn filter_hash(filter: &FilterReader, key: &LookupKey<'_>) -> KeyHash {
     hash_of_kind(filter.hash_kind(), key)

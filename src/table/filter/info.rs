@@ -60,9 +60,9 @@ pub(crate) fn keys(properties: &TableProperties) -> u64 {
     stated.unwrap_or(properties.entries())
 }
 
-/// The share of the table's keys that `part` holds. The number of keys in a part is not stored, so
-/// its share is taken to be that of its bytes. A piece counts as the whole filter, whose size it
-/// knows.
+/// The share of the table's keys that the filter part `part` holds. The number of keys in a part is
+/// not stored, so the part's share of the filter's bytes is returned. A piece counts as the whole
+/// filter, because a piece knows the whole filter's size.
 pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
     if part.is_piece() {
         return 1.0;

@@ -12,15 +12,15 @@
 //! A key without a prefix is out of the extractor's **domain**. No filter holds a prefix for such a
 //! key, so nothing can be concluded about it.
 //!
-//! Invariants, proved by the tests at the foot:
+//! Invariants, checked by the tests at the foot:
 //!
 //! * A prefix is the front of its key.
 //! * Within the domain, prefixes have the order of their keys.
-//! * If [`PrefixExtractor::prefix_of_range`] names a prefix, every key of the range is in the
+//! * If [`PrefixExtractor::prefix_of_range`] returns a prefix, every key of the range is in the
 //!   domain and has that prefix.
 //!
 //! The name stored in a file decides how the file's filter is queried. The current options do not,
-//! because the extractor may change from one opening to the next.
+//! because a database may be opened with another extractor than before.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,8 +48,8 @@ enum Rule {
     Delimiter { byte: u8, count: u32 },
 }
 
-/// What the filter of a new table holds. The option for bits per key means bits per hash, so the
-/// filter is smaller if many keys share a prefix.
+/// What the filter of a new table holds. The option for bits per key means bits per hash, so a
+/// filter of prefixes is smaller if many keys share a prefix.
 ///
 /// ```
 /// use maypole::table::{FilterKeys, PrefixExtractor, TableOptions};
@@ -109,9 +109,9 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Capped(at_least_one("capped", bytes)?)))
     }
 
-    /// The key up to and including its `count`-th `byte`: with keys such as `row/column/…`, 1 gives
-    /// prefixes of rows, and 2 prefixes of columns. A key with fewer such bytes has no prefix.
-    /// RocksDB ignores filters of these prefixes.
+    /// The key up to and including its `count`-th `byte`: with keys such as `row/column/…`, a count
+    /// of 1 gives prefixes of rows, and 2 gives prefixes of columns. A key with fewer such bytes
+    /// has no prefix. RocksDB ignores filters of these prefixes.
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl PrefixExtractor {
         }
     }
 
-    /// The prefix that all keys from `lower` to before `upper` (`None`: to the end) have. Returns
-    /// `None` if these keys may have several prefixes, or none.
+    /// The prefix that all keys from `lower` up to, but without, `upper` have. If `upper` is
+    /// `None`, the range has no end. Returns `None` if its keys may have several prefixes, or none.
     #[inline]
     pub fn prefix_of_range<'a>(&self, lower: &'a [u8], upper: Option<&[u8]>) -> Option<&'a [u8]> {
         let prefix = self.prefix_of(lower)?;
@@ -177,10 +177,10 @@ fn at_least_one(form: &str, count: usize) -> Result<u32, SpecError> {
     }
 }
 
-/// Whether all keys from `prefix` to before `upper` start with `prefix`. They do if `upper` is at
-/// most the first key after all keys with the prefix. That key is the prefix without its trailing
-/// 0xff bytes, and with its last byte increased by one. If a prefix has only 0xff bytes, all keys
-/// after it start with it.
+/// Whether all keys from `prefix` up to, but without, `upper` start with `prefix`. They do if
+/// `upper` is at most the first key after all keys with the prefix. That key is the prefix without
+/// its trailing 0xff bytes, and with its last byte increased by one. If a prefix has only 0xff
+/// bytes, all keys after the prefix start with it.
 fn ends_within(prefix: &[u8], upper: Option<&[u8]>) -> bool {
     let Some(last) = prefix.iter().rposition(|&byte| byte != 0xff) else { return true };
     upper.is_some_and(|upper| {

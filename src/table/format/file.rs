@@ -1,8 +1,8 @@
 //! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
 //! Lookups, scans and checks read a table file through this type, which counts each read. Only
-//! batch reads are made by their caller. The returned blocks are checked and uncompressed, unless a
-//! name says "stored". Nothing is cached.
+//! batch reads and the search for lost blocks are made by their callers. The returned blocks are
+//! checked and uncompressed, unless the method's name says "stored". Nothing is cached.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -86,7 +86,7 @@ pub(crate) struct StoredBlock {
 
 impl BlockFile {
     /// Reads the last `tail_bytes` of the file, at least the footer. `tail_bytes` is 0 if it is not
-    /// known how many opening needs. `takes_leveldbs`: whether a table in LevelDB's format is
+    /// known how many bytes opening needs. `takes_leveldbs`: whether a table in LevelDB's format is
     /// accepted, too.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
@@ -111,7 +111,7 @@ impl BlockFile {
         Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }
 
-    /// A file whose footer was found by other means: its end may hold no footer.
+    /// A file with a footer that the caller provides, because the file's end may hold none.
     pub fn with_footer(
         file: Arc<dyn RandomAccessFile>,
         counters: Arc<Counters>,
@@ -242,7 +242,7 @@ impl BlockFile {
     }
 
     /// Fills `buffer` by one read. Times a thread's first read, and then only every [`TIMED`]th,
-    /// because reading the clock twice takes 3 % of a read from the system's cache.
+    /// because reading the clock twice is not free compared with a read from the system's cache.
     #[inline(always)]
     pub fn read_timed(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let number = READS.get();
@@ -309,8 +309,8 @@ impl BlockFile {
         Ok(true)
     }
 
-    /// Counts a read that the caller makes. Hold no guard, because a device may take as long as it
-    /// likes.
+    /// Counts a read that the caller makes. The caller holds no guard, because a read from a device
+    /// may take arbitrarily long.
     pub fn count_read(&self, bytes: usize) {
         before_reading();
         count_read(&self.counters, &self.file_counters, bytes);
@@ -340,7 +340,7 @@ impl BlockFile {
         };
         let kind = stored.compression_type();
         if self.footer.is_leveldbs() && kind > 1 {
-            // In LevelDB's format the numbers mean other codecs than in RocksDB's, and sizes are
+            // In LevelDB's format these types mean other codecs than in RocksDB's, and sizes are
             // stored differently.
             let codec = match kind {
                 2 => "zlib of Minecraft, ZSTD of LevelDB since 1.24",

@@ -17,8 +17,8 @@
 //! metaindex, `verify` could read one block a million times. Without the limit on the index, a
 //! lookup could do the same, or follow an index that leads to itself.
 //!
-//! Honest tables stay within the limits. In tables of this crate, an uncompressed index has whole
-//! separators, and an index is compressed only if it is within the limit
+//! Undamaged tables stay within the limits. In tables of this crate, an uncompressed index has
+//! whole separators, and an index is compressed only if it is within the limit
 //! ([`crate::table::builder`]). Indexes of RocksDB share prefixes only within one restart interval,
 //! which is one entry unless it is configured.
 

@@ -9,12 +9,13 @@
 //! Devices and systems read whole pages. A block of 4 KiB that crosses a page boundary costs two
 //! pages: a device transfers 8 KiB for it, and a batch of lookups gets half as many blocks in the
 //! same time. So a block is moved to the next page if it then occupies fewer pages, and if that
-//! page is near. A full block ends a little before the end of a page, so padding takes half an
-//! entry on average. It takes at most a sixteenth of the file, for entries of one unfavorable size.
-//! If entries are large or blocks are compressed, most blocks are not moved.
+//! page is near. With blocks of 4 KiB, a full block ends a little before the end of a page, so the
+//! padding is half an entry on average. Padding takes at most a sixteenth of the file, with entries
+//! of an unfavorable size. If entries are large or blocks are compressed, most blocks are not
+//! moved.
 //!
-//! Gaps do not disturb readers, because they follow the index, which holds a whole handle for each
-//! block. Every version of RocksDB does so, and its option `block_align` makes such gaps too.
+//! Gaps do not disturb readers, because readers find each block by its handle in the index. This
+//! holds for every version of RocksDB, whose option `block_align` makes such gaps too.
 //!
 //! Padding is not zeros, because a page that a device has lost reads as zeros and must not pass for
 //! padding. Nor does a block of entries begin like padding, because its first byte is 0, the number

@@ -26,7 +26,7 @@
 //! RocksDB's own is rejected. `rocksdb.format.version` decides nothing: old files state 0 whatever
 //! their footer says.
 //!
-//! This file is long because the name, decoding and encoding of each property belong together.
+//! This file is long because the name and the decoding of each property belong together.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ pub enum PropertyValue<'a> {
     Number(u64),
     /// Text.
     Text(&'a str),
-    /// Bytes that are neither, or that do not decode as the property's name requires.
+    /// Bytes that decode neither as a number nor as printable text.
     Bytes(&'a [u8]),
 }
 
@@ -211,8 +211,8 @@ impl TableProperties {
         self.bytes.len() + size_of_val(&*self.ends)
     }
 
-    /// Where in `payload`, a properties block, the sequence number is that RocksDB overwrites at
-    /// ingestion. The checksum of the block may be wrong.
+    /// Where in `payload`, a properties block, the global sequence number is. RocksDB overwrites
+    /// this number at ingestion, so the checksum of the block may be wrong.
     pub(crate) fn global_sequence_range(payload: &[u8]) -> Option<Range<usize>> {
         let bytes = BlockBytes::new(LineBuf::copy_from(payload), payload.len());
         let block = Block::new(bytes).ok()?;
@@ -271,8 +271,8 @@ impl TableProperties {
     pub(crate) fn may_use_zstd(&self) -> bool {
         match self.text(names::COMPRESSION) {
             None => true,
-            // Up to format_version 6 the property is a name, from 7 on it has a list of types in
-            // hexadecimal.
+            // Up to format_version 6 the property is a name. From 7 on it includes a list of types
+            // in hexadecimal.
             Some(name) => match name.split(';').nth(1) {
                 None => name == "ZSTD",
                 Some(types) => types.as_bytes().chunks(2).any(|of| of == b"07"),
@@ -371,7 +371,8 @@ pub(crate) struct IndexForm {
 }
 
 /// Decodes a value as its name requires: fixed32 or fixed64 for a few names, text for some, varint
-/// for RocksDB's other names. The value of an unknown name is text if it is printable.
+/// for RocksDB's other names. The value of another name, and a value that does not decode as a
+/// number, is text if it is printable.
 pub(crate) fn decode_value<'a>(name: &[u8], raw: &'a [u8]) -> PropertyValue<'a> {
     let name = std::str::from_utf8(name).unwrap_or("");
     let number = match name {

@@ -15,12 +15,13 @@ const SEPARATOR_KIND: u8 = 0x16;
 /// Bytes of an entry without its user key: two lengths, a handle, a restart point.
 const ENTRY_BYTES: usize = 14;
 
-/// The index, kept in one piece of memory until its form is known.
+/// The index, kept in memory until its form is known.
 #[derive(Default)]
 pub(crate) struct IndexBuilder {
     /// The user keys of the separators, back to back.
     keys: Vec<u8>,
-    /// Where the user key ends in `keys`, the separator's trailer as an internal key, the block.
+    /// Where the separator's user key ends in `keys`, its trailer if it is stored as an internal
+    /// key, and the handle of its block.
     entries: Vec<(usize, u64, BlockHandle)>,
     /// For each part that has ended, the number of entries in it and in all parts before.
     part_ends: Vec<usize>,
@@ -52,7 +53,7 @@ impl IndexBuilder {
         self.keys.extend_from_slice(separator);
         self.entries.push((self.keys.len(), trailer, handle));
         self.part_bytes += separator.len() + ENTRY_BYTES;
-        // The index is one block, and offsets in a block are 32 bits.
+        // A whole index is one block, and offsets in a block have 32 bits.
         if self.keys.len() + 40 * self.entries.len() > u32::MAX as usize {
             return Err(Error::InvalidArgument("a table's index exceeds 4 GiB".into()));
         }
@@ -64,7 +65,7 @@ impl IndexBuilder {
         self.splits_a_user_key
     }
 
-    /// About how many bytes the part that has not ended takes.
+    /// About how many bytes the current part takes.
     pub fn part_bytes(&self) -> usize {
         self.part_bytes
     }

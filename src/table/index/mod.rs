@@ -1,8 +1,8 @@
 //! The parsed index: which data block can hold a key.
 //!
 //! An index entry is a separator and a block handle. A separator is at or after the last key of its
-//! block, and before the first key of the next block. So a key lies in the block of the first
-//! separator at or after it, or nowhere.
+//! block, and before the first key of the next block. So a key is in the block of the first
+//! separator at or after the key, or nowhere.
 //!
 //! ```text
 //! stored     shared | non_shared | [value_len] | key suffix | handle | [first key of the block]
@@ -18,20 +18,22 @@
 //! ```
 //!
 //! The heads are searched as plain integers in one array. That is several times faster than
-//! decoding stored entries, and most separators differ in their heads. If heads are equal, keys
-//! decide.
+//! decoding stored entries, and most separators differ in their heads. If heads are equal, the
+//! whole keys are compared.
 //!
-//! **Large trees.** The heads of all tables together do not fit into the processor's fast caches,
-//! and in a binary search each line determines the next: four dependent cache misses. The ends of
-//! groups are few enough to stay in a fast cache. They lead to a group of two lines, which are
-//! fetched at one time. The callers of [`Index::find_group`] then also fetch the blocks' slots.
+//! **Large trees.** The heads of all tables together do not fit into the processor's fast caches.
+//! In a binary search each cache line determines the next one, so a search would wait for four
+//! cache misses in turn. The ends of groups are few enough to stay in a fast cache. They lead to a
+//! group, whose two cache lines are fetched at one time. The callers of [`Index::find_group`] then
+//! also fetch the blocks' slots.
 //!
-//! A separator that is a user key sorts behind every version of that key, as an internal key with
+//! A separator that is a user key sorts after every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
 //!
 //! A two-level index is an index of indexes ([`super::parts`]): both levels have this form. A part
-//! is small, and is often loaded and evicted. So if each entry is a restart point, the part keeps
-//! its stored form ([`Index::of_block`]): it is checked and gets heads, but is not parsed further.
+//! is small, and is often loaded and evicted, so loading it must be cheap. If each entry is a
+//! restart point, the part keeps its stored form ([`Index::of_block`]): it is checked and gets
+//! heads, but is not parsed further.
 
 pub(super) mod builder;
 pub(super) mod pieces;
@@ -220,7 +222,7 @@ impl IndexParser {
     }
 }
 
-/// The heads of all separators, and then again those that end a whole group.
+/// Makes [`Index::heads`].
 fn with_ends_of_groups(
     count: usize,
     head_of: impl Fn(usize) -> u64,
@@ -264,7 +266,7 @@ pub(crate) struct Index {
     entries: Entries,
 }
 
-/// What only some searches need: those that find equal heads, and those that must read a block.
+/// The data that a search needs only if it finds equal heads, or if it must read a block.
 enum Entries {
     Parsed {
         keys: Vec<u8>,
@@ -293,8 +295,8 @@ struct StoredEntry<'a> {
     end: usize,
 }
 
-/// Decodes a varint of up to 56 bits at `at`, and moves `at` behind it. `None` if there is none, or
-/// a longer one. Inlined, because a part of an index has hundreds of varints.
+/// Decodes a varint of up to 56 bits at `at`, and moves `at` after it. `None` if there is no
+/// varint, or a longer one. Inlined, because a part of an index has hundreds of varints.
 #[inline(always)]
 fn short_number(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut number = 0;
@@ -352,7 +354,7 @@ impl StoredEntries {
         let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
-        // The entries follow each other, so they are walked without the restart points.
+        // Each entry begins where the one before ends. The restart points are only compared.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;
             let handle = entry.handle;
@@ -382,8 +384,7 @@ impl StoredEntries {
 }
 
 impl Index {
-    /// The memory of the stored entries, for another value of the cache. `None` if the entries were
-    /// parsed.
+    /// The memory of the stored entries, for reuse in the cache. `None` if the entries were parsed.
     pub fn into_memory(self) -> Option<LineBuf> {
         match self.entries {
             Entries::Parsed { .. } => None,
@@ -473,7 +474,7 @@ impl Index {
     #[inline(always)]
     pub fn find_group(&self, user_key: &[u8]) -> Group {
         let Some(target) = self.common_prefix.head_after(user_key) else {
-            // The key is before all separators, or behind them.
+            // The key is before all separators, or after them.
             let is_before = user_key < self.common_prefix.bytes();
             return Group { first: if is_before { 0 } else { self.len() }, target: 0 };
         };
@@ -493,7 +494,7 @@ impl Index {
         let group = &heads[first..heads.len().min(first + GROUP)];
         let below = match group.try_into() {
             Ok(group) => count_below::<GROUP>(group, target),
-            // The separators behind the last whole group.
+            // The separators after the last whole group.
             Err(_) => group.partition_point(|&head| head < target),
         };
         let i = first + below;
@@ -503,8 +504,8 @@ impl Index {
         }
     }
 
-    /// Of the separators from `low` on with the same head as it, the first that is not before the
-    /// target, or the one after them.
+    /// Searches the separators from `low` on that have the head of separator `low`. Returns the
+    /// first that is not before the target; if all are before it, the separator after them.
     #[cold]
     #[inline(never)]
     fn settle_tie(&self, mut low: usize, user_key: &[u8], trailer: u64) -> usize {
@@ -524,17 +525,17 @@ impl Index {
         low
     }
 
-    /// Rejects a block whose first key belongs to another block. After a misdirected write, a sound
-    /// block may be in the place of another block and would hide its keys. Up to format_version 5 a
-    /// checksum does not depend on the place, so it does not detect that.
+    /// Rejects a block whose first key belongs to another block. After a misdirected write, an
+    /// undamaged block may be at another block's offset and would hide that block's keys. Up to
+    /// format_version 5 a checksum does not depend on the offset, so it does not detect this.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());
         }
         let first = block.restart_key(0)?;
         let (user_key, trailer) = (key::user_key(first), key::trailer(first));
-        // Mostly the heads on both sides decide. The lookup that needs the block has just read
-        // them.
+        // Mostly the heads of the two separators next to the block decide. The lookup that needs
+        // the block has just read these heads.
         let is_between = |head| (i == 0 || self.heads[i - 1] < head) && head < self.heads[i];
         let head = self.common_prefix.head_after(user_key);
         if head.is_some_and(is_between) || self.find(user_key, trailer) == i {
@@ -544,9 +545,9 @@ impl Index {
         Err(Damage::new(0, "a key between its block's separators", found))
     }
 
-    /// Whether the next block may continue with entries of `user_key` after the end of block `i`:
-    /// whether the separator of block `i` is a version of this key. A separator without a trailer
-    /// sorts behind all versions, so none follows.
+    /// Whether the block after block `i` may begin with entries of `user_key`. This is so if the
+    /// separator of block `i` is a version of this key. A separator without a trailer sorts after
+    /// all versions, so no version follows.
     pub fn may_continue(&self, i: usize, user_key: &[u8]) -> bool {
         self.has_trailers && self.user_key(i) == user_key
     }
@@ -590,7 +591,7 @@ pub(crate) fn shortest_separator<'a>(
     if common + 1 < next.len() || a + 1 < b {
         out.extend_from_slice(&last[..=common]);
     } else {
-        // `next` ends with `a + 1` here, so that is no separator: increment a later byte of `last`.
+        // Incrementing byte `common` would give `next` itself, so a later byte is incremented.
         let Some(i) = (common + 1..last.len()).find(|&i| last[i] != 0xff) else { return last };
         out.extend_from_slice(&last[..=i]);
     }

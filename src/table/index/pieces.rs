@@ -8,7 +8,7 @@
 //!
 //! An index can be cut if each entry is a restart point, as in this crate's tables and in RocksDB's
 //! with the default `index_block_restart_interval`. In memory a piece is a block of its own: the
-//! entries as they are stored, with their restart points behind them.
+//! entries as they are stored, followed by their restart points.
 
 use crc32c::crc32c;
 
@@ -21,12 +21,12 @@ use crate::table::block::bytes::BlockBytes;
 use crate::table::format::footer::BlockHandle;
 use crate::table::format::properties::IndexForm;
 
-/// Bytes of a restart point, and of their number.
+/// Bytes of a restart point, and of the number of restart points.
 const RESTART_BYTES: usize = 4;
 
-/// Cuts a stored index into pieces of up to `piece_bytes` bytes, or of one larger entry. Returns
-/// the top of the pieces, and the checksum of each. `handle`: where the index is. `None` if it
-/// cannot be cut or is damaged.
+/// Cuts a stored index into pieces of up to `piece_bytes` bytes; a single entry, or entries with
+/// equal separators, may exceed that. Returns the top of the pieces, and the checksum of each
+/// piece. `handle` says where the index is. `None` if the index cannot be cut or is damaged.
 pub(in crate::table) fn top_of_pieces(
     block: Block,
     handle: BlockHandle,
@@ -63,7 +63,7 @@ pub(in crate::table) fn top_of_pieces(
 }
 
 impl Index {
-    /// The index that is a piece: the first `bytes` bytes of `piece`. `buffer` makes other memory.
+    /// Parses a piece, which is the first `bytes` bytes of `piece`. `buffer` makes other memory.
     pub(in crate::table) fn of_piece(
         mut piece: LineBuf,
         bytes: usize,

@@ -1,9 +1,10 @@
 //! Which filters are worth their read.
 //!
-//! Loading a filter costs a read, and evicts something from the cache. It saves a read only if the
-//! table does not hold the key of the lookup. So a lookup passes by a filter that is not in memory:
-//! it searches the table as if there were no filter. It loads the filter once the reads that such
-//! searches made in vain would have paid for that:
+//! Loading a filter costs a read, and evicts something from the cache. A loaded filter saves a read
+//! only if the table does not hold the key of the lookup. So a lookup at first *passes by* a filter
+//! that is not in memory: it searches the table as if there were no filter. The filter's *credit*
+//! counts the reads of searches in vain. A lookup loads the filter once the credit reaches the
+//! price:
 //!
 //! ```text
 //!           searched in vain: + 1 read                   read, and it says no: as before
@@ -13,17 +14,17 @@
 //!
 //! Each part of a filter and each piece has a credit of its own, which begins at one read. A part
 //! keeps its credit when it is evicted. So a part that was queried for absent keys is read again at
-//! the next query, and one that was queried for present keys is not.
+//! the next query, but a part that was queried for present keys is not.
 //!
-//! If the part of the index is not in memory either, one read brings both ([`super::joint`]). The
-//! filter then costs its bytes alone, which counts as an eighth of a read. If it says "no", it has
-//! spared a read. Beyond one read a credit grows by an eighth with each "no" in a row. A credit of
+//! If the part of the index is not in memory either, one read loads both ([`super::joint`]). Then
+//! the price of the filter is an eighth of a read, because only its bytes are added. A "no" has
+//! saved a read. Beyond one read a credit grows by an eighth with each "no" in a row. A credit of
 //! two reads means that the last keys were all absent, so the filter is read without the index.
 //!
-//! This is the rule for renting skis: rent until the rents would have bought the pair.
-//! `docs/filters.md` proves what it costs at most. The rule applies if the filters and indexes of
-//! all tables would fill the cache. Otherwise a filter stays in the cache once it was read. For
-//! comparison, `Builder::reads_every_filter` turns the rule off.
+//! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
+//! `docs/filters.md` proves what the rule costs at most. It applies if metadata is not pinned, and
+//! the filters and indexes of all tables would fill most of the cache. Otherwise every filter that
+//! a lookup needs is read. For comparison, `Builder::reads_every_filter` turns the rule off.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -38,13 +39,13 @@ use super::key::LookupKey;
 /// A read of up to this many bytes takes about as long as a read of one block.
 const ONE_READ_BYTES: u64 = 128 << 10;
 
-/// A filter that takes more than this share of the cache is not loaded into it.
+/// A whole filter that would take more than 1 / `MAX_SHARE` of the cache is not loaded into it.
 const MAX_SHARE: u64 = 8;
 
-/// The price of what is never read.
+/// The price of a filter that is never read.
 const NO_PRICE: u32 = u32::MAX;
 
-/// The price of what comes with the index, by the same read.
+/// The price of a filter part that is read together with the index.
 const JOINT_PRICE: u32 = 1;
 
 /// The credit of a part that has lately been queried for absent keys only. Such a part is read
@@ -54,10 +55,10 @@ const ONLY_ABSENT: u32 = 2 * READ;
 /// What a whole filter of these bytes costs.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
     let reads = match has_pieces {
-        // Read once, and not kept.
+        // It is read once, to make the pieces, and not kept.
         true => bytes.div_ceil(ONE_READ_BYTES) as u32,
         false if bytes > cache.capacity() as u64 / MAX_SHARE => return NO_PRICE,
-        // It takes the room of this many pieces.
+        // It takes as much of the cache as this many pieces.
         false => bytes.div_ceil(PIECE_BYTES as u64) as u32,
     };
     reads.saturating_mul(READ)
@@ -65,8 +66,9 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 
 impl Table {
     /// The number of the part or piece of the filter that a lookup should read and query for
-    /// `filter_key`. `None` if the lookup should pass the filter by, which this counts. `part` is
-    /// the part with the key. `is_joint`: whether the read brings the index too. Hold no guard.
+    /// `filter_key`. Returns `None`, and counts that, if the lookup should pass the filter by.
+    /// `part` is the part with the key. `is_joint`: whether the same read loads the index too. Hold
+    /// no guard.
     pub(in crate::table) fn filter_part_worth_reading(
         &self,
         part: usize,
@@ -124,13 +126,13 @@ impl Table {
             _ if most > READ => credit.pay(price, most),
             true => credit.pay(price, READ),
             false if credit.is(READ) => credit.earn(1, ONLY_ABSENT),
-            // The "no" has spared a read, which is at least what the filter cost.
+            // The "no" has saved a read, and a read costs at least as much as the filter did.
             false => credit.earn(READ - price, READ),
         }
     }
 
-    /// Notes that a lookup has searched the table, which does not hold its key. If the filter is
-    /// not in memory, its credit grows, because it would have spared the search.
+    /// Notes that a lookup has searched the table in vain, because the table does not hold the key.
+    /// If the filter is not in memory, its credit grows, because it would have saved the search.
     #[cold]
     pub fn searched_in_vain(&self, key: &LookupKey<'_>) {
         let Some(filter_key) = self.filter_key_of(key) else { return };

@@ -32,8 +32,8 @@ use super::BlockPosition;
 use super::key::LookupKey;
 use super::stop::Absent;
 
-/// Neighbours are joined up to this many bytes. Beyond that, a longer read costs more than a second
-/// one.
+/// Adjacent blocks are read together up to this many bytes. Beyond that, a longer read costs more
+/// than a second read.
 const MAX_JOINED_BYTES: u64 = 128 << 10;
 
 /// A data block that was not in memory.
@@ -61,8 +61,9 @@ impl AbsentBlock {
 }
 
 impl Absent {
-    /// The absent data block, which can then be read without the guard. `None` if something else is
-    /// absent, or if the part of the index is not in memory any more.
+    /// The absent data block, with a reference to the index, so that it can be read without the
+    /// guard. `None` if something else is absent, or if the part of the index is no longer in
+    /// memory.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
         let Absent::Block { part, block } = self else { return None };
@@ -94,7 +95,7 @@ struct WantedBlock<'t> {
 }
 
 impl<'t> BlockBatch<'t> {
-    /// Adds a block, unless it was added before. Returns its place.
+    /// Adds a block, unless it was added before. Returns its place in the batch.
     pub fn want(&mut self, table: &'t Table, absent: AbsentBlock) -> usize {
         let is_same = |wanted: &WantedBlock<'_>| {
             std::ptr::eq(wanted.table, table) && wanted.absent.number() == absent.number()
@@ -250,7 +251,7 @@ fn offset_in_piece(blocks: &[WantedBlock<'_>], block: &AbsentBlock) -> usize {
     (block.handle().offset - blocks[0].absent.handle().offset) as usize
 }
 
-/// Checks the blocks of one piece, and caches them. `read` is the piece.
+/// Checks the blocks of one piece, and caches them. `read` has the piece's bytes.
 fn load(blocks: &mut [WantedBlock<'_>], read: ReadBuffer) -> Result<()> {
     let load = |table: &Table, absent: &AbsentBlock, stored| {
         table.load_block(&absent.index, absent.block, || Ok(stored)).map(Some)

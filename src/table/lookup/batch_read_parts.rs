@@ -84,8 +84,8 @@ impl Table {
         self.filter_part_worth_reading(self.filter_part_of(key), &filter_key, false, tickers)
     }
 
-    /// Whether the part that [`Table::filter_part_to_ask`] has named says "maybe". `filter` is
-    /// `None` if the part could not be read.
+    /// Whether `filter`, the part that [`Table::filter_part_to_ask`] returned, says "maybe".
+    /// `filter` is `None` if the part could not be read.
     pub fn asked_filter_says_maybe(
         &self,
         filter: Option<&TableFilter>,

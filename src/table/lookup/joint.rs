@@ -1,15 +1,15 @@
-//! One read for two: the part of a filter that a lookup queries, and the part of the index that it
-//! searches after a "maybe".
+//! One read for two parts: the part of a filter that a lookup queries, and the part of the index
+//! that the lookup searches after a "maybe".
 //!
 //! ```text
 //! file     … | filter 7 | index 9 | index 10 | filter 8 | …
 //!              └──────────────────┘            read where neither of the two is in memory
 //! ```
 //!
-//! A second read costs far more than the bytes between the two, in the system's cache and on a
-//! device. So the filter comes nearly free where the index must be read anyway: an absent key costs
-//! one read, and a present one no more than without a filter. After a "no" the index part is
-//! dropped unchecked.
+//! A second read costs far more than reading the bytes between the two parts, both from the
+//! system's cache and from a device. So the filter costs nearly nothing where the index must be
+//! read anyway: a "no" takes one read, and a lookup of a present key no more reads than without a
+//! filter. After a "no" the index part is dropped, and its checksum is not checked.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use crate::table::table_index::TableIndex;
 
 use super::key::LookupKey;
 
-/// The longest joint read. A longer one costs about as much as two.
+/// The longest joint read, in bytes. A longer read costs about as much as two reads.
 const MAX_BYTES: u64 = 16 << 10;
 
 /// What a joint read is to read.
@@ -33,7 +33,7 @@ pub(super) struct JointRead {
     index_part: usize,
     index: BlockHandle,
     filter: BlockHandle,
-    /// The bytes of the file from the first of the two to the end of the second, with trailers.
+    /// The range of the file that holds both parts and their trailers.
     span: Range<u64>,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct IndexRead {
 }
 
 thread_local! {
-    /// The memory of the thread's last span. Most joint reads need it for a moment only, and a
-    /// general allocator would take longer than the copy of what is kept.
+    /// The memory of the thread's last span, to be reused. Most joint reads need it only briefly,
+    /// and allocating it would take longer than copying the parts that are kept.
     static LAST: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The bytes of a joint read, in memory that the thread's next one takes.
+/// The bytes of a joint read, in memory that the thread's next joint read reuses.
 struct Span(Vec<u8>);
 
 impl Span {
@@ -82,8 +82,9 @@ impl JointRead {
 
 impl Table {
     /// The joint read of part `part` of the filter and the part of the index that leads to the key.
-    /// `None` if the index part is in memory, or the two parts are too far apart in the file, or
-    /// the filter has lately answered "no" to each query, so that the index would be read in vain.
+    /// `None` if filter or index is not in parts, if no part of the index leads to the key or that
+    /// part is in memory, if the two parts are not close together in the file, or if the filter has
+    /// lately answered "no" to each query, so that the index would be read in vain.
     pub(super) fn joint_read(&self, part: usize, key: &LookupKey<'_>) -> Option<JointRead> {
         let (index_top, filter_top) = (self.index_top.as_ref()?, self.filter_top.as_ref()?);
         if self.says_only_no(part) {
@@ -128,7 +129,8 @@ impl Table {
         })
     }
 
-    /// Part `part` of the index: from `read` if that is this part, or loaded. Hold no guard.
+    /// Part `part` of the index, from `read` if `read` has this part, otherwise from the cache or
+    /// the file. Hold no guard.
     pub(super) fn index_once_read(
         &self,
         part: usize,

@@ -15,8 +15,8 @@
 //!       BlockBatch::position       get_from_block goes on from there
 //! ```
 //!
-//! A single lookup uses the first step too, for the deepest of its tables. The processor looks far
-//! enough ahead to start the other fetches itself.
+//! A single lookup uses the first step too, for the deepest of its tables. It needs no prefetch for
+//! the other steps, because the processor executes far enough ahead to start those fetches itself.
 
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -91,8 +91,7 @@ impl Table {
         0
     }
 
-    /// Like [`Table::filter_says_maybe_together`], for a filter in parts. Takes each step for all
-    /// keys before the next step.
+    /// Like [`Table::filter_says_maybe_together`], for a filter in parts.
     fn parts_say_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

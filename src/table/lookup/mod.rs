@@ -11,17 +11,16 @@
 //! Each step tells an [`observer`] what it did. The observer of `get` does nothing; that of
 //! `explain` writes a [`trace`].
 //!
-//! For many keys at once, each step is taken for all keys before the next step; see [`many`].
-//! Filters of prefixes are queried in [`prefix`].
+//! Many keys are looked up at once in [`many`]. Filters of prefixes are queried in [`prefix`].
 //!
 //! Damage. A block that fails its checksum is an error of the lookup that needed it. A filter that
 //! cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses
 //! no key.
 //!
-//! Nothing here reads a file, because a read takes any time, and the guard would keep all garbage
-//! of the process meanwhile. A search that needs what is not in memory stops, and returns what it
-//! needs ([`stop`]). Its steps are counted already, so it does not begin again: [`reading`] reads
-//! without a guard and continues from there.
+//! Nothing here reads a file, because a read may take long, and meanwhile the guard would keep all
+//! retired memory of the process from being freed. A search that needs something that is not in
+//! memory stops, and returns what it needs ([`stop`]). Its steps are counted already, so it does
+//! not begin again: [`reading`] reads without a guard and continues the search.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
@@ -109,7 +108,7 @@ impl Table {
     #[inline(never)]
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
         match self.index_part_of(key.user_key, key.trailer()) {
-            // If the index is whole, the reader decides whether to read only a piece of it.
+            // If the index is whole, `reading` decides whether to read only a piece of it.
             part if part < self.index_parts() => Err(Stop::Absent(Absent::Index(part))),
             _ => Ok(None),
         }
@@ -252,8 +251,8 @@ impl Table {
     }
 
     /// Like [`Table::filter_says_maybe`], if no filter of whole keys is in memory as one block: the
-    /// filter is in parts, old, of prefixes, still to be read or not to be trusted, or there is
-    /// none. Lookups call it through [`TableObserver::call_other_filter`].
+    /// filter is in parts, legacy Bloom, of prefixes, not in memory or not to be trusted, or there
+    /// is none. Lookups call this through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,

@@ -7,7 +7,7 @@
 //! any other range        –                      –                     –
 //! ```
 //!
-//! "–": the filter cannot answer, which is a "maybe". The table's own properties say what its
+//! "–": the filter cannot answer, which counts as "maybe". The table's own properties say what its
 //! filter holds and how the prefixes were cut. All versions and tombstones of a key have the key's
 //! prefix. So if the filter denies a prefix, the table holds no entry of any kind with that prefix.
 //!
@@ -24,8 +24,8 @@ use crate::table::filter::block::{FilterAnswer, PrefixFilter, TableFilter};
 use crate::table::table::Table;
 
 impl Table {
-    /// Whether the table may hold an entry with a key from `lower` to before `upper` (`None`: to
-    /// the end). The filter is queried only if all keys of the range share one prefix.
+    /// Whether the table may hold an entry with a key from `lower` up to, but without, `upper`
+    /// (`None`: no end). The filter is queried only if all keys of the range share one prefix.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let Some(PrefixFilter { extractor, .. }) = self.prefix_filter() else { return true };
         let Some(prefix) = extractor.prefix_of_range(lower, upper) else { return true };

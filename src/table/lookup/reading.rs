@@ -8,9 +8,10 @@
 //!                       one read, if both are absent: joint.rs
 //! ```
 //!
-//! Across a read, a search holds counts of what it needs: the index, and the block that was read.
-//! The caller keeps the table. Each step is counted once and reported to the observer once, with or
-//! without a guard. A search only goes forward, so it ends even if the cache keeps nothing.
+//! During a read, a search holds counted references to what it needs: the index, and the block that
+//! was read. The caller keeps the table alive. Each step is counted once and reported to the
+//! observer once, with or without a guard. A search never repeats a step, so it ends even if the
+//! cache keeps nothing.
 
 use crate::cache::slots::Lease;
 use crate::error::Result;
@@ -39,7 +40,8 @@ pub(crate) enum Missing {
 }
 
 impl Absent {
-    /// The same, together with what must be kept when the guard is dropped.
+    /// What must be read. If that is a block, a reference to its index is included, so that the
+    /// guard can be dropped.
     #[cold]
     pub fn keep(self, table: &Table, guard: &Guard) -> Missing {
         match self {
@@ -118,7 +120,8 @@ impl Table {
     }
 
     /// The answer of a filter that was not in memory. A filter that cannot be read says maybe.
-    /// `None`: the lookup passes it by. `index_read`: the part of the index that was read with it.
+    /// `None`: the lookup passes the filter by. `index_read` gets the part of the index that was
+    /// read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
         &self,
@@ -148,8 +151,8 @@ impl Table {
         Some(maybe)
     }
 
-    /// The answer of a filter, or of its part with the key, that was read. `None`: it could not be
-    /// read.
+    /// The answer of a filter, or of its part with the key, that was read. `filter` is `None` if it
+    /// could not be read; the answer is then `true`.
     pub fn read_filter_says_maybe(
         &self,
         filter: Option<&TableFilter>,

@@ -1,8 +1,8 @@
 //! [`Recorder`]: the observer that writes down what a lookup does in a table.
 //!
-//! A look reads the clock and the lookup's own read counters. A step costs the difference of two
-//! looks. The recorder works between the second look of a step and the first look of the next, so
-//! its own work is not counted.
+//! A `Look` is a reading of the clock and of the thread's read counters. The cost of a step is the
+//! difference between two looks. The recorder works between the second look of a step and the first
+//! look of the next step, so its own work is not counted.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub(crate) struct Recorder<'a> {
     counters: &'a Counters,
     since: Cell<Look>,
     current: RefCell<TableTrace>,
-    /// What the prediction of a filter's rate needs.
+    /// What the prediction of a filter's false-positive rate needs.
     whole_filter: Cell<WholeFilter>,
 }
 
@@ -66,8 +66,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Begins the trace of a lookup in `table`. `range_deletion`: the number of the newest range
-    /// deletion that covers the key, or 0.
+    /// Begins the trace of a lookup in `table`. `range_deletion`: the sequence number of the newest
+    /// range deletion that covers the key, or 0.
     pub fn begin(&self, table: &Table, range_deletion: SequenceNumber) {
         self.current.replace(TableTrace::new(Some(table), range_deletion));
         let properties = table.properties();

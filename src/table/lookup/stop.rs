@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// Why a search under a guard has ended without a result.
+/// See the module.
 #[derive(Debug)]
 pub(crate) enum Stop {
     Failed(Error),

@@ -1,5 +1,5 @@
 //! [`FilterTally`] counts the answers of filters, in the database's tickers and in the counters of
-//! the table's file. No other file counts them.
+//! the table's file. No other module counts them.
 //!
 //! ```text
 //!                     whole keys               prefixes               of the file
@@ -10,9 +10,8 @@
 //!     and it was true BloomFullTruePositive    BloomPrefixTruePositive  FilterFullTruePositive
 //! ```
 //!
-//! A lookup that passes a filter by has no answer of it, so nothing is counted here
-//! ([`super::admission`]). In the file's counters a query for a prefix counts as a query for the
-//! key, as in RocksDB.
+//! A lookup that passes a filter by ([`super::admission`]) gets no answer, so nothing is counted
+//! here. In the file's counters a query for a prefix counts as a query for the key, as in RocksDB.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;

@@ -40,9 +40,9 @@ pub struct TableTrace {
     pub range_deletion: Option<SequenceNumber>,
     /// `None`: the table has no filter that can be queried for the key.
     pub filter: Option<FilterTrace>,
-    /// `None`: the filter said no.
+    /// `None`: the filter said no, or no part of the index leads to the key.
     pub index: Option<IndexTrace>,
-    /// The data blocks that were searched. Nearly always one; versions of one key may fill several.
+    /// The data blocks that were searched: at most one, unless versions of one key fill several.
     pub blocks: Vec<BlockTrace>,
     /// The newest entry of the key that the lookup sees.
     pub found: Option<FoundTrace>,
@@ -91,13 +91,13 @@ impl StepCost {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FilterTrace {
-    /// `None`: the filter cannot be used.
+    /// `None`: the filter cannot be used, or was passed by.
     pub family: Option<Family>,
     /// The prefix for which the filter was queried. `None`: it was queried for the whole key.
     pub prefix: Option<Vec<u8>>,
     /// The hash of the query.
     pub hash: KeyHash,
-    /// The part of a partitioned filter that was queried, from 0 on, and how many there are.
+    /// If a part or piece of the filter was queried: its number, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
     /// Bytes of the filter, or of the part that was queried.
     pub bytes: usize,
@@ -168,11 +168,11 @@ impl FilterVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexTrace {
-    /// If the index is in parts: which part was searched, from 0 on, and how many there are.
+    /// If a part or piece of the index was searched: its number, from 0 on, and how many there are.
     pub partition: Option<(usize, usize)>,
     /// Data blocks of the table, or of the part.
     pub blocks: usize,
-    /// The number of the data block that can hold the key. `None`: the key is behind the last one.
+    /// The number of the data block that can hold the key. `None`: the key is after the last one.
     pub block: Option<usize>,
     /// The cost of loading the index, if it was not in memory, and of searching it.
     pub cost: StepCost,

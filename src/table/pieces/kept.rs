@@ -1,4 +1,4 @@
-//! [`Pieces`]: what a table keeps in memory of a whole filter and a whole index that are read by
+//! [`Pieces`]: what a table keeps in memory of a whole filter and a whole index that are read in
 //! pieces.
 
 use std::sync::OnceLock;
@@ -15,11 +15,11 @@ use crate::table::index::Index;
 use crate::table::lookup::key::LookupKey;
 use crate::table::table_index::TableIndex;
 
-/// The pieces of a table. A cell is empty until a lookup needs it, and has `None` if there cannot
-/// be any pieces.
+/// The pieces of a table. A cell is empty until a lookup needs the pieces, and then holds `None` if
+/// there cannot be any.
 #[derive(Default)]
 pub(in crate::table) struct Pieces {
-    /// Locked while pieces are made, which reads the file.
+    /// Locked while pieces are made from the file.
     pub making: Mutex<()>,
     pub index: OnceLock<Option<Box<IndexPieces>>>,
     pub filter: OnceLock<Option<Box<WholeFilterPieces>>>,
@@ -72,8 +72,8 @@ impl Pieces {
         self.filter.get()?.as_deref()
     }
 
-    /// Returns the content of `cell`, made by `make` if the cell is empty. An error leaves it
-    /// empty.
+    /// Returns the content of `cell`, made by `make` if the cell is empty. After an error the cell
+    /// is still empty.
     pub fn get_or_make<'a, T>(
         &self,
         cell: &'a OnceLock<Option<Box<T>>>,

@@ -1,4 +1,4 @@
-//! Pieces of whole filters and indexes, for a cache that would not keep whole ones.
+//! Pieces of filters and indexes that are stored whole, for a cache that would not keep them whole.
 //!
 //! ```text
 //! file      … | whole filter, one block | whole index, one block | …
@@ -7,14 +7,15 @@
 //!                  └─ index pieces  [slot | slot | …] ─► TableIndex    a part does
 //! ```
 //!
-//! Large trees written here have filters and indexes in parts ([`super::parts`]). Older tables,
-//! RocksDB's, and those of a database that had a larger cache have whole filters and indexes. If
-//! all metadata would fill most of the cache, a whole filter or index is not loaded any more: a
-//! lookup loads the piece that it needs. To a lookup a piece is a part, with a number behind those
-//! of the stored parts: 0 is the whole filter or index, 1 its first piece.
+//! In a large tree that Maypole writes, filters and indexes are in parts ([`super::parts`]). Older
+//! tables, tables of RocksDB, and tables of a database that had a larger cache have whole filters
+//! and indexes. If all metadata would fill most of the cache, a whole filter or index is not loaded
+//! any more: a lookup loads the piece that it needs. Lookups treat a piece as a part whose number
+//! follows those of the stored parts: 0 is the whole filter or index, 1 its first piece.
 //!
-//! Not everything has pieces. An index that is compressed, or whose entries share prefixes, is read
-//! whole. So is a filter in which a key's bits are in several lines (`filter::pieces`).
+//! Some filters and indexes have no pieces and are read whole: small ones, an index that is
+//! compressed or whose entries share prefixes, and a filter in which a key's bits are in several
+//! lines (`filter::pieces`).
 //!
 //! Invariants: what the table keeps was made from a block whose own checksum was right, and does
 //! not change. If a piece has changed in the file when it is read again, that is damage: an error
@@ -57,7 +58,7 @@ fn check_piece(sum: u32, piece: &[u8]) -> Result<(), Damage> {
 }
 
 impl Table {
-    /// Whether a whole filter or index of this size is to be loaded by pieces.
+    /// Whether a whole filter or index of this size is to be loaded in pieces.
     fn wants_pieces(&self, handle: BlockHandle) -> bool {
         !self.pins_metadata && handle.bytes >= MIN_BYTES && self.cache.metadata_fills_it()
     }
@@ -90,7 +91,7 @@ impl Table {
     }
 
     /// The number and the credit of the piece of the filter that `filter_key` belongs to. `None`:
-    /// the filter has no pieces, so far.
+    /// no pieces of the filter were made so far.
     pub(super) fn filter_piece_account(
         &self,
         filter_key: &LookupKey<'_>,
@@ -145,8 +146,8 @@ impl Table {
     }
 
     /// The number of the part of the index to read for a key, or of a piece if the cache would not
-    /// keep the whole index. The last one if none leads to the key. Hold no guard: making pieces
-    /// reads.
+    /// keep the whole index. The last one if none leads to the key. Hold no guard, because making
+    /// pieces reads the file.
     pub fn index_part_to_read(&self, user_key: &[u8], trailer: u64) -> Result<usize> {
         if self.index_top.is_none() && self.index.get(0, &pin()).is_none() {
             self.index_pieces()?;
@@ -179,7 +180,7 @@ impl Table {
     }
 
     /// The number of the part or piece of the filter to read for `filter_key`. `part` is the stored
-    /// part with the key. Hold no guard: making pieces reads.
+    /// part with the key. Hold no guard, because making pieces reads the file.
     pub fn filter_part_to_read(&self, part: usize, filter_key: &LookupKey<'_>) -> Result<usize> {
         if self.filter_top.is_some() || self.filter.get(0, &pin()).is_some() {
             return Ok(part);
@@ -188,8 +189,8 @@ impl Table {
         Ok(pieces.map_or(part, |pieces| self.filter.len() + pieces.piece_of(filter_key)))
     }
 
-    /// The numbers of the parts of the index, or of its pieces: the first leads to the first
-    /// entries, the last to the last ones. Hold no guard.
+    /// The numbers of the parts of the index, or of its pieces, in the order of their keys. Hold no
+    /// guard.
     pub fn index_ends(&self) -> Result<Range<usize>> {
         let first = self.index_part_to_read(&[], u64::MAX)?;
         Ok(self.index_numbers(first))

@@ -11,8 +11,8 @@
 //! index, properties   not at all: the end of the data is not known
 //! ```
 //!
-//! A block counts if its checksum is right, its entries decode, and its keys continue in ascending
-//! order. A reader of a sound table requires no more.
+//! A block counts if its checksum is right, its entries decode as values or deletions, and its keys
+//! continue in ascending order.
 //!
 //! The filter is not read: what is salvaged goes into a new table with a new filter.
 
@@ -67,8 +67,8 @@ pub(crate) struct Salvage {
 pub(crate) struct Hole {
     pub offset: u64,
     pub bytes: u64,
-    /// The last user key before the hole, and the first user key behind it. `None` if there is
-    /// none.
+    /// The last user key before the hole, and the first user key after it. `None` if there is no
+    /// such key.
     pub after: Option<Vec<u8>>,
     pub before: Option<Vec<u8>>,
     /// What is wrong with its first block.
@@ -79,15 +79,16 @@ impl Salvage {
     /// Finds the blocks. `from_manifest`: the sequence number of all entries, for an ingested
     /// table.
     ///
-    /// The reason why nothing of the table can be read, such as a feature that this build does not
-    /// have.
+    /// # Errors
+    /// If nothing of the table can be read, for example because it needs a feature that this build
+    /// does not have.
     pub fn open(
         file: Arc<dyn RandomAccessFile>,
         from_manifest: Option<SequenceNumber>,
     ) -> Result<Salvage> {
         let counters = Arc::new(Counters::new());
         // A footer of format_version 5 has no checksum, so another version or checksum type in it
-        // counts as damage, too.
+        // is treated as damage, too.
         let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0, false);
         let read = own.and_then(|opened| Salvage::read_parts(opened, None, from_manifest));
         match read {
@@ -261,8 +262,8 @@ impl Salvage {
         Ok(between != padding)
     }
 
-    /// All entries of a block. Their keys must be behind `last_key`, which is empty before the
-    /// first entry.
+    /// All entries of a block. Their keys must be after `last_key`, which is empty before the first
+    /// entry of the table.
     fn read(&self, handle: BlockHandle, last_key: &[u8]) -> Result<Vec<Entry>> {
         let block = self.file.read_data_block(handle)?;
         let read = || -> Result<Vec<Entry>, Damage> {
@@ -287,9 +288,9 @@ impl Salvage {
     }
 }
 
-/// The data blocks that the index lists; `None` if it cannot be read. `must_follow`: the handle is
-/// a guess, so the index is believed only if its blocks follow each other from the first byte on,
-/// with nothing but padding between them.
+/// The data blocks that the index lists; `None` if the index is damaged or not accepted. If there
+/// are no properties, or if the handle is a guess (`must_follow`), the index is accepted only if
+/// its blocks follow each other as the module says.
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,

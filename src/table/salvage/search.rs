@@ -22,7 +22,8 @@ use crate::table::range_del::RANGE_DEL_BLOCK;
 
 /// The longest block that a search finds where a block must start.
 const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// A search behind a hole tests blocks of up to this many times the largest one found so far.
+/// In a hole, the search tests blocks of up to this many times the size of the largest block found
+/// so far.
 const LIKELY_BLOCKS: usize = 2;
 /// The smallest such limit, in bytes.
 const MIN_SEARCHED_BYTES: usize = 8 << 10;
@@ -39,7 +40,7 @@ pub(super) fn damage_to_none<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 /// Makes a footer for a table of this crate whose own footer cannot be read. Also returns all
-/// blocks of the file.
+/// blocks that the search finds in the file.
 pub(super) fn find_footer(
     file: &Arc<dyn RandomAccessFile>,
     counters: &Arc<Counters>,
@@ -58,7 +59,7 @@ pub(super) fn find_footer(
         let Some(names) = damage_to_none(read_metaindex(&opened, candidate))? else { continue };
         let points_to_blocks = names.iter().all(|(_, handle)| blocks.contains(handle));
         if points_to_blocks && names.iter().any(|(name, _)| name == "rocksdb.properties") {
-            // The index is before these, after the filter.
+            // The index is the block before the range deletions or, without any, the properties.
             let behind = |name: &str| names.iter().find(|(other, _)| other == name);
             let behind = behind(RANGE_DEL_BLOCK).or_else(|| behind("rocksdb.properties"));
             let next = behind.and_then(|(_, handle)| blocks.iter().position(|it| it == handle));
@@ -127,7 +128,7 @@ fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
     let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
     // The shortest block has one restart point and the number of restart points.
     (8..=most).find_map(|length| {
-        // Only few byte values are compression types, so most lengths cost no checksum.
+        // Few byte values are compression types, so no checksum is computed for most lengths.
         if !matches!(bytes[length], 0 | 1 | 4 | 7) {
             return None;
         }

@@ -131,8 +131,8 @@ impl SstReader {
     }
 
     /// Calls `see` with the user key of every entry of some data blocks, for samples of a large
-    /// table. `choose` gets the number of data blocks and returns which to read, numbered from 0 on
-    /// in the order of their keys.
+    /// table. `choose` gets the number of data blocks and returns the numbers of those to read.
+    /// Blocks are numbered from 0 on in the order of their keys.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl SstReader {
     ///
     /// # Panics
     ///
-    /// When there is no such block.
+    /// When `choose` returns the number of a block that does not exist.
     pub fn each_key_of_blocks(
         &self,
         choose: impl FnOnce(usize) -> Vec<usize>,
@@ -163,8 +163,8 @@ impl SstReader {
         Ok(filters.into_iter().flatten().map(TableFilter::into_reader).collect())
     }
 
-    /// A description of the filter. Reads the filter's bytes and computes the predicted rate from
-    /// them, whatever the file states. `None` without a filter.
+    /// A description of the filter. Reads the filter's bytes and predicts the false-positive rate
+    /// from them, whatever the file states. `None` without a filter of a known form.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl SstReader {
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
     /// order of the keys. Equal neighbours count once. Does not call `see` if there is no filter,
-    /// or if the filter is that of an old file, which uses another hash.
+    /// or if the filter is a legacy Bloom filter, which uses another hash.
     ///
     /// # Errors
     ///
@@ -273,15 +273,16 @@ impl SstReader {
         Ok(recorder.finish(found.as_ref()))
     }
 
-    /// Whether the filter lets any key from `lower` to before `upper` (`None`: to the end) through.
-    /// `false` is possible only if the filter holds prefixes and all such keys share one prefix.
+    /// Whether the filter answers "maybe" for the keys from `lower` up to, but without, `upper`
+    /// (`None`: no end). `false` is possible only if the filter holds prefixes and all such keys
+    /// share one prefix.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         !self.process.is_current() || self.table.range_may_match(lower, upper)
     }
 
-    /// Reads the whole file. Checks every checksum, the number of the entries, that the keys
-    /// ascend, and that each key lies between the separators of its block. Queries the filter for
-    /// every key.
+    /// Reads the whole file. Checks the number of the entries, that the keys ascend, that each key
+    /// is between the separators of its block, and every checksum, except in parts of a filter that
+    /// cannot be queried. Queries the filter for every key.
     ///
     /// # Errors
     ///
@@ -291,8 +292,8 @@ impl SstReader {
         self.table.verify()
     }
 
-    /// The ranges that the table deletes, in the order of their first keys; of equal ones the
-    /// newest first.
+    /// The ranges that the table deletes, in the order of their first keys. Of ranges with the same
+    /// first key, the newest comes first.
     pub fn range_deletions(&self) -> Vec<RangeDeletion> {
         let ranges = self.table.ranges().into_iter().flat_map(|ranges| ranges.iter());
         let mut ranges: Vec<_> = ranges
@@ -307,7 +308,7 @@ impl SstReader {
     }
 }
 
-/// A tombstone for the keys from `start` to before `end`.
+/// A tombstone for the keys from `start` up to, but without, `end`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -354,7 +355,7 @@ impl SstEntries {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or is damaged. No entry follows.
+    /// When the file cannot be read or is damaged. The entries after the damage are not returned.
     pub fn next_entry(&mut self) -> Result<Option<SstEntry<'_>>> {
         self.process.check()?;
         if self.started {

@@ -21,7 +21,7 @@ use crate::table::options::{Dialect, TableOptions, TableSummary};
 /// The file gets its name in [`SstWriter::finish`], when it is whole. Until then it has a temporary
 /// name in the same directory that ends in `.tmp`. A writer that fails or is dropped removes the
 /// temporary file; an older file with the final name stays unchanged. In a forked child every call
-/// fails with [`Error::Forked`], and a drop does nothing.
+/// that can fail returns [`Error::Forked`], and a drop does nothing.
 ///
 /// ```no_run
 /// use maypole::table::{SstWriter, TableOptions};
@@ -37,7 +37,7 @@ pub struct SstWriter {
     builder: TableBuilder,
     unfinished: Unfinished,
     path: PathBuf,
-    /// The internal key of the entry being added; kept for its memory.
+    /// The internal key of the entry being added; kept so that its memory is reused.
     internal_key: Vec<u8>,
     /// Start and end of the range deletions, which may come in any order.
     ranges: Vec<(Vec<u8>, Vec<u8>)>,
@@ -102,12 +102,12 @@ impl SstWriter {
     /// # Errors
     ///
     /// [`Error::InvalidArgument`] unless the key is above all keys before it, and key and value
-    /// together have at most 2^30 bytes; [`Error::Io`] when the file cannot be written.
+    /// together have at most 2^30 - 8 bytes; [`Error::Io`] when the file cannot be written.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add(key, EntryKind::Value, value)
     }
 
-    /// Adds a tombstone: ingested, it hides older entries of the key.
+    /// Adds a tombstone. Once it is ingested, it hides older entries of the key.
     ///
     /// # Errors
     ///
@@ -116,9 +116,9 @@ impl SstWriter {
         self.add(key, EntryKind::Deletion, &[])
     }
 
-    /// Adds a tombstone for all keys from `start` to before `end`: ingested, it hides older entries
-    /// of those keys, but none of this file. Ranges may come in any order; an empty range is left
-    /// out.
+    /// Adds a tombstone for all keys from `start` up to, but without, `end`. Once it is ingested,
+    /// it hides older entries of these keys, but no entry of this file. Ranges may come in any
+    /// order; an empty range is left out.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         }
     }
 
-    /// Moves to another block, on no entry. Keeps the memory of the key buffers.
+    /// Changes to another block. The cursor is then on no entry, and keeps its key buffers' memory.
     pub fn enter(&mut self, block: B) {
         self.block = PinnedBlock::new(block);
         self.valid = false;
@@ -158,7 +158,7 @@ impl<B: PinsBlock> BlockCursor<B> {
     /// heads.
     fn go_to_candidate(&mut self, candidate: Candidate) -> Result<bool, Damage> {
         if candidate.offset > self.entries_bytes() {
-            // After the search, the block was read again from a file that has changed.
+            // The block was read again after the search, from a file that changed in between.
             return Ok(false);
         }
         let entry = Entry::decode(self.block.entries(), candidate.offset)?;
@@ -206,8 +206,8 @@ impl<B: PinsBlock> BlockCursor<B> {
 
     /// [`Self::step`] to an entry of the common form: short lengths, and a suffix of up to 32 bytes
     /// that holds more than the trailer. Detecting a repeated user key is nearly free: writers
-    /// share as many bytes as they can, so the first byte of the suffix differs, except at a
-    /// restart point.
+    /// share as many bytes as they can, so except at a restart point the first byte of the suffix
+    /// differs from the previous key's byte at that position.
     #[inline(always)]
     pub fn step_short(&mut self) -> Option<Step> {
         let rest = self.block.entries().get(self.next..)?;
@@ -320,7 +320,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         trailer
     }
 
-    /// Moves to the previous entry, by reading forwards from the restart point before it.
+    /// Moves to the previous entry.
     pub fn prev(&mut self) -> Result<(), Damage> {
         self.last_before(self.offset)
     }
@@ -355,7 +355,7 @@ impl<B: PinsBlock> BlockCursor<B> {
         Ok(())
     }
 
-    /// Compares a stored key, as readers see it with the global sequence number, with the target.
+    /// Applies the global sequence number to a stored key, and compares the key with the target.
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
         key::user_key(stored).cmp(user_key).then_with(|| {
             let stored_trailer = match self.global_sequence {

@@ -13,17 +13,17 @@
 //! prefix      the common prefix of all user keys
 //! ```
 //!
-//! The rows are in the room behind the block's payload ([`super::bytes`]), so they are in large
-//! pages if blocks are. The table leaves as much room as its blocks need on average. Rows that need
-//! more are in a box.
+//! The rows are in the room after the block's payload ([`super::bytes`]), so they are in a large
+//! page if the block is. The table leaves as much room as its blocks need on average. Rows that
+//! need more are allocated separately.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
 //! the damage.
 //!
-//! Entries with a smaller head than the target's are before the target, those with a larger head
-//! behind it. Equal heads do not decide, so from the first of them on the search compares the
-//! entries themselves ([`super::search`]).
+//! Entries whose heads are smaller than the target's are before the target, and entries whose heads
+//! are larger are after it. Equal heads do not decide, so from the first equal head on the search
+//! compares the entries themselves ([`super::search`]).
 
 use std::ops::Range;
 
@@ -73,8 +73,8 @@ impl KeyHeads {
     /// Makes the heads of a block of internal keys, whose entries are the first `entries_bytes`
     /// bytes. `None` for a block that is empty, damaged or out of order, or if there is no memory.
     ///
-    /// This runs at every cache miss. The block is walked twice, so that nothing has to be copied
-    /// or allocated twice: the first walk finds the size of the rows.
+    /// This runs whenever a data block enters the cache. A first walk over the entries finds the
+    /// size of the rows, so that they are allocated once and filled where they stay.
     pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
         let (block, room) = block.payload_and_room();
         let mut notes = [Note::default(); MAX_NOTES];
@@ -114,7 +114,7 @@ impl KeyHeads {
     }
 
     /// Bytes of room to leave for the rows of a block of `block_bytes` with `entries` entries. The
-    /// room is less than `block_bytes` and two cache lines, even if `entries`, a number from the
+    /// room is less than `block_bytes` plus two cache lines, even if `entries`, a number from the
     /// table's properties, is far too large.
     pub fn room_for(entries: u32, block_bytes: usize) -> usize {
         let entries = (entries as usize).min(block_bytes / MIN_ENTRY_BYTES);
@@ -162,8 +162,8 @@ impl KeyHeads {
         Some(Candidate { offset, head, same_bytes })
     }
 
-    /// Puts the known start of the candidate's user key, its prefix and head, into `key`. Zeros
-    /// follow a user key that is shorter.
+    /// Sets `key` to the start of the candidate's user key, as the heads hold it: the common prefix
+    /// and the next 4 bytes, padded with zeros if the user key ends earlier.
     pub fn key_start(&self, block: &BlockBytes, candidate: Candidate, key: &mut KeyBuffer) {
         key.clear();
         key.extend_from_slice(self.parts(block).2);
@@ -199,7 +199,7 @@ const SIGN: u32 = 1 << 31;
 struct FirstWalk {
     /// At least one.
     entries: usize,
-    /// The common prefix of all user keys: the front of the first one.
+    /// The common prefix of all user keys: the front of the first user key.
     prefix: Range<usize>,
 }
 
@@ -242,8 +242,8 @@ impl Iterator for Notes<'_> {
 }
 
 impl FirstWalk {
-    /// Walks all entries and notes the first ones. `None` if there are none, or if they do not
-    /// decode as internal keys.
+    /// Walks all entries and notes the first [`MAX_NOTES`]. `None` if the block is empty, or if an
+    /// entry does not decode as one with an internal key.
     fn over(entries: &[u8], notes: &mut [Note; MAX_NOTES]) -> Option<FirstWalk> {
         let mut walk = Notes { entries, offset: 0 };
         let (mut count, mut key_bytes) = (0, 0);
@@ -258,8 +258,8 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // This is mostly a whole key at a restart point. The bytes that it shares are the
-                // start of the prefix, so only the others are compared.
+                // This is usually a restart point, whose key shares nothing. The shared bytes equal
+                // the start of the prefix, so only the bytes after them are compared.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);

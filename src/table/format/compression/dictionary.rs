@@ -1,5 +1,5 @@
 //! [`Dictionary`]: bytes that a codec treats as if they came before each data block of a table, so
-//! that even the first bytes of a block can repeat something.
+//! that even the first bytes of a block can be a match.
 //!
 //! RocksDB stores the dictionary as a block of its own, which is not compressed, and compresses the
 //! data blocks with it. Index blocks are compressed without it. One dictionary serves all of a

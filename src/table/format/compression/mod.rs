@@ -1,5 +1,5 @@
-//! Block compression. Blocks are written uncompressed or by Snappy, LZ4 or ZSTD. BZip2, Zlib, and
-//! ZSTD, LZ4 and Zlib with a dictionary can be read, too.
+//! Block compression. Blocks are written uncompressed, or compressed by Snappy, LZ4 or ZSTD. Blocks
+//! in BZip2 or Zlib can be read, too, and so can ZSTD, LZ4 and Zlib with a dictionary.
 //!
 //! ```text
 //! LZ4     varint32 uncompressed bytes | LZ4 block (not frame)

@@ -300,8 +300,8 @@ fn decompress_zstd(_: &[u8], _: &mut [u8], _: Option<&Dictionary>) -> Result<usi
     Err(Codec::Zstd.missing())
 }
 
-/// Decompresses a standalone ZSTD frame, such as a record of RocksDB's log, which does not state
-/// the length of its content. Rejects content that is longer than a frame of this length can have.
+/// Decompresses a standalone ZSTD frame that does not state the length of its content, such as a
+/// record of RocksDB's log. Rejects more content than a frame of this length can have.
 #[cfg(feature = "zstd")]
 pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     use std::io::Read;

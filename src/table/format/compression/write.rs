@@ -94,8 +94,8 @@ impl Compressor {
     }
 
     /// Puts the compressed form of `block` into `out`, and returns its codec. If compression saves
-    /// less than an eighth, `out` is empty and the result is `Compression::None`, because a small
-    /// gain is not worth the work of every read. The rule is RocksDB's default
+    /// less than an eighth, `out` is empty and the result is `Compression::None`, because so small
+    /// a gain is not worth the decompression at every read. The rule is RocksDB's default
     /// (`max_compressed_bytes_per_kb` = 896).
     pub fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
