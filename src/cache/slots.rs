@@ -166,6 +166,12 @@ impl<T> Resident<T> {
         self.header.charge_bytes
     }
 
+    /// Counts a use of the value, so that it is evicted later.
+    #[inline]
+    pub fn mark_used(&self) {
+        self.header.mark_used();
+    }
+
     /// Whether the cache kept the value when it was loaded. A value that does not fit is not kept.
     pub fn was_cached(&self) -> bool {
         self.header.was_cached()
@@ -361,6 +367,14 @@ impl<T: Cached> Slots<T> {
         // SAFETY: the resident lives while the guard is held and the array exists (module comment).
         unsafe { pointer.as_ref() }.header.mark_used();
         Some(pointer)
+    }
+
+    /// As [`Slots::borrow`], but the use does not count until [`Resident::mark_used`] is called.
+    #[inline]
+    pub fn peek<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<&'g Resident<T>> {
+        let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
+        // SAFETY: alive for as long as the guard is held and the array exists (module comment).
+        Some(unsafe { pointer.as_ref() })
     }
 
     /// Prefetches the `COUNT` slots from `first` on. Addresses past the end of the array do no

@@ -306,3 +306,31 @@ fn a_small_cache_reads_pieces_of_whole_ones() {
         db.verify().unwrap();
     }
 }
+
+/// Keys that exist were looked up with a cache as large as all filters and indexes. The filters,
+/// which spared no read, took half of it, and each lookup marked its filter as used.
+#[test]
+fn filters_that_spare_no_read_make_room() {
+    const KEYS: u32 = 100_000;
+    let filter_bytes = |absent: u32| {
+        let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
+        let metadata_bytes = {
+            let db = open(&fs, 64 << 20, MetadataForm::Parts, "bloom(10)");
+            fill(&db, KEYS);
+            db.stats().metadata_bytes
+        };
+        let db = open(&fs, metadata_bytes, MetadataForm::Parts, "bloom(10)");
+        let mut rng = StdRng::seed_from_u64(7);
+        for i in 0..30_000 {
+            let key = key(rng.random_range(0..KEYS));
+            match i % 10 < absent {
+                true => assert!(db.get([&key[..], b"?"].concat()).unwrap().is_none()),
+                false => assert!(db.get(&key).unwrap().is_some()),
+            }
+        }
+        let kinds = db.stats().cache;
+        kinds.iter().filter(|(kind, _)| *kind == BlockKind::Filter).map(|(_, u)| u.bytes).sum()
+    };
+    let (of_present, of_half): (usize, usize) = (filter_bytes(0), filter_bytes(5));
+    assert!(of_present * 4 < of_half, "{of_present} bytes of {of_half} remain");
+}

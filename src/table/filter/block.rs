@@ -15,6 +15,8 @@
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32};
 use crate::error::Result;
 use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
@@ -86,7 +88,14 @@ impl PrefixFilter {
 }
 
 /// A table's filter in memory, or one part of it.
-pub(crate) struct TableFilter(FilterReader);
+pub(crate) struct TableFilter {
+    reader: FilterReader,
+    /// How often in a row it has answered "maybe", up to [`USELESS`].
+    maybes: AtomicU8,
+}
+
+/// A filter in parts that has answered "maybe" this many times in a row is not worth its memory.
+const USELESS: u8 = 4;
 
 /// What a [`TableFilter`] says of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,24 +117,24 @@ impl TableFilter {
         buffer: impl Buffer,
     ) -> Result<TableFilter> {
         let bytes = file.decode_metadata(stored)?.into_exact(buffer);
-        Ok(TableFilter(FilterReader::open(bytes, encoding)))
+        Ok(TableFilter::of_piece(FilterReader::open(bytes, encoding)))
     }
 
     /// A filter that answers "maybe" to every query, because of `reason`.
     pub fn untrusted(reason: &'static str) -> TableFilter {
-        TableFilter(FilterReader::without_bytes(reason))
+        TableFilter::of_piece(FilterReader::without_bytes(reason))
     }
 
     pub fn of_piece(piece: FilterReader) -> TableFilter {
-        TableFilter(piece)
+        TableFilter { reader: piece, maybes: AtomicU8::new(0) }
     }
 
     /// What the filter says of a key.
     pub fn may_contain(&self, key: &LookupKey<'_>) -> FilterAnswer {
-        if !self.0.may_contain(filter_hash(&self.0, key)) {
+        if !self.reader.may_contain(filter_hash(&self.reader, key)) {
             return FilterAnswer::No;
         }
-        match self.0.untrusted() {
+        match self.reader.untrusted() {
             None => FilterAnswer::Maybe,
             Some(_) => FilterAnswer::Untrusted,
         }
@@ -137,24 +146,38 @@ impl TableFilter {
         self.may_contain(&LookupKey::new(prefix, key.sequence))
     }
 
+    /// Notes an answer. Returns whether the filter has lately spared a search of its table, so that
+    /// it should stay in the cache.
+    #[inline]
+    pub fn is_useful(&self, says_no: bool) -> bool {
+        let maybes = self.maybes.load(Ordering::Relaxed);
+        let now = if says_no { 0 } else { (maybes + 1).min(USELESS) };
+        // Writes only what changes, so that the line stays in every processor's cache. Threads may
+        // overwrite each other's count, which is of no importance.
+        if now != maybes {
+            self.maybes.store(now, Ordering::Relaxed);
+        }
+        now < USELESS
+    }
+
     #[inline(always)]
     pub fn reader(&self) -> &FilterReader {
-        &self.0
+        &self.reader
     }
 
     pub fn into_reader(self) -> FilterReader {
-        self.0
+        self.reader
     }
 
     /// The filter, if it can be trusted and is queried by [`LookupKey::hash`].
     #[inline(always)]
     pub fn of_hash64(&self) -> Option<&FilterReader> {
-        Some(&self.0).filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
+        Some(&self.reader).filter(|f| f.hash_kind() == HashKind::Hash64 && f.untrusted().is_none())
     }
 
     /// Bytes of memory that the filter takes, without the `TableFilter` itself.
     pub fn heap_bytes(&self) -> usize {
-        self.0.memory_bytes() - size_of::<FilterReader>()
+        self.reader.memory_bytes() - size_of::<FilterReader>()
     }
 }
 

@@ -21,6 +21,9 @@
 //! saved a read. Beyond one read a credit grows by an eighth with each "no" in a row. A credit of
 //! two reads means that the last keys were all absent, so the filter is read without the index.
 //!
+//! A part in memory counts as used only until it has said "maybe" four times in a row. Then it is
+//! evicted before others, unless it says "no" first.
+//!
 //! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
 //! `docs/filters.md` proves what the rule costs at most. It applies if metadata is not pinned, and
 //! the filters and indexes of all tables would fill most of the cache. Otherwise every filter that

@@ -105,7 +105,7 @@ impl Table {
         {
             let mut filters = [None; HASHES];
             for (filter, key) in filters.iter_mut().zip(keys) {
-                *filter = self.filter.borrow(self.filter_part_of(key), guard);
+                *filter = self.filter.peek(self.filter_part_of(key), guard);
                 if let Some(fast) = filter.and_then(|filter| filter.of_hash64()) {
                     fast.prepare(key.hash);
                 }
@@ -114,13 +114,17 @@ impl Table {
             for (i, (answer, (filter, key))) in answers.iter_mut().zip(filters).enumerate() {
                 match filter.map(|filter| (filter, filter.reader().answer_for(key.hash))) {
                     None => absent |= 1 << (first + i),
-                    Some((_, Some(maybe))) => {
+                    Some((filter, Some(maybe))) => {
+                        if filter.is_useful(!maybe) {
+                            filter.mark_used();
+                        }
                         *answer = maybe;
                         tally.hits += 1;
                         tally.maybes += u64::from(maybe);
                         tally.noes += u64::from(!maybe);
                     }
                     Some((filter, None)) => {
+                        filter.mark_used();
                         tickers.add(Ticker::BlockCacheFilterHit, 1);
                         *answer = self.count_other_filter(filter.may_contain(key), guard, tickers);
                     }

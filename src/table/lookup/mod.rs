@@ -50,7 +50,7 @@ use self::stop::{Absent, Stop};
 use self::tally::{FilterTally, record_true};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
-use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
+use crate::table::filter::block::{FilterAnswer, StoredFilter};
 use crate::table::index::{GROUP, Group};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
@@ -264,12 +264,15 @@ impl Table {
         if self.whole_key_filter.is_none() {
             return self.prefix_says_maybe(key, guard, observer);
         }
-        let filter: &TableFilter = match self.filter.borrow(self.filter_part_of(key), guard) {
+        let filter = match self.filter.peek(self.filter_part_of(key), guard) {
             Some(filter) => filter,
             None => self.filter_piece_with_key(key, guard)?,
         };
         tickers.add(Ticker::BlockCacheFilterHit, 1);
         let answer = filter.may_contain(key);
+        if filter.is_useful(answer == FilterAnswer::No) {
+            filter.mark_used();
+        }
         observer.filter_answered(self, filter, key, None, answer);
         Some(self.count_other_filter(answer, guard, tickers))
     }

@@ -44,10 +44,11 @@ impl Table {
     ) -> Option<bool> {
         let Some(prefix) = self.prefix_to_ask_for(key) else { return Some(true) };
         let filter_key = LookupKey::new(prefix, key.sequence);
-        let filter: &TableFilter = match self.filter.borrow(self.filter_part_of(key), guard) {
+        let filter = match self.filter.peek(self.filter_part_of(key), guard) {
             Some(filter) => filter,
             None => self.filter_piece_with_key(&filter_key, guard)?,
         };
+        filter.mark_used();
         self.count(Ticker::BlockCacheFilterHit);
         Some(self.ask_for_prefix(Some(filter), prefix, key, observer))
     }

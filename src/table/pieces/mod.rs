@@ -27,7 +27,7 @@ use std::ops::Range;
 
 use self::kept::{IndexPieces, WholeFilterPieces};
 use crate::cache::BlockKind;
-use crate::cache::slots::{Lease, Slots};
+use crate::cache::slots::{Lease, Resident, Slots};
 use crate::error::{Damage, Error, Result};
 use crate::filter::{Family, FilterReader, PIECE_BYTES};
 use crate::memory::LineBuf;
@@ -139,10 +139,9 @@ impl Table {
         &'g self,
         filter_key: &LookupKey<'_>,
         guard: &'g Guard,
-    ) -> Option<&'g TableFilter> {
+    ) -> Option<&'g Resident<TableFilter>> {
         let pieces = self.pieces.filter()?;
-        let filter = pieces.slots.borrow(pieces.piece_of(filter_key), guard)?;
-        Some(filter)
+        pieces.slots.peek(pieces.piece_of(filter_key), guard)
     }
 
     /// The number of the part of the index to read for a key, or of a piece if the cache would not
