@@ -139,6 +139,8 @@ impl SkipList {
                     // The search next needs one of these two, whatever the comparison says: the
                     // next node one level below, or the links of `node`. Fetching both makes the
                     // search faster.
+                    // SAFETY: `before` has the level below too, and `node` was reached at this
+                    // level.
                     unsafe {
                         before.prefetch_next(level - 1);
                         prefetch(node.link(level));
