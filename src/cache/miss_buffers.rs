@@ -48,8 +48,8 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// The buffers of a miss buffer take up to this multiple of its room, and so do its spare values,
 /// because blocks have several sizes and a batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// In small caches the buffers and the spare values may each take this much, a few blocks, if that
-/// is at most 1/16 of the capacity.
+/// In small caches the buffers and the spare values of a miss buffer may each take this much, a few
+/// blocks, but those of all miss buffers at most 1/16 of the capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
@@ -103,10 +103,10 @@ impl MissBuffers {
     pub fn new(capacity_bytes: usize) -> MissBuffers {
         let share_bytes = capacity_bytes / MAX_SHARE;
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
-        let most_unused_bytes =
-            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(capacity_bytes / 16);
         let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
         let count = 1 << count.ilog2();
+        let most_unused_bytes =
+            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(capacity_bytes / 16 / count);
         let miss_buffer = |_| {
             let state = Mutex::new(MissBufferState::default());
             Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })
