@@ -170,9 +170,9 @@ impl Seen<'_> {
         self.scanned.get(i)?.as_ref()
     }
 
-    /// The name of a table's kind of filter, and its family. If the filter was not read, the family
-    /// is that of the policy's name, although a Ribbon policy may have stored Bloom. Without such a
-    /// name the kind is `unknown`.
+    /// The family of a table's filter: its name, or one of the other words of [`FilterRow`], and
+    /// the family itself if it is known. If the filter was not read, the family is the one in the
+    /// policy's name, although a Ribbon policy may have stored Bloom.
     fn family_of(&self, i: usize) -> (String, Option<Kind>) {
         let table = &self.tables[i];
         let Some(form) = table.form else { return ("none".into(), None) };

@@ -1,4 +1,4 @@
-//! The workloads, under db_bench's names, and what each does to a database.
+//! The workloads, most under db_bench's names, and what each does to a database.
 
 use std::ops::Range;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub enum Workload {
     Fillseq,
     /// Like fillrandom, with a thousandth of the entries and every write synced
     Fillsync,
-    /// Puts random keys into an empty database, which gets about 63 % of them
+    /// Puts random keys into an empty database, which then holds about 63 % of all keys
     Fillrandom,
     /// Like fillrandom, but into the existing database
     Overwrite,

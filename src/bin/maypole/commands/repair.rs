@@ -27,7 +27,7 @@ use crate::{output, progress};
 /// report lists the tables that hold them.
 ///
 /// The command prints what was wrong, which keys may be missing or old, and which files it moved.
-/// The exit code is 1 if anything may be lost.
+/// The exit code is 1 if anything may be lost or deleted keys may come back.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Repair {
