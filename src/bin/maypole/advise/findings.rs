@@ -314,7 +314,7 @@ impl Seen<'_> {
             Some(Scanned { filter: Some(filter), .. }) if filter.largest_part > 0 => {
                 filter.largest_part
             }
-            // 0 stands for parts of unknown size. They are about as large as data blocks.
+            // 0 stands for parts of unknown size, which are about as large as data blocks.
             _ if table.form == Some(Form::Partitioned) => 0,
             _ => table.filter_bytes,
         };

@@ -60,7 +60,7 @@ pub enum Workload {
     Checkpointloop,
     /// Puts at the end and pop_first at the front, so that --window entries stay
     Queue,
-    /// Overwrites of 3 keys under snapshots; an operation: 100 overwrites, 2 scans
+    /// Overwrites 3 keys under snapshots; an operation is 100 overwrites and 2 scans
     Overwritehot,
     /// Puts every key in key order and deletes all but the newest --window
     Retention,

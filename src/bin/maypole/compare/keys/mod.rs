@@ -321,7 +321,7 @@ fn hex(number: u64, digits: &mut [u8]) {
     }
 }
 
-/// The keys of `queried` that are not in `keys` but between its first and its last key.
+/// The keys of `queried` that are not in `keys` but between the first and the last of `keys`.
 fn absent_within<'a>(
     queried: &[Entry<'a>],
     keys: &[Entry],
