@@ -50,10 +50,10 @@ impl Db {
 
     /// About how many keys have a value. Reads nothing.
     ///
-    /// This is the number of entries in tables and memtables, less two for each tombstone of a
-    /// table. So a key that was written several times counts several times until it is compacted,
-    /// and a range deletion in a table counts as the removal of one key. A tombstone in a memtable
-    /// counts as a key.
+    /// This is the number of entries in tables and memtables, less two for each tombstone in a
+    /// table: the tombstone and the entry that it hides. So a key that was written several times
+    /// counts several times until it is compacted, and a range deletion in a table counts as the
+    /// removal of one key. A tombstone in a memtable counts as a key.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -68,7 +68,7 @@ impl Db {
     }
 
     /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted: see
-    /// [`Db::flush`]. The call reads the indexes of the tables that reach over an end of the range,
+    /// [`Db::flush`]. The call reads the indexes of the tables that contain an end of the range,
     /// and no data.
     ///
     /// ```

@@ -49,7 +49,8 @@ const MAX_CUTS: usize = 8;
 /// What a flush needs to know, apart from the memtable.
 pub(crate) struct Flush<'a> {
     pub store: &'a TableStore,
-    /// The tables that are older; `None` where any key may have an older entry.
+    /// The tables that are older than the memtable; `None` if they are not known, so that any key
+    /// may have an older entry.
     pub older: Option<&'a Version>,
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,

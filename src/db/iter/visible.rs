@@ -37,8 +37,8 @@ const LOOK_EVERY: u64 = 32;
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
-/// A walk over this number of hidden entries in the memtable requests a flush, if they are half of
-/// the memtable's entries. A walk over this number of hidden entries in tables requests a
+/// A walk over this number of hidden entries in the memtable requests a flush, if they are at least
+/// half of the memtable's entries. A walk over this number of hidden entries in tables requests a
 /// compaction.
 const CLEAN_UP_AFTER: u64 = 10_000;
 

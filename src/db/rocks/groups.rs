@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::encoding::key;
 use crate::version::{FileMeta, LEVELS, TableFile, Version};
 
-/// With more tables in level 0, writers are slowed down, so an import leaves no more there.
+/// From this number of tables in level 0 on, writers are slowed down, so an import leaves no more.
 const MAX_IN_LEVEL_0: usize = 20;
 
 /// Tables that become one, and what is known of it before.

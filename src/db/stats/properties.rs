@@ -1,4 +1,4 @@
-//! Properties by the names that RocksDB gives them, for monitoring that knows these.
+//! Properties under the names that RocksDB gives them, for monitoring tools that query these names.
 //!
 //! Absent: properties whose values would have to be invented, such as the sizes of pinned
 //! memtables.

@@ -139,8 +139,8 @@ pub(crate) struct Marks {
     /// Whether a leader should look at `proposals`.
     has_proposals: AtomicBool,
     pub(super) proposals: Mutex<Vec<Proposal>>,
-    /// The smallest sequence number of a memtable that should be flushed because most of it is
-    /// hidden; 0: none.
+    /// The smallest sequence number of a memtable that should be flushed because at least half of
+    /// it is hidden; 0: none.
     flush_wanted: AtomicU64,
     /// The database, through which a cursor reaches the lock of the writers.
     owner: OnceLock<Weak<dyn Owner>>,
@@ -224,7 +224,7 @@ impl Marks {
     }
 
     /// Submits a proposal, unless too many wait. It is taken in at once if no writer leads, and
-    /// otherwise by the next leader.
+    /// otherwise by the current or the next leader.
     pub fn propose(&self, proposal: Proposal) {
         let mut proposals = lock(&self.proposals);
         if proposals.len() < MAX_PROPOSALS {
