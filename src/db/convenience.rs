@@ -153,8 +153,8 @@ impl Db {
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
     /// are compacted. Cursors remember ranges in which they saw nothing but tombstones and jump
-    /// over them, so the cost of a call does not grow with the number of tombstones. Only the first
-    /// call after the database was opened passes all of them.
+    /// over them, so the cost of a call usually does not grow with the number of tombstones. The
+    /// first call after the database was opened passes all of them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -60,8 +60,8 @@ use crate::table::SstReader;
 /// errors.
 ///
 /// - [`Error::Io`](crate::Error::Io): the operating system returned an error. After a failed write
-///   or sync the database is read-only, unless the only cause was [missing
-///   space](crate::Error::is_out_of_space).
+///   the database is read-only, unless the only cause was [missing
+///   space](crate::Error::is_out_of_space). After a failed sync it always is.
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
@@ -398,8 +398,8 @@ impl Db {
     }
 
     /// An iterator over the entries as of now whose keys start with `prefix`, in key order, from
-    /// either end. With filters of prefixes ([`Builder::filter_keys`]) the iterator skips tables
-    /// whose filter denies the prefix.
+    /// either end. With filters of prefixes ([`Builder::filter_keys`]) the iterator can skip
+    /// tables whose filter denies the prefix.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -118,7 +118,7 @@ impl Builder {
 
     /// What the filter of a new table holds: whole keys (the default), prefixes, or both.
     ///
-    /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix skip the
+    /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix can skip
     /// tables whose filter denies the prefix. That pays where such ranges are often empty, or where
     /// few of the tables that span a range hold keys of it.
     ///
@@ -250,9 +250,9 @@ impl Builder {
     /// 8.
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
-    /// database uses none. A flush does not wait for one of these threads: it takes one more.
-    /// Compactions of different files run at the same time. A large compaction of level 0 is split
-    /// by key range over the idle threads.
+    /// database uses none. A flush runs on a thread of another pool. Compactions of different files
+    /// run at the same time. A large compaction of level 0 is split by key range over the idle
+    /// threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(self, threads: usize) -> Builder {

@@ -78,7 +78,7 @@ impl Inner {
         settled
     }
 
-    /// Compacts all files that overlap `range`, level by level from the top.
+    /// Compacts the files that overlap `range` and hold old entries, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
         // The number is read before the flush, which writes everything up to this number to tables.
         let last_old = self.reading.visible();

@@ -176,7 +176,8 @@ impl DbCursor {
     /// Ends a walk: many entries were passed from `from` to before `end`, and nothing is shown
     /// there.
     fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
-        // Entries that an old snapshot does not see may have been written since.
+        // An old snapshot proves nothing about the present: entries that it does not see may have
+        // been written since.
         if self.point.is_snapshot {
             return;
         }

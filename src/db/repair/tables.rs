@@ -425,8 +425,8 @@ pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the entries of a table have the sequence numbers that the MANIFEST lists, whatever
-/// its properties say.
+/// Checks that the sequence numbers of a table's entries are within the range that the MANIFEST
+/// lists, whatever the properties of the table say.
 pub(super) fn check_sequences(table: &Table, meta: &FileMeta, survey: &Survey) -> Result<()> {
     let listed = (meta.smallest_sequence, meta.largest_sequence);
     match survey.sequences {

@@ -41,7 +41,7 @@
 //! just below q would ignore the whole mark and pass everything in it. So a mark keeps up to three
 //! *extents*: the newest, and shorter ones with smaller numbers.
 //!
-//! Absent on purpose: a mark on disk. Marks are hints in memory, and a database opens with none.
+//! No mark is stored on disk: marks are hints in memory, and a database opens with none.
 
 mod keeper;
 #[cfg(all(test, loom))]

@@ -197,8 +197,8 @@ impl Marks {
         Some(end)
     }
 
-    /// A smaller bound that has the same last entry before it as `bound`, for a seek backward.
-    /// `None`: no mark contains the keys before `bound`.
+    /// For a seek backward: a smaller bound than `bound`, such that no entry is shown between the
+    /// two. `None`: no mark contains the keys before `bound`.
     pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
         let mut from = self.around_last(bound, sequence)?.from;
         while let Some(next) = self.around_last(Some(&from), sequence) {
