@@ -15,7 +15,7 @@
 //! to level 0 above the files. For each key of a file they hold newer versions only, because they
 //! held no version when the file entered. So the order of the levels holds, and so does the order
 //! of level 0 by the largest sequence number: a table that has a newer version of a key has a
-//! larger number than the file.
+//! larger sequence number than the file.
 //!
 //! **The level** of a file is the deepest such that neither it nor any level above
 //!

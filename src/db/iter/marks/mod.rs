@@ -1,5 +1,5 @@
-//! Marks: "nothing is shown from here to here". A cursor that passed many hidden entries leaves a
-//! mark, and later cursors jump over them.
+//! A *mark* is an interval of keys in which cursors show nothing. A cursor that passed many hidden
+//! entries leaves a mark, and later cursors jump over it.
 //!
 //! ```text
 //!   a queue:      † † † † † † † † † † a b c d            †: tombstones of what was popped
