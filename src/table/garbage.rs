@@ -68,7 +68,7 @@ pub(crate) struct Garbage {
     pub hidden: Vec<Hidden>,
     /// About how many bytes of older tables the range deletions hid when the table was written.
     pub range_hides_bytes: u64,
-    /// When the oldest deletion was flushed, in seconds since 1970; 0 where that is not known.
+    /// When the oldest deletion was flushed, in seconds since 1970; 0 if unknown or without one.
     pub oldest_deletion: u64,
     /// Whether the table holds an entry of a kind that is not understood. Compactions keep such an
     /// entry and all older entries of its key, so no rewrite is sure to free anything.

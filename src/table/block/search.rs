@@ -179,7 +179,7 @@ impl Block {
         Ok(SearchResult::PastEnd)
     }
 
-    /// The plain search, for versions of one key and for keys that share bytes of a trailer.
+    /// The plain search, for entries that share bytes of a trailer, as most versions of one key do.
     fn find_by_cursor(
         &self,
         user_key: &[u8],

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
-//! the filter because its form is known last: its separators are user keys, unless two blocks hold
-//! versions of one user key. In that case **all** separators are internal keys. A *top* is the
+//! the data because only then its form is known: its separators are user keys, unless two blocks
+//! hold versions of one user key. In that case **all** separators are internal keys. A *top* is the
 //! block that lists the parts. The tops follow all parts, so that one read gets them and everything
 //! after them when the table is opened.
 //!

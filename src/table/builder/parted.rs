@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
-//! a filter of that size holds. The filter is cut there too, unless its part would be small,
-//! because with large values an index has more bytes than a filter. Where the index is cut does not
+//! a filter of that size holds. With large values an index has more bytes than a filter, so the
+//! filter is cut there only if its part has half of these keys. Where the index is cut does not
 //! depend on the family of the filter, so a table can get another filter and keep its index.
 //!
 //! Lookups find a part by the whole key, and query it for the key's prefix too, although keys with
@@ -31,8 +31,8 @@ use super::TableBuilder;
 use super::cuts::{BuiltFilter, MIN_SHARE, Top, WrittenIndex};
 
 impl TableBuilder {
-    /// Ends the current part of the index if it is large enough. Called after each data block.
-    /// `next` is the user key that begins the next block.
+    /// Ends the current part of the index if it is large enough. Called after each data block but
+    /// the last. `next` is the user key that begins the next block.
     pub(super) fn cut_part(&mut self, next: &[u8]) {
         let Some(cuts) = &mut self.cuts else { return };
         let last = key::user_key(&self.summary.largest);

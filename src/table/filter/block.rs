@@ -94,7 +94,7 @@ pub(crate) struct TableFilter {
     maybes: AtomicU8,
 }
 
-/// A filter in parts that has answered "maybe" this many times in a row is not worth its memory.
+/// A filter part or piece that answers "maybe" this many times in a row is not worth its memory.
 const USELESS: u8 = 4;
 
 /// What a [`TableFilter`] says of a key.

@@ -25,7 +25,7 @@ use crate::table::table_index::TableIndex;
 
 use super::key::LookupKey;
 
-/// The longest joint read, in bytes. A longer read costs about as much as two reads.
+/// The longest joint read, in bytes. Two parts that are further apart are read separately.
 const MAX_BYTES: u64 = 16 << 10;
 
 /// What a joint read is to read.
