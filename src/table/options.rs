@@ -122,9 +122,9 @@ pub struct TableSummary {
     pub raw_value_bytes: u64,
     /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
     pub smallest: Vec<u8>,
-    /// The last internal key. If a range deletion ends after the last entry: the end of that range,
-    /// with sequence number 2^56 - 1 and kind 15. The range excludes its end, so the table then
-    /// holds no entry of that user key.
+    /// The last internal key. If a range deletion ends after the last entry, this field is the end
+    /// of the range, with sequence number 2^56 - 1 and kind 15. The range excludes its end, so the
+    /// table then holds no entry of that user key.
     pub largest: Vec<u8>,
     /// The smallest sequence number of an entry.
     pub smallest_sequence: SequenceNumber,

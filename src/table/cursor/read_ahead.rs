@@ -45,7 +45,7 @@ const MAX_SCAN_BYTES: usize = 8 << 20;
 /// their memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
-/// The smallest share of one run in the bytes of a scan or compaction.
+/// The fewest read-ahead bytes of one run, however many runs a scan or compaction has.
 const MIN_SHARE_BYTES: usize = 16 << 10;
 
 /// Bytes of the first read-ahead of a scan that may end soon. Read-ahead begins at the second

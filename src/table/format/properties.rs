@@ -289,7 +289,7 @@ impl TableProperties {
     }
 
     /// The number and the name of the table's column family. `None` for RocksDB's default family
-    /// and for an unknown one. Tables of different families may hold the same keys.
+    /// and for an unknown one. Callers must not mix families, whose tables may hold equal keys.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
         /// The number in tables that were written without a database.
         const UNKNOWN: u64 = 0x7fff_ffff;

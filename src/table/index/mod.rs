@@ -354,7 +354,7 @@ impl StoredEntries {
         let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
-        // Each entry begins where the one before ends. The restart points are only compared.
+        // Each entry begins where the entry before ends, and a restart point must say the same.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;
             let handle = entry.handle;

@@ -8,8 +8,8 @@
 //!
 //! A second read costs far more than reading the bytes between the two parts, both from the
 //! system's cache and from a device. So the filter costs nearly nothing where the index must be
-//! read anyway: a "no" takes one read, and a lookup of a present key no more reads than without a
-//! filter. After a "no" the index part is dropped, and its checksum is not checked.
+//! read anyway: a "no" takes one read, and a lookup of a present key takes no more reads than
+//! without a filter. After a "no" the index part is dropped, and its checksum is not checked.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The rows are in the room after the block's payload ([`super::bytes`]), so they are in a large
-//! page if the block is. A table leaves about 1/16 more room than its blocks need on average.
-//! Rows that need more are allocated separately.
+//! page if the block is. A table leaves about 1/16 more room than its blocks need on average. Rows
+//! that need more are allocated separately.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
@@ -64,8 +64,8 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// The first `same_bytes` bytes of the entry's user key, or all of them if it is shorter, equal
-    /// the target's. `None` if the heads differ, so that the entry's user key is larger.
+    /// The first `same_bytes` bytes of the entry's user key equal the target's. A shorter user key
+    /// is a prefix of the target. `None` if the heads differ, so that the user key is larger.
     pub same_bytes: Option<usize>,
 }
 
