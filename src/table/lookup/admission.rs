@@ -14,7 +14,8 @@
 //!
 //! Each part of a filter and each piece has a credit of its own, which begins at one read. A part
 //! keeps its credit when it is evicted. So a part that was queried for absent keys is read again at
-//! the next query, but a part that was queried for present keys is not.
+//! the next query, but a part that was queried for present keys is not. A whole filter whose price
+//! is above one read pays it for either answer.
 //!
 //! If the part of the index is not in memory either, one read loads both ([`super::joint`]). Then
 //! the price of the filter is an eighth of a read, because only its bytes are added. A "no" raises
