@@ -27,9 +27,10 @@
 //! 4            varint bytes                              the file's tail: all that opening reads
 //! ```
 //!
-//! A length follows each tag from 64 on, and each tag of an extra field, so that a later version
-//! may add such tags. Of such unknown tags, an even one is skipped. An odd one is rejected, because
-//! it may change the content of the tree. Any other unknown tag is rejected.
+//! The content of each tag from 64 on starts with its length, as does the value of each extra
+//! field, so that a later version may add such tags. A reader skips an unknown tag of these if it
+//! is even. It rejects an odd one, because it may change the content of the tree, and any other
+//! unknown tag.
 
 use std::sync::Arc;
 
@@ -76,7 +77,8 @@ pub(crate) struct FileMeta {
     pub deletions: u64,
     pub smallest_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
-    /// In an ingested table: the sequence number of all its entries, which have 0 in the file.
+    /// In an ingested table: the sequence number of all its entries. The file stores 0 for each of
+    /// them.
     pub global_sequence: Option<SequenceNumber>,
     /// The smallest internal key, range deletions included.
     pub smallest: Vec<u8>,

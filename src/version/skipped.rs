@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Only numbers above the last flushed sequence number are kept, because a replay starts after it.
-//! Ranges that touch are merged, so there is at most one range more than unflushed writes.
+//! Ranges that touch are merged, so the ranges are at most one more than the unflushed writes.
 
 use std::collections::BTreeMap;
 

@@ -43,8 +43,8 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::row::{Word, mix};
 use super::shape::{MAX_COLUMNS, Shape};
 
-/// The most layers of a filter. Each layer takes about nine tenths of the keys that reach it, so
-/// practical filters need far fewer.
+/// The most layers of a filter. A layer usually keeps more than nine tenths of the keys that reach
+/// it, so practical filters need far fewer.
 pub(super) const MAX_LAYERS: usize = 16;
 
 /// The most tags, because their number is stored in a byte.

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Start and bucket come from the top bits of the hash. Coefficients and fingerprint must not be a
-//! monotone function of these bits, so they come from the middle of a product. Which keys a layer
-//! bumps depends on their start, so each bit of the next layer's hash depends on the whole hash.
+//! monotone function of these bits, so they come from the middle of a product. The starts of bumped
+//! keys are not random, because a layer bumps keys by their start. So each bit of the next layer's
+//! hash depends on the whole hash.
 
 use super::shape::Shape;
 
