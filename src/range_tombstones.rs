@@ -23,8 +23,8 @@
 //! hostile table.
 //!
 //! Empty ranges hide nothing and are left out. A set never changes. It knows only sequence numbers;
-//! `version/mod.rs`, `db/get/mod.rs`, `db/iter/range_del.rs` and `compaction/ranges.rs` apply it to
-//! the tables and levels of a tree.
+//! `version/mod.rs`, `db/get/steps.rs`, `db/iter/range_del.rs`, `compaction/ranges.rs` and
+//! `compaction/dead.rs` apply it to the tables and levels of a tree.
 //!
 //! The tests are at the foot, although the file is long, because a benchmark includes this file
 //! alone, by its path.

@@ -191,7 +191,7 @@ impl Neon {
 #[cfg(target_arch = "x86_64")]
 static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Makes builders and readers that are made from now on use AVX2 at most, to measure them as on a
+/// From now on, new builders and readers use AVX2 at most, so that they can be measured as on a
 /// processor without AVX-512.
 #[doc(hidden)]
 pub fn forbid_avx512() {

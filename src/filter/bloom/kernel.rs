@@ -27,7 +27,7 @@ pub trait Kernels: Copy {
     }
 
     /// Whether the first `probes` bits of a key are all set in its line. This variant uses the
-    /// fewest instructions. It is for a query among other work.
+    /// fewest instructions. It is for queries that run among other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
     /// The variant with the lowest latency, for an isolated query.
@@ -101,8 +101,8 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
 /// A line is fetched this many keys before it is written.
 const FETCH_AHEAD: usize = 16;
 
-/// Adds `hashes`. Vector kernels call it for the last few keys, which do not fill a register; AVX2
-/// also for more than 12 probes.
+/// Adds `hashes`. Vector kernels call it for the last few keys, which do not fill a register. The
+/// AVX2 kernel also calls it for more than 12 probes.
 pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     let count = lines.len() as u32;
     for (i, &hash) in hashes.iter().enumerate() {

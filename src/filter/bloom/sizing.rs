@@ -90,7 +90,7 @@ pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) 
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
     let bits = line_bits as f64;
-    // With this number of keys, nearly all bits of a line are set.
+    // More keys would change little, because with this number nearly all bits of a line are set.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
     // The distribution for the keys so far. Outside of `low..=high` it is 0.

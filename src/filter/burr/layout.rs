@@ -128,7 +128,7 @@ impl Layout {
         unpadded.max(self.thresholds_at() + READABLE_BYTES as u64)
     }
 
-    /// Byte offsets of the segments of every layer, then of their thresholds.
+    /// Byte offsets of the segments of every layer, and of the thresholds of every layer.
     pub fn parts(&self) -> (Vec<usize>, Vec<usize>) {
         let (mut segments_at, mut thresholds_at) = (0, self.thresholds_at());
         let advance = |at: &mut u64, bytes: u64| (std::mem::replace(at, *at + bytes)) as usize;

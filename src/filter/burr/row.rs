@@ -99,7 +99,7 @@ pub(super) trait Row: Copy + Default + PartialEq {
     /// Whether the row has no coefficients.
     fn is_empty(self) -> bool;
     fn xor(self, other: Self) -> Self;
-    /// Slots from `slot` to the first one that the row occupies; arbitrary if it is empty.
+    /// How many slots after `slot` the row's first coefficient is; arbitrary if the row is empty.
     fn distance(self, slot: u32) -> u32;
     /// The coefficients from `slot` on.
     fn coefficients(self, slot: u32) -> Self::Word;

@@ -107,7 +107,7 @@ impl CountingBloom {
         }
         for position in self.positions_of(hash) {
             let count = self.counters.get(position);
-            // 0: two probes of a key that was never added fell on this counter.
+            // The counter is 0 if two probes of a key that was never added fell on it.
             if (1..STUCK).contains(&count) {
                 self.counters.set(position, count - 1);
             }

@@ -165,7 +165,7 @@ impl<R: Row> Banding<R> {
         }
     }
 
-    /// Prepares the rows of some classes of a bucket and starts with the first.
+    /// Prepares the rows of some classes of a bucket. Returns a cursor at the first row.
     fn open(
         &self,
         window: &Window,
