@@ -134,8 +134,8 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 /// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most the
 /// false-positive rate `fpr`; the largest size allowed (100 bits a key) if no size is enough.
 ///
-/// Bisection works because the rate falls as the size grows. At two break points of
-/// [`bloom_probes`] the rate rises, but the next thousandth of a bit lowers it by more.
+/// Bisection works because the rate falls as the size grows, except at some break points of
+/// [`bloom_probes`], where it rises by up to 11 %. There the result may be up to 1 % too large.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {

@@ -14,7 +14,7 @@
 //!
 //! This is a system of linear equations over GF(2), one per key and column. It is solved when the
 //! table is written ([`build`](mod@build)), by elimination (banding) and back substitution. Few
-//! more slots than keys are needed, so a column costs 1.04 to 1.07 bits a key and halves the
+//! more slots than keys are needed, so a column costs 1.03 to 1.07 bits a key and halves the
 //! false-positive rate; a textbook Bloom filter needs 1.44 bits for that. An absent key's XOR is a
 //! random number.
 //!

@@ -9,8 +9,8 @@
 //! remove → 1, 4, 5                  2     1 15         15 never decreases again
 //! ```
 //!
-//! Counters have four bits: at the best number of hashes a counter passes 15 once in 10^15, if no
-//! key is added twice. So the filter is four times as large as a standard one.
+//! Counters have four bits: at the best number of hashes about one counter in 10^15 reaches 15, if
+//! no key is added twice. So the filter is four times as large as a standard one.
 //!
 //! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it. A
 //! counter at [`STUCK`] has lost count and stays: decrementing it could drop it to 0 while keys
