@@ -27,10 +27,10 @@
 //! 4            varint bytes                              the file's tail: all that opening reads
 //! ```
 //!
-//! The content of each tag from 64 on starts with its length, as does the value of each extra
-//! field, so that a later version may add such tags. A reader skips an unknown tag of these if it
-//! is even. It rejects an odd one, because it may change the content of the tree, and any other
-//! unknown tag.
+//! The content of each tag from 64 on, and the value of each extra field, start with their length,
+//! so that a later version may add such tags. Of these, a reader skips unknown even tags. It
+//! rejects unknown odd ones, because they may change the content of the tree, and all other unknown
+//! tags.
 
 use std::sync::Arc;
 

@@ -170,8 +170,8 @@ impl TableStore {
     }
 
     /// [`TableStore::create`] in a given form. All tables of one compaction must have one form, but
-    /// `create` could change its choice while the compaction runs, because the cache then counts
-    /// the metadata of both inputs and outputs.
+    /// `create` could change its choice while the compaction runs, because meanwhile the cache
+    /// counts the metadata of both inputs and outputs.
     pub fn create_in_form(
         &self,
         metadata: MetadataForm,

@@ -28,8 +28,8 @@ pub(crate) struct ObsoleteTables {
 }
 
 impl ObsoleteTables {
-    /// Stops the deletion of files. An iterator may outlive the database, and its tables become
-    /// obsolete when the directory may belong to another owner.
+    /// Stops the deletion of files, because an iterator may outlive the database, and the directory
+    /// may belong to another owner when the iterator drops its tables.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -72,8 +72,8 @@ impl TableFile {
         &self.path
     }
 
-    /// Whether this is the table that `meta` describes. The open file is checked, which may have
-    /// been deleted or renamed since.
+    /// Whether this is the table that `meta` describes. Checks the open file, whose name may have
+    /// been removed since.
     pub fn is_described_by(&self, meta: &FileMeta) -> bool {
         self.meta.global_sequence == meta.global_sequence
             && check_described(&self.path, meta, &self.table).is_ok()

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! A **mark** has no payload: the writer appends one after each sync, and its `synced_to` is its
-//! own offset. No record has the offset 0, so a stretch of zeros is never a record header.
+//! own offset. Zeros would be a mark at offset 0, where no record can be, so a stretch of zeros is
+//! never a record header.
 //!
 //! Why each field is there:
 //!

@@ -57,8 +57,8 @@ const MAX_HEIGHT: usize = 16;
 #[cfg(loom)]
 const MAX_HEIGHT: usize = 2;
 
-/// How many of eight nodes reach the next level. If the share p of the nodes does, a search
-/// compares about `log(n) / (p log(1/p))` keys, which is least at p = 1/e; 3/8 is close to that.
+/// How many of eight nodes reach the next level. With p as this share, a search compares about
+/// `log(n) / (p log(1/p))` keys, which is least at p = 1/e; 3/8 is close to that.
 const RISE_EIGHTHS: u64 = 3;
 
 /// The part that readers share. Only its [`SkipListWriter`] inserts.
