@@ -142,6 +142,22 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "parts::filters_that_spare_no_read_make_room",
     },
+    Bug {
+        name: "new writes wait for a look until a deletion is due",
+        file: "src/db/background/rest.rs",
+        old: "if wait != Some(LOOK_EVERY) {",
+        new: "if wait.is_none() {",
+        program: "lib",
+        test: "db::background::rest::tests::new_writes_are_looked_at_soon_although_a_deletion_is_due_much_later",
+    },
+    Bug {
+        name: "a search for blocks knows only the compression types that Maypole writes",
+        file: "src/table/salvage/search.rs",
+        old: "if bytes[length] > MAX_COMPRESSION_TYPE {",
+        new: "if !matches!(bytes[length], 0 | 1 | 4 | 7) {",
+        program: "lib",
+        test: "table::tests::salvage::without_an_index_blocks_of_other_writers_compression_types_are_found",
+    },
     // Readers that stand still.
     Bug {
         name: "a guard is kept across a callback",

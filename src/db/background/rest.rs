@@ -13,17 +13,19 @@
 
 use std::time::Duration;
 
-use super::timer;
+use super::timer::{self, TurnWork};
 use crate::compaction::dead;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
 
 /// The time between two looks. The tree counts as idle after one to two of these intervals without
-/// a write, unless the timer waits for a deletion that is due later.
+/// a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The longest wait for a deletion that is due later. It is bounded because the clock may be set.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+static LOOK: TurnWork = TurnWork(Inner::look_for_rest);
 
 impl Inner {
     /// Makes the timer look at the changed tree, if the tree may hold dead entries. The caller must
@@ -34,7 +36,7 @@ impl Inner {
         }
         let Some(inner) = self.this() else { return };
         if !self.background.set_awaits_rest(true) {
-            timer::add(&inner, LOOK_EVERY, Inner::look_for_rest);
+            timer::add(&inner, LOOK_EVERY, &LOOK);
         }
     }
 
@@ -57,7 +59,8 @@ impl Inner {
         // The wait is at least `LOOK_EVERY`, because a deletion that is overdue, but whose
         // compaction was not picked, involves a damaged table or waits for space.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
-        if wait.is_none() {
+        // If the tree changes during a longer wait, it is looked at earlier.
+        if wait != Some(LOOK_EVERY) {
             self.background.set_awaits_rest(false);
         }
         wait
@@ -77,4 +80,37 @@ impl Inner {
 fn may_hold_dead(tree: &Tree) -> bool {
     let version = tree.lock().version.clone();
     version.files().any(|(_, file)| dead::may_hold_dead(&file.meta))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::Db;
+
+    /// While the timer waited a day for a deletion to become due, a load of writes that ended was
+    /// not noticed, so the tree did not count as idle until that day was over.
+    #[test]
+    fn new_writes_are_looked_at_soon_although_a_deletion_is_due_much_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::builder(dir.path()).open().unwrap();
+        for i in 0..1000_u32 {
+            db.put(i.to_be_bytes(), [7; 100]).unwrap();
+        }
+        db.compact_range(..).unwrap();
+        db.delete(500_u32.to_be_bytes()).unwrap();
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        let inner = &db.inner;
+        let wait = (0..2).map(|_| inner.look_for_rest()).last().flatten();
+        assert!(wait.is_some_and(|wait| wait > LOOK_EVERY), "{wait:?}");
+        timer::set(inner, wait.unwrap(), &LOOK);
+        db.put(7_u32.to_be_bytes(), [8; 100]).unwrap();
+        db.flush().unwrap();
+        db.wait_for_compaction().unwrap();
+        let turns = timer::turns(inner, &LOOK);
+        assert_eq!(turns.len(), 1);
+        assert!(turns[0] <= Instant::now() + LOOK_EVERY);
+    }
 }

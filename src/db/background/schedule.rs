@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pool::{COMPACTIONS, FLUSHES};
-use super::timer;
+use super::timer::{self, TurnWork};
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 
@@ -15,7 +15,8 @@ pub(crate) fn start(inner: &Arc<Inner>) {
     inner.reading.marks().belong_to(itself);
     inner.schedule(&mut inner.tree.lock());
     if inner.background.publishing().is_some() {
-        timer::add(inner, Duration::ZERO, Inner::publish_turn);
+        static PUBLISH: TurnWork = TurnWork(Inner::publish_turn);
+        timer::add(inner, Duration::ZERO, &PUBLISH);
     }
     inner.await_rest();
 }

@@ -39,24 +39,38 @@ struct TimerState {
     has_thread: bool,
 }
 
-/// The work of a turn. The result is the wait until the next turn; `None` if there is no next turn.
-pub(crate) type TurnWork = fn(&Inner) -> Option<Duration>;
+/// The work of a turn. Its function returns the wait until the next turn; `None` if there is no
+/// next turn. The address of the static identifies the work.
+pub(crate) struct TurnWork(pub fn(&Inner) -> Option<Duration>);
 
 /// A database that waits for its turn.
 struct Turn {
     at: Instant,
     inner: Weak<Inner>,
-    work: TurnWork,
+    work: &'static TurnWork,
 }
 
-/// Runs `work` after `delay`, and again after each wait that it returns. The caller must hold no
-/// lock of the database, because the timer's thread locks the list of turns first and the
+impl TimerState {
+    /// A database has at most one turn for each work: an earlier time replaces a later one.
+    fn add(&mut self, turn: Turn) {
+        let is_same = |other: &&mut Turn| {
+            std::ptr::eq(other.work, turn.work) && other.inner.ptr_eq(&turn.inner)
+        };
+        match self.turns.iter_mut().find(is_same) {
+            Some(other) => other.at = other.at.min(turn.at),
+            None => self.turns.push(turn),
+        }
+    }
+}
+
+/// Runs `work` after `delay` at the latest, and again after each wait that it returns. The caller
+/// must hold no lock of the database, because the timer's thread locks the list of turns first and the
 /// database's state after it.
-pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: TurnWork) {
+pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: &'static TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);
     let at = Instant::now() + delay;
-    state.turns.push(Turn { at, inner: Arc::downgrade(inner), work });
+    state.add(Turn { at, inner: Arc::downgrade(inner), work });
     if !state.has_thread {
         // If the system refuses a thread, the next turn that is added tries again.
         let thread = thread::Builder::new().name("maypole-timer".into());
@@ -71,6 +85,22 @@ pub(crate) fn cancel(inner: &Inner) {
     let mut state = lock(&timer.state);
     state.turns.retain(|turn| !std::ptr::eq(turn.inner.as_ptr(), inner));
     timer.changed.notify_one();
+}
+
+/// When the database's turns with this work are due.
+#[cfg(test)]
+pub(super) fn turns(inner: &Inner, work: &'static TurnWork) -> Vec<Instant> {
+    let state = lock(&TIMER.get().state);
+    let of_work =
+        |turn: &&Turn| std::ptr::eq(turn.inner.as_ptr(), inner) && std::ptr::eq(turn.work, work);
+    state.turns.iter().filter(of_work).map(|turn| turn.at).collect()
+}
+
+/// Moves the database's turn with this work to the end of `wait`, as if it had just worked.
+#[cfg(test)]
+pub(super) fn set(inner: &Arc<Inner>, wait: Duration, work: &'static TurnWork) {
+    cancel(inner);
+    add(inner, wait, work);
 }
 
 fn work_by_turns() {
@@ -91,14 +121,14 @@ fn work_by_turns() {
         let Some(working) = working else { continue };
         drop(state);
         // The caller's file system may panic, and the thread serves other databases too.
-        let next = catch_unwind(AssertUnwindSafe(|| work(working.inner())));
+        let next = catch_unwind(AssertUnwindSafe(|| work.0(working.inner())));
         state = lock(&timer.state);
         // If closing began during the work, `cancel` did not find this turn, so it must not be
         // added again.
         if let Ok(Some(wait)) = next
             && working.inner().status.check_open().is_ok()
         {
-            state.turns.push(Turn { at: now + wait, inner, work });
+            state.add(Turn { at: now + wait, inner, work });
         }
         // The lock of the list is released first, because dropping the last job of a closed
         // database finishes its closing.

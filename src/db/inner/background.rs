@@ -18,7 +18,7 @@ pub(crate) struct Background {
     /// The ranges in which cursors passed many hidden entries. A thread may take this lock while it
     /// holds the state of the tree, but not the other way round.
     cleanups: Mutex<Cleanups>,
-    /// The timer will check whether the tree has come to rest.
+    /// The timer will soon check whether the tree has come to rest.
     awaits_rest: AtomicBool,
     /// The last visible write when the timer looked.
     visible_at_look: AtomicU64,
@@ -71,12 +71,12 @@ impl Background {
         !lock(&self.cleanups).is_empty()
     }
 
-    /// Whether the timer will look at the tree.
+    /// Whether the timer will soon look at the tree.
     pub fn awaits_rest(&self) -> bool {
         self.awaits_rest.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the timer will look at the tree. Returns what was noted before.
+    /// Notes whether the timer will soon look at the tree. Returns what was noted before.
     pub fn set_awaits_rest(&self, awaits_rest: bool) -> bool {
         self.awaits_rest.swap(awaits_rest, Ordering::Relaxed)
     }

@@ -123,13 +123,17 @@ pub(super) fn find_blocks(
     Ok(blocks)
 }
 
+/// ZSTD's. From 8 on there are only types that RocksDB does not write.
+const MAX_COMPRESSION_TYPE: u8 = 7;
+
 /// The block that starts with these bytes: the shortest one whose checksum is right.
 fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
     let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
     // The shortest block has one restart point and the number of restart points.
     (8..=most).find_map(|length| {
-        // This crate writes only these compression types, so most lengths need no checksum.
-        if !matches!(bytes[length], 0 | 1 | 4 | 7) {
+        // Most lengths need no checksum, because the byte after them is none of RocksDB's
+        // compression types.
+        if bytes[length] > MAX_COMPRESSION_TYPE {
             return None;
         }
         let stored = bytes[length + 1..].first_chunk().copied().map(u32::from_le_bytes)?;

@@ -142,6 +142,30 @@ fn a_lost_block_does_not_pass_for_padding() {
     assert!(at_page_ends > 2 && gaps > 2, "{at_page_ends} blocks before a page, {gaps} gaps");
 }
 
+/// RocksDB wrote a table in LZ4HC, a type that Maypole reads and never writes. Its index was lost,
+/// and the search found none of its blocks.
+#[test]
+fn without_an_index_blocks_of_other_writers_compression_types_are_found() {
+    let entries = mixed_entries(400);
+    let mut bytes = table_bytes(&entries, Compression::Lz4, false);
+    let table = Table::open(file_of(&bytes), context(0)).unwrap();
+    let mut renamed = 0;
+    for block in data_blocks(&table) {
+        let (start, end) = (block.offset as usize, block.end().unwrap() as usize);
+        let type_at = end - 5;
+        // LZ4HC's compressor is slower. Its format is LZ4's.
+        if bytes[type_at] == 4 {
+            bytes[type_at] = 5;
+            let sum = table.footer().block_checksum(&bytes[start..=type_at], block.offset);
+            bytes[type_at + 1..end].copy_from_slice(&sum.to_le_bytes());
+            renamed += 1;
+        }
+    }
+    assert!(renamed > 5, "{renamed}");
+    bytes[table.footer().index.unwrap().offset as usize] ^= 1;
+    assert_eq!(salvaged(&bytes, &entries, false, "LZ4HC"), Some((0, false)));
+}
+
 #[test]
 fn a_table_cut_short_gives_nothing_that_was_not_in_it() {
     let entries = mixed_entries(40);
