@@ -1,4 +1,5 @@
-//! The asymmetric barrier: the effect of a full fence on both sides, at the cost of one side.
+//! The asymmetric barrier: it has the effect of a full fence on both sides, but only one side pays
+//! for it.
 //!
 //! ```text
 //! reader:   store mine;  light();  load theirs        (a compiler fence: nothing at run time)
@@ -44,9 +45,9 @@ mod system {
     }
 }
 
-/// The model of the barrier: both sides change one word, so the side that changes it second sees
-/// everything that came before the first change. A fence on the other side, without [`barrier`],
-/// proves nothing about a reader without a fence.
+/// The model of the barrier. Both sides change one word, so the side that changes it second sees
+/// everything that came before the first change. If the other side executes only a fence, without
+/// [`barrier`], nothing is proved about a reader without a fence.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};

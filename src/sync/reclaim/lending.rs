@@ -22,11 +22,12 @@
 //! The part that contains the address in `lent` is kept. While `lent` shows `v`, no other memory
 //! can have this address.
 //!
-//! The reader pays two plain stores, and the collector reads one more word of each thread. Two
+//! The reader executes two plain stores, and the collector reads one more word of each thread. Two
 //! alternatives were rejected. With a count for each part, all readers of a memtable would write
-//! the count's line, which would move between processors. A copy is cheap for small values only.
+//! the line of its count, which would move between processors. Copies are cheap for small values
+//! only.
 //!
-//! Each thread has one loan: a lookup by user code that already reads a loan gets a copy.
+//! Each thread has at most one loan: a lookup by user code that already reads a loan gets a copy.
 
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ impl Guard {
         read(bytes)
     }
 
-    /// Lends a copy, to user code that runs inside other user code.
+    /// Lends a copy. User code that runs inside other user code gets its bytes in this way.
     #[cold]
     #[inline(never)]
     fn lend_copy<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {
