@@ -91,7 +91,7 @@ impl AnnotatedFile {
         Ok(AnnotatedFile { path: path.to_owned(), bytes })
     }
 
-    /// Whether the file is a log. If the first bytes do not decide this, the name does.
+    /// Whether the file is a log. If its bytes do not decide this, its name does.
     fn is_log(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let named = names::parse(name);

@@ -1,10 +1,10 @@
 //! Slots: through a slot, a reader reaches a resident value by one load, without a hash table, lock
 //! or fence.
 //!
-//! A [`Slots`] belongs to the owner of its values: a table has one for its filter and its index, a
-//! parsed index has one with a slot for each data block. All slots start empty. [`Slots::get`]
-//! finds a resident value. [`Slots::load`] loads a value once, however many threads miss it at the
-//! same moment.
+//! A [`Slots`] belongs to the owner of its values: a table has one for its filter and one for its
+//! index, and a parsed index has one with a slot for each data block. All slots start empty.
+//! [`Slots::get`] finds a resident value. [`Slots::load`] loads a value once, however many threads
+//! miss it at the same moment.
 //!
 //! ```text
 //!   Slots.array  [ stamp · | pointer ahead | claim · | ... ]   an odd number is no pointer: the slot
@@ -44,7 +44,7 @@
 //!    alive, and with it the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
-//! dropped as in 2 or 3, [`Cached::holds`] tells whether user code may be reading it.
+//! dropped as in 2 or 3, [`Cached::holds`] tells whether an address that user code reads is in it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! is dropped too, with all data blocks that were reached through it, so no block of a deleted file
@@ -76,7 +76,7 @@ const REMOVED_AT_ONCE: usize = 64;
 
 /// A value that a cache can keep.
 pub(crate) trait Cached: Send + Sync + 'static {
-    /// The bytes that every use of the value reads first. They are fetched with the resident.
+    /// The bytes that every use of the value reads first. They are prefetched with the resident.
     fn read_first(&self) -> &[u8] {
         &[]
     }
@@ -500,7 +500,7 @@ impl<T: Cached> Slots<T> {
         full(seen).is_none() && seen.addr() & AWAITED != 0
     }
 
-    /// The place where threads wait for slot `i`, and for some other slots.
+    /// The place where the threads that wait for slot `i`, and for some other slots, sleep.
     fn waiting_place(&self, i: usize) -> &WaitingPlace {
         &self.cache.waiting_places[i % self.cache.waiting_places.len()]
     }

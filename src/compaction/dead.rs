@@ -585,8 +585,8 @@ impl DeletionHits {
     }
 }
 
-/// When the file's deletions reach `max_deletion_age`, in seconds since 1970. `None` if the file
-/// has no deletions, or does not record their age.
+/// The time at which the file's deletions reach `max_deletion_age`, in seconds since 1970. `None`
+/// if the file has no deletions, or does not record their age.
 pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> {
     let since = file.contents.garbage.oldest_deletion;
     (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))

@@ -46,7 +46,8 @@ pub(crate) struct Job<'a> {
     pub filter: FilterSpec,
     /// Set when the database closes: the job then stops and leaves nothing behind.
     pub cancelled: &'a AtomicBool,
-    /// The approximate number of parts to split the compaction into. Each part gets a thread.
+    /// The approximate number of parts to split the compaction into. Each part gets a thread if the
+    /// system starts enough.
     pub parts: usize,
 }
 

@@ -302,8 +302,8 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     }
 
     /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many of
-    /// them in flight. If not, the reader executes the reads of this file one after the other, in
-    /// the order of the requests.
+    /// them in flight. If not, the reader executes such reads one after the other, in the order of
+    /// the requests.
     fn waits_for_device(&self) -> bool {
         true
     }

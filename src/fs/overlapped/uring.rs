@@ -76,8 +76,8 @@ impl Uring {
         }
     }
 
-    /// Makes the reads of `reads` until there are no more or the ring fails. Returns the ring if it
-    /// is reusable.
+    /// Executes the reads of `reads` until there are no more or the ring fails. Returns the ring if
+    /// it is reusable.
     pub(super) fn read_all<'r>(mut self, reads: &mut impl Reads<'r>) -> Option<Uring> {
         let mut flight = Flight::new(&mut self.ring);
         loop {

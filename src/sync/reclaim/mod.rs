@@ -30,9 +30,9 @@
 //!   sees U from there on and never finds the object. It announced the epoch with release, after
 //!   its last access under older guards; the collector loads it with acquire, before the drop.
 //! - An epoch of e or less, held. The record keeps the bag.
-//! - An epoch of e or less, idle, after a heavy barrier. The thread has not passed the barrier of
-//!   its next pin before the collector's, so its later loads see U. The end of its last guard is
-//!   ordered as above.
+//! - An epoch of e or less, idle, after a heavy barrier. If the light barrier of the thread's next
+//!   pin had come before the heavy one, the collector would have read that pin. So it comes later,
+//!   and the thread's later loads see U. The end of its last guard is ordered as above.
 //! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
 //!   fence before it reads.
 //!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
@@ -348,9 +348,10 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     waiting
 }
 
-/// The least epoch of a record that keeps a bag with a stamp from `first` to `last`, and the loans.
-/// The epoch is at most `last + 1`, because bags that are sealed from here on wait for another
-/// collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be dropped.
+/// Returns the least epoch of the records that keep a bag with a stamp from `first` to `last`, and
+/// the loans. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
+/// another collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be
+/// dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
