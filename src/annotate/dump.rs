@@ -147,7 +147,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         result
     }
 
-    /// Prints the next `count` bytes as one field, or all that is left of the part if that is less.
+    /// Prints the next `count` bytes as one field, or the rest of the part if it is shorter.
     pub fn field(&mut self, count: usize, meaning: impl Display) -> fmt::Result {
         let field = &self.rest()[..count.min(self.rest().len())];
         let shown = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };

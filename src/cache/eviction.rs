@@ -203,8 +203,8 @@ impl CacheState {
         self.evict(victim);
     }
 
-    /// Adds `entry`, for which there is room. `stamp` is the stamp that the value's last eviction
-    /// left in the slot, or 0 if there was no eviction.
+    /// Adds `entry`, for which there is room. `stamp` is what the value's last eviction left in the
+    /// slot, or 0.
     pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;

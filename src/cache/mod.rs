@@ -483,7 +483,7 @@ impl Retired for Evicted {
 
 impl Drop for Evicted {
     /// No reader can reach the entries any more. Data becomes spare values of this thread's miss
-    /// buffer, as far as there is room.
+    /// buffer while there is room.
     fn drop(&mut self) {
         let miss_buffers = &self.cache.miss_buffers;
         // Metadata is dropped under no lock, because dropping an index takes the cache's mutex.

@@ -6,10 +6,10 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines. A new piece takes the first free run that is long enough. The search
-//! goes from the slab of the latest such piece to the last slab, then through the slabs before it.
-//! Freed runs join automatically, because the bits do not record pieces. A piece larger than a slab
-//! starts at the start of a slab and covers several.
+//! A piece is a run of lines: the first free run that is long enough. The search goes from the slab
+//! of the latest such piece to the last slab, then through the slabs before it. Freed runs join
+//! automatically, because the bits do not record pieces. A piece larger than a slab starts at the
+//! start of a slab and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
@@ -338,8 +338,8 @@ mod tests {
         drop(even);
         assert!(pool.buffer(8_000, |_| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
-        // Each hole between two of the remaining pieces now has the size of three pieces. The holes
-        // at the ends of a slab are smaller.
+        // Each hole between two remaining pieces has the size of three. Those at the ends of a slab
+        // are smaller.
         let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
     }

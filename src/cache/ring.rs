@@ -80,7 +80,7 @@ pub(super) trait Entry: Send + Sync + 'static {
 
     fn prefetch_slot(&self);
 
-    /// Whether this address is in the bytes of the value that user code may read without a guard.
+    /// See [`Cached::holds`](super::slots::Cached::holds).
     fn holds(&self, address: usize) -> bool;
 
     /// Drops this reference to the value. Returns the value's memory for another value, or `None`

@@ -500,7 +500,7 @@ impl<T: Cached> Slots<T> {
         full(seen).is_none() && seen.addr() & AWAITED != 0
     }
 
-    /// The place where the threads that wait for slot `i`, and for some other slots, sleep.
+    /// The place where threads wait for slot `i`, and for some other slots.
     fn waiting_place(&self, i: usize) -> &WaitingPlace {
         &self.cache.waiting_places[i % self.cache.waiting_places.len()]
     }

@@ -422,8 +422,8 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
 
 /// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
 /// it. In level 0 these include the older files that must also go. The others are files whose
-/// deletions cover the same files of `next`, so that one merge rewrites these files for all of
-/// them. `with_older` has the result of [`with_older`] for each file of level 0.
+/// deletions cover the same files of `next`, which one merge then rewrites for all of them.
+/// `with_older` has the result of [`with_older`] for each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,

@@ -84,8 +84,8 @@ impl<'a> Ranges<'a> {
         end.is_some_and(|end| key::ends_before(&meta.largest, end))
     }
 
-    /// The sequence number of the newest range deletion that covers the key and is in the stripe of
-    /// `sequence` or in an older stripe; 0 if there is none.
+    /// The sequence number of the newest range deletion that covers the key, in the stripe of
+    /// `sequence` or an older one; 0 if there is none.
     fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         let next = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
         let stripe_end = self.snapshots.get(next).copied().unwrap_or(MAX_SEQUENCE);

@@ -46,8 +46,7 @@ pub(crate) struct Job<'a> {
     pub filter: FilterSpec,
     /// Set when the database closes: the job then stops and leaves nothing behind.
     pub cancelled: &'a AtomicBool,
-    /// The approximate number of parts to split the compaction into. Each part gets a thread if the
-    /// system starts enough.
+    /// The approximate number of parts of the compaction. Each gets a thread if possible.
     pub parts: usize,
 }
 
@@ -121,8 +120,8 @@ struct Part {
     merged: Result<u64>,
 }
 
-/// Runs the ranges in parallel, each on its own thread if the system starts enough threads. Returns
-/// the results in the order of `ranges`.
+/// Runs the ranges in parallel, each on its own thread if possible. Returns the results in the
+/// order of `ranges`.
 fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
     let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);

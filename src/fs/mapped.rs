@@ -54,7 +54,7 @@ use super::real::RealWritableFile;
 use super::system::longest_file_bytes;
 use crate::error::{Error, Result};
 
-/// Bytes of a window. A window is only a range of addresses until its steps are made ready.
+/// Bytes of a window, which is only a range of addresses until its steps are ready.
 const WINDOW_BYTES: usize = 1 << 20;
 /// Bytes of a step, which are made ready at once: a part of a window, and a multiple of every page
 /// size.

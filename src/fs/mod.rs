@@ -206,10 +206,10 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// [`Error::Locked`] if the lock is already held.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
-    /// This file system with `dir` held open. Even if the directory is renamed or another directory
-    /// gets its name, the paths of `dir` and of the files in it still refer to the open directory
-    /// and its files. An open database uses this to reach its files. The default is `None`: files
-    /// are found by name only.
+    /// This file system with `dir` held open: even if the directory is renamed or another directory
+    /// gets its name, the paths of `dir` and of the files in it refer to the open directory. An
+    /// open database reaches its files this way. The default is `None`: files are found by name
+    /// only.
     ///
     /// # Errors
     /// If `dir` is not a directory, or cannot be read.

@@ -38,8 +38,7 @@ pub(super) struct Operation<'a> {
     pub value: &'a [u8],
 }
 
-/// A batch. [`Batch::next`] returns its operations one by one. At the end it checks that there were
-/// `count` of them.
+/// A batch. [`Batch::next`] returns its operations one by one, and finally checks their number.
 pub(super) struct Batch<'a> {
     pub first: SequenceNumber,
     pub count: u32,

@@ -343,8 +343,7 @@ mod tests {
     }
 
     fn payloads() -> Vec<Vec<u8>> {
-        // The sizes make records that leave 0 to 11 bytes at the end of a block, empty records, and
-        // long ones.
+        // Records that leave 0 to 11 bytes at the end of a block, empty records, and long ones.
         let mut sizes = vec![0, 1, 100, 3 * BLOCK_BYTES, 0];
         sizes.extend((0..12).map(|spare| BLOCK_BYTES - 2 * HEADER_BYTES - 40 - spare));
         sizes.extend([BLOCK_BYTES, 17]);

@@ -1,5 +1,4 @@
-//! The asymmetric barrier: it has the effect of a full fence on both sides, but only one side pays
-//! for it.
+//! The asymmetric barrier: the effect of a full fence on both sides, at the cost of one side.
 //!
 //! ```text
 //! reader:   store mine;  light();  load theirs        (a compiler fence: nothing at run time)

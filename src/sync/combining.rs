@@ -10,12 +10,12 @@
 //! combining and the synchronization-parallelism tradeoff", SPAA 2010). Here it lets many writes
 //! share one log record and one sync.
 //!
-//! Waiters do not block on the mutex. Otherwise each of them would in turn wake, get the mutex and
-//! find that its work was done long ago, while the next leader waits behind them. Instead each
-//! waiter has a flag: the waiter spins on its flag for some microseconds, then yields to other
-//! threads, then sleeps. A waiter that is chosen to lead does not block on the mutex either. If
-//! another thread got the lock first, this thread does the waiter's work, or chooses a leader again
-//! when it unlocks.
+//! Waiters do not block on the mutex. Otherwise each would in turn wake, get the mutex and find
+//! that its work was done long ago, while the next leader waits behind them. Instead each waiter
+//! has a flag: the waiter spins on its flag for some microseconds, then yields to other threads,
+//! then sleeps. A waiter that is chosen to lead does not block on the mutex either: if another
+//! thread got the lock first, that thread does the waiter's work, or chooses a leader when it
+//! unlocks.
 //!
 //! # Why no thread waits for ever
 //!

@@ -158,7 +158,6 @@ fn watch_forks() {
 #[cfg(not(all(unix, not(any(miri, loom)))))]
 fn watch_forks() {}
 
-/// The C library calls this in a child, before `fork` returns there.
 #[cfg(all(unix, not(any(miri, loom))))]
 extern "C" fn child() {
     CURRENT.fetch_add(1, Ordering::Relaxed);

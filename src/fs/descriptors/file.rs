@@ -1,5 +1,4 @@
-//! [`PooledFile`]: a file that loses its descriptor to other files, and is opened again for the
-//! next read.
+//! [`PooledFile`]: a file that may lose its descriptor, and is then opened again for the next read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -35,8 +35,8 @@ const ONE_PIN: u64 = 1 << 32;
 /// Closed words count pins too: those of threads that are about to find the word closed.
 const PINS: u64 = OPEN - ONE_PIN;
 
-/// The number of words. With so many, most threads that use a file at the same time use different
-/// words. More words would take more memory for each table.
+/// With so many words, most threads that use a file at the same time have different ones. More
+/// would take more memory for each table.
 const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// The word that some threads use, alone on its cache line. It stores a descriptor as its number.

@@ -30,8 +30,8 @@ const MAX_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The threads of one reader. They start when they are needed, and end when they have been idle for
-/// [`PATIENCE`] or the reader is dropped.
+/// The threads of one reader. They start when needed, and end after [`PATIENCE`] without a batch,
+/// or with the reader.
 #[derive(Default)]
 pub(super) struct Threads(pub(super) Arc<Shared>);
 

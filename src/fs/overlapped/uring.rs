@@ -45,8 +45,7 @@ pub(super) const DEPTH: usize = 64;
 const TOGETHER: usize = 2;
 /// Larger block buffers are not kept for the next read.
 const MAX_KEPT_BYTES: usize = 16 << 10;
-/// A longer read is submitted in pieces, because a queue entry has 32 bits for the length. Each
-/// further piece is submitted like the rest of a short read.
+/// A longer read is submitted in pieces, because a queue entry has 32 bits for the length.
 const MAX_BYTES: usize = 1 << 30;
 /// The pause before the next attempt when the kernel has no memory for another read.
 const PAUSE: Duration = Duration::from_micros(100);

@@ -222,9 +222,9 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
 }
 
-/// Sets the descriptor's flags to `flags`. This removes `NONBLOCK`, which only the call of `open`
-/// needed, so that it did not wait. `pread` of a regular file ignores `NONBLOCK`, but on some file
-/// systems `io_uring` obeys it, and returns "try again" instead of waiting for the device.
+/// Sets the descriptor's flags to `flags`, which removes `NONBLOCK`. Only the call of `open` needed
+/// it, so as not to wait. `pread` of a regular file ignores `NONBLOCK`, but on some file systems
+/// `io_uring` obeys it, and returns "try again" instead of waiting for the device.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }

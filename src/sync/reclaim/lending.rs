@@ -97,7 +97,7 @@ impl Guard {
         read(bytes)
     }
 
-    /// Lends a copy. User code that runs inside other user code gets its bytes in this way.
+    /// Lends a copy to user code that runs inside other user code.
     #[cold]
     #[inline(never)]
     fn lend_copy<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {

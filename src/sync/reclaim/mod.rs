@@ -84,9 +84,9 @@ pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
 /// An object whose drop waits for readers.
 type Garbage = Arc<dyn Retired>;
 
-/// The state of the whole process: one set of readers, one heap of garbage. A forked child has a
-/// separate state, because any of the parent's threads may have held a lock, and only one of these
-/// threads continues in the child.
+/// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
+/// own, because any of the parent's threads may have held a lock, and only one of them continues in
+/// the child.
 struct Collector {
     registry: Mutex<Registry>,
     garbage: Mutex<Bags>,
