@@ -25,8 +25,8 @@ use std::{fmt, io};
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where. Cheap to clone, so that every later call can return the same failure
-/// of the background.
+/// What went wrong, and where. Clones are cheap, because after a failed flush or compaction every
+/// later call may return the same failure.
 ///
 /// ```
 /// use maypole::{Db, Error};
@@ -94,7 +94,9 @@ pub enum Error {
     /// again, which recovers the durable data.
     #[error("the database is read-only after an earlier failure: {0}")]
     ReadOnly(Arc<Error>),
-    /// The database was opened by [`Builder::open_read_only`](crate::Builder::open_read_only).
+    /// The call would write, but the database was opened by
+    /// [`Builder::open_read_only`](crate::Builder::open_read_only) or
+    /// [`RocksDb::open_read_only`](crate::RocksDb::open_read_only).
     #[error("the database was opened read-only")]
     OpenedReadOnly,
     /// A flush, a compaction or a write of another thread panicked, with this message. The panic is
@@ -106,9 +108,9 @@ pub enum Error {
     #[error("the database is closed")]
     Closed,
     /// The object was created by the parent of this process, before a `fork`. It belongs to the
-    /// parent alone: in the child every call returns this error, and a drop does nothing. The
-    /// parent is not affected by its child. The child may open other databases, and also this
-    /// database once the parent has closed it.
+    /// parent alone: in the child every call that can fail returns this error, and a drop does
+    /// nothing. The parent is not affected by its child. The child may open other databases, and
+    /// also this database once the parent has closed it.
     #[error(
         "it was opened by the parent of this process: a forked child must open databases of its own"
     )]

@@ -23,11 +23,11 @@
 //! hostile table.
 //!
 //! Empty ranges hide nothing and are left out. A set never changes. It knows only sequence numbers;
-//! `version/mod.rs`, `db/get/mod.rs`, `db/iter/range_del.rs` and `compaction/ranges.rs` apply it to
-//! the tables and levels of a tree.
+//! `version/mod.rs`, `db/get/steps.rs`, `db/iter/range_del.rs`, `compaction/ranges.rs` and
+//! `compaction/dead.rs` apply it to the tables and levels of a tree.
 //!
-//! The file is longer than most because its tests are at its foot: a benchmark includes this file
-//! alone by its path.
+//! The tests are at the foot, although the file is long, because a benchmark includes this file
+//! alone, by its path.
 
 use std::sync::Arc;
 
@@ -147,7 +147,7 @@ impl RangeTombstones {
         self.ranges.len()
     }
 
-    /// The ranges that are not empty, as they were given, newest first.
+    /// The ranges that are not empty, with the bounds that they were given, newest first.
     pub fn iter(&self) -> impl Iterator<Item = RangeTombstone<'_>> {
         self.ranges.iter().map(|&(first, behind, sequence)| RangeTombstone {
             start: self.bound(first),
@@ -204,8 +204,8 @@ impl RangeTombstones {
     }
 
     /// The fragments from `lower` to before `upper` (`None`: unbounded), in order and clipped to
-    /// these keys: start, end, and the number that [`Self::newest`] takes. Some fragments may be in
-    /// no range.
+    /// these keys: start, end, and the fragment's number, which [`Self::newest`] takes. Some
+    /// fragments may be in no range.
     pub fn clipped<'a>(
         &'a self,
         lower: Option<&'a [u8]>,

@@ -49,8 +49,8 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// applies to its spare values. It is above 1, because blocks have several sizes and a batch of
 /// lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// In small caches this is the limit, enough for a few blocks, if it is at most 1/16 of the
-/// capacity.
+/// In small caches this is the limit, enough for a few blocks, unless the limits of all miss buffers
+/// together would then exceed 1/16 of the capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
@@ -104,10 +104,10 @@ impl MissBuffers {
     pub fn new(capacity_bytes: usize) -> MissBuffers {
         let share_bytes = capacity_bytes / MAX_SHARE;
         let room_bytes = portion_bytes(capacity_bytes).min(MAX_ROOM_BYTES).min(share_bytes);
-        let most_unused_bytes =
-            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(capacity_bytes / 16);
         let count = share_bytes.checked_div(room_bytes).unwrap_or(0).clamp(1, MAX_MISS_BUFFERS);
         let count = 1 << count.ilog2();
+        let most_unused_bytes =
+            (UNUSED_PER_ROOM * room_bytes).max(MIN_UNUSED_BYTES).min(capacity_bytes / 16 / count);
         let miss_buffer = |_| {
             let state = Mutex::new(MissBufferState::default());
             Padded(MissBuffer { state, unused_bytes: AtomicUsize::new(0) })

@@ -50,10 +50,10 @@ impl Db {
 
     /// About how many keys have a value. Reads nothing.
     ///
-    /// This is the number of entries in tables and memtables, less two for each tombstone of a
-    /// table. So a key that was written several times counts several times until it is compacted,
-    /// and a range deletion in a table counts as the removal of one key. A tombstone in a memtable
-    /// counts as a key.
+    /// This is the number of entries in tables and memtables, less two for each tombstone in a
+    /// table: the tombstone and the entry that it hides. So a key that was written several times
+    /// counts several times until it is compacted, and a range deletion in a table counts as the
+    /// removal of one key. A tombstone in a memtable counts as a key.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -68,7 +68,7 @@ impl Db {
     }
 
     /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted: see
-    /// [`Db::flush`]. The call reads the indexes of the tables that reach over an end of the range,
+    /// [`Db::flush`]. The call reads the indexes of the tables that contain an end of the range,
     /// and no data.
     ///
     /// ```
@@ -153,8 +153,8 @@ impl Db {
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
     /// are compacted. Cursors remember ranges in which they saw nothing but tombstones and jump
-    /// over them, so the cost of a call does not grow with the number of tombstones. Only the first
-    /// call after the database was opened passes all of them.
+    /// over them, so the cost of a call usually does not grow with the number of tombstones. The
+    /// first call after the database was opened passes all of them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

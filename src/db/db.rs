@@ -60,8 +60,8 @@ use crate::table::SstReader;
 /// errors.
 ///
 /// - [`Error::Io`](crate::Error::Io): the operating system returned an error. After a failed write
-///   or sync the database is read-only, unless the only cause was [missing
-///   space](crate::Error::is_out_of_space).
+///   the database is read-only, unless the only cause was [missing
+///   space](crate::Error::is_out_of_space). After a failed sync it always is.
 /// - [`Error::Corruption`](crate::Error::Corruption): bytes on disk are damaged. The error names
 ///   the file and the offset. Other files stay readable.
 /// - [`Error::Closed`](crate::Error::Closed): another clone called [`Db::close`].
@@ -213,8 +213,8 @@ impl Db {
         Db { inner, handle: Arc::new(handle) }
     }
 
-    /// Waits for running flushes and compactions, syncs the WAL and releases the directory.
-    /// Afterwards every acknowledged write is durable.
+    /// Ends running compactions early, waits for a running flush, syncs the WAL and releases the
+    /// directory. If the call succeeds, every acknowledged write is durable.
     ///
     /// From then on other clones and every [`Snapshot`] return
     /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before continue to work,
@@ -398,8 +398,8 @@ impl Db {
     }
 
     /// An iterator over the entries as of now whose keys start with `prefix`, in key order, from
-    /// either end. With filters of prefixes ([`Builder::filter_keys`]) it skips tables without such
-    /// keys.
+    /// either end. With filters of prefixes ([`Builder::filter_keys`]) the iterator can skip
+    /// tables whose filter denies the prefix.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -680,8 +680,8 @@ impl Db {
 
     /// Loads the filter and the index of every table, as far as the block cache has room for them:
     /// shallow levels first. So even the first lookups after opening find filters and indexes in
-    /// memory. Such a lookup reads one block for a present key. For an absent key it reads no
-    /// block, except at a false positive.
+    /// memory. Such a lookup reads one block for a present key and none for an absent key, and one
+    /// more block for each false positive.
     ///
     /// The call reads each table's filter and index, and evicts data blocks from the cache if it
     /// needs their space. A program may run it in a separate thread while it already serves
@@ -699,7 +699,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`]. The first index that cannot be read ends the call; what was loaded stays.
+    /// Those of [`Db`]. The first failed read or damaged index ends the call; what was loaded
+    /// stays.
     pub fn warm_up(&self) -> Result<WarmUpReport> {
         warm_up(&self.inner)
     }
@@ -795,7 +796,8 @@ impl Db {
     /// RocksDB uses the filters of tables only if it is opened with options that name a filter
     /// policy. The exported OPTIONS file names one if a table has a filter, and so does the report.
     /// A table with a filter of a family that RocksDB does not know is read without its filter.
-    /// With `filter`, every table is written again, with the filter that this policy gives it.
+    /// With `filter`, the tables are written again with the filter that this policy gives them,
+    /// except tables of a layout that only RocksDB writes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -12,8 +12,8 @@
 //! are older. The ranges and the filters of the tables show which of them may hold a key
 //! ([`crate::compaction::below`]).
 //!
-//! **A long run of deletions gets a table of its own**, and so do range deletions that hide much.
-//! If old keys are deleted and new ones are written, one table of both would overlap everything
+//! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
+//! old keys are deleted and new ones are written, one table of both would overlap everything
 //! between them, and be merged with all of it. With separate tables, the new keys move down as they
 //! are, and the deletions meet the tables that they empty. For the same reason tables of deletions
 //! end where older tables start: the deletions that empty one older table then move down without
@@ -32,7 +32,7 @@ use crate::memtable::Memtable;
 use crate::range_tombstones::RangeTombstones;
 use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_1970};
 
-/// A run of deletions gets a table of its own if it is at least 1 / `LONG_RUN_FRACTION` of the
+/// A run of deletions gets tables of its own if it is at least 1 / `LONG_RUN_FRACTION` of the
 /// memtable's entries.
 const LONG_RUN_FRACTION: usize = 16;
 /// Such a run has at least this many deletions.
@@ -49,7 +49,8 @@ const MAX_CUTS: usize = 8;
 /// What a flush needs to know, apart from the memtable.
 pub(crate) struct Flush<'a> {
     pub store: &'a TableStore,
-    /// The tables that are older; `None` where any key may have an older entry.
+    /// The tables that are older than the memtable; `None` if they are not known, so that any key
+    /// may have an older entry.
     pub older: Option<&'a Version>,
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,

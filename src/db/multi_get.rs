@@ -18,8 +18,8 @@
 //!
 //! A CPU cache miss takes as long as hundreds of instructions. The misses of one key come one after
 //! the other, but those of several keys overlap. A read of the device takes as long as hundreds of
-//! misses, and a device serves 64 reads in little more time than one. The device should not wait
-//! until all keys are searched, so the search continues while the first reads are in progress.
+//! misses, and a device serves many reads at a time. The device should not wait until all keys are
+//! searched, so the search continues while the first reads are in progress.
 //!
 //! Each key reads what it would read alone, in the same order. Keys that need the same block read
 //! it once. A guard is held while keys are searched, but not while the device reads, because a slow

@@ -89,8 +89,9 @@ impl Builder {
         }
     }
 
-    /// The filter of new tables. Default `bloom(10)`: about 1 % of the lookups of absent keys read
-    /// a block. Changing it later is safe: old tables keep their filter until they are compacted.
+    /// The filter of new tables. Default `bloom(10)`, which returns "maybe" for about 1 % of the
+    /// absent keys. Changing it later is safe: old tables keep their filter until they are
+    /// compacted.
     #[doc(alias = "filter_policy")]
     #[doc(alias = "bits_per_key")]
     ///
@@ -117,7 +118,7 @@ impl Builder {
 
     /// What the filter of a new table holds: whole keys (the default), prefixes, or both.
     ///
-    /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix skip the
+    /// With prefixes, [`Db::prefix`](crate::Db::prefix) and ranges inside one prefix can skip
     /// tables whose filter denies the prefix. That pays where such ranges are often empty, or where
     /// few of the tables that span a range hold keys of it.
     ///
@@ -166,9 +167,9 @@ impl Builder {
     }
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
-    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. It evicts data blocks
-    /// first. Only while data has less than 1/8 of the cache does it evict unused filters and
-    /// indexes.
+    /// [`PinMetadata::None`]: a full cache evicts filters and indexes too, but data blocks first.
+    /// It evicts unused filters and indexes only while data blocks take less than 1/8 of its
+    /// capacity.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }
@@ -249,9 +250,9 @@ impl Builder {
     /// 8.
     ///
     /// All databases of the process share one pool of threads, which grows as needed. An idle
-    /// database uses none. A flush does not wait for one of these threads: it takes one more.
-    /// Compactions of different files run at the same time. A large compaction of level 0 is split
-    /// by key range over the idle threads.
+    /// database uses none. A flush runs on a thread of another pool. Compactions of different files
+    /// run at the same time. A large compaction of level 0 is split by key range over the idle
+    /// threads.
     #[doc(alias = "max_background_jobs")]
     #[doc(alias = "max_subcompactions")]
     pub fn compaction_threads(self, threads: usize) -> Builder {
@@ -262,13 +263,12 @@ impl Builder {
     /// the disk. Default: 30 days. Deletions in memtables do not count.
     ///
     /// Compaction removes deleted data sooner where this is worth the work: where a third of a
-    /// table and of the older tables in its range is dead, or a tenth while there are no writes.
-    /// The age matters for the rest: few deletions in much data. When it is reached, the tables
-    /// that hold old deletions are merged downward, at worst all tables. If a thirtieth of the data
-    /// is written each day, the default costs less than 5 % of the bytes that compaction writes,
-    /// because ordinary compactions already move deletions down. If a hundredth is written each
-    /// day, it costs about 5 %; if a three-hundredth, a quarter. In a tree that is hardly written
-    /// it costs most of the bytes that compaction writes, but these are few.
+    /// table and of the older tables in its range is dead, two thirds while the deletions are
+    /// recent, or a tenth while there are no writes. The age matters for the rest: few deletions in
+    /// much data. When it is reached, the tables that hold old deletions are merged downward, at
+    /// worst all tables. Ordinary compactions already move most deletions down. In a simulation
+    /// (`docs/architecture.md`) the default adds 2 % to the bytes written if a thirtieth of the
+    /// data is written each day, 5 % for a hundredth, and 27 % for a three-hundredth.
     #[doc(alias = "ttl")]
     #[doc(alias = "periodic_compaction_seconds")]
     pub fn max_deletion_age(self, age: Duration) -> Builder {

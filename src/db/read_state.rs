@@ -6,9 +6,9 @@
 //!               ReadState 6  ◄── iterators and cursors, each with one count
 //! ```
 //!
-//! Order of loads: a read loads the read state first, and the sequence number after it. Then the
+//! Order of loads: a read loads the read state first, and the sequence number after it, so that the
 //! read state still has every version that a read at this number needs. Then the read checks
-//! whether the read state is still the current one: an ingestion replaces it without a new
+//! whether the read state is still the current one, because an ingestion replaces it without a new
 //! memtable. The old read state would continue to show later writes, but it lacks the ingested
 //! table, which precedes them. `Reading::load_read_point` does all this.
 

@@ -120,8 +120,8 @@ impl FilterBuilder {
     }
 
     /// Builds the filter. Returns `None` when there is nothing to store: the spec describes no
-    /// filter for this number of keys, no key was added, or no build passed its verification. A
-    /// table without a filter only costs reads.
+    /// filter for this number of keys, no key was added, or no build passed its verification.
+    /// Without a filter, lookups read more, but lose no key.
     pub fn finish(self) -> Option<FilterBlock> {
         self.finish_with(build).0
     }

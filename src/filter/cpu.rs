@@ -132,7 +132,7 @@ impl Avx2 {
 
 /// The processor's manufacturer: [`UNKNOWN`], [`INTEL`] or [`ANOTHER`]. No lock guards it, because
 /// a child that is forked while another thread holds the lock would wait for ever. Two threads that
-/// read it at once get the same result.
+/// determine the manufacturer at the same time get the same result.
 #[cfg(target_arch = "x86_64")]
 static MAKER: AtomicU8 = AtomicU8::new(UNKNOWN);
 #[cfg(target_arch = "x86_64")]
@@ -191,7 +191,7 @@ impl Neon {
 #[cfg(target_arch = "x86_64")]
 static AVX512_FORBIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Makes builders and readers that are made from now on use AVX2 at most, to measure them as on a
+/// From now on, new builders and readers use AVX2 at most, so that they can be measured as on a
 /// processor without AVX-512.
 #[doc(hidden)]
 pub fn forbid_avx512() {

@@ -1,5 +1,5 @@
-//! The table of families, in the order of reports: the default family first, and the family that is
-//! only read last.
+//! The table of families, in the order of reports: first the default family, and last the family
+//! that is never written.
 //!
 //! If several families share an encoding or a policy name, a search for the encoding or the name
 //! finds the first of them.

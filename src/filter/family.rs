@@ -45,7 +45,7 @@ pub enum Family {
 }
 
 /// The encoding of a filter block. A table stores the block under a name that states its encoding.
-/// RocksDB's encoding has several families, which the last bytes of the block tell apart.
+/// RocksDB's encoding serves several families; the last bytes of the block identify the family.
 ///
 /// ```
 /// use maypole::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec};

@@ -50,6 +50,6 @@ pub(super) trait Geometry: Copy {
     fn trace(&self, block: &LineBuf, hash: KeyHash) -> QueryTrace;
 }
 
-/// The queries prepared before the first is finished: more than the cache misses that a core keeps
-/// in flight.
+/// The number of queries that are prepared before the first one is finished: more than the cache
+/// misses that a core keeps in flight.
 pub(super) const BATCH: usize = 32;

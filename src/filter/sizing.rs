@@ -1,7 +1,7 @@
 //! The size of a filter, and the false-positive rate that is predicted for it before it is built.
 //! The functions here are entry points for users. The arithmetic is in the `sizing.rs` of each
-//! family, which `FamilyInfo::expected` calls. The functions predict whole filters, and not legacy
-//! Bloom filters, which are never written.
+//! family, which `FamilyInfo::expected` calls. Only whole filters are predicted, and no legacy
+//! Bloom filters, because those are never written.
 //!
 //! The rate of a stored filter is predicted by methods named `predicted_fpr`, or read, in these
 //! places:

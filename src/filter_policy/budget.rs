@@ -1,10 +1,10 @@
 //! Divides a budget among sorted runs, so that lookups of absent keys read as little as possible.
 //!
 //! A lookup of an absent key queries every sorted run. Run *i* has a false positive with
-//! probability ε_i, so the lookup reads Σ ε_i blocks in vain. Bits are worth most in small runs:
-//! one bit a key less in the last level pays for several bits a key in all the others. Minimising Σ
-//! ε_i for a given memory Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of a run is
-//! proportional to its size (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
+//! probability ε_i, so the lookup reads Σ ε_i blocks in vain on average. Bits are worth most in
+//! small runs: one bit a key less in the last level pays for several bits a key in all the others.
+//! Minimising Σ ε_i for a given memory Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of
+//! a run is proportional to its size (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
 //!
 //! ```text
 //! run         1        2        3         4

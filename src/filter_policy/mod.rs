@@ -90,7 +90,8 @@ impl FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
     }
 
-    /// At most `bytes` for all filters together, divided so that lookups of absent keys read least.
+    /// About `bytes` for all filters together, divided so that lookups of absent keys read least.
+    /// If the filters exceed `bytes` by a twentieth, tables are rewritten.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl FilterPolicy {
         Self::budget(Budget::Bytes(bytes), family)
     }
 
-    /// An average of `bits_per_key` bits a key, divided so that lookups of absent keys read least.
+    /// About `bits_per_key` bits a key on average, otherwise like [`FilterPolicy::budget_bytes`].
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The fuzz targets: one function for each fuzzer of `fuzz/`. Each takes any bytes and panics if a
-//! promise is broken. Where the format has checksums, the target repairs them first, so that
-//! mutations get past them.
+//! guarantee is broken. Where the format has checksums, the target first repairs most of them or
+//! switches them off, so that mutations get past them.
 //!
 //! ```text
 //! filter_*   decode of one family            filter_round_trip   a built filter against its keys
@@ -12,8 +12,8 @@
 //! policy          the text of filter policies and prefix extractors
 //! ```
 //!
-//! This module is compiled only for fuzzing and for tests. The tests pass random bytes and the
-//! inputs in `fuzz/seeds` to every target.
+//! This module is compiled only for fuzzing and for tests. The tests run every target on the inputs
+//! in `fuzz/seeds`, and most targets on random bytes or on mutations of valid inputs.
 
 mod databases;
 mod filters;

@@ -62,8 +62,8 @@ fn image() -> &'static MemFs {
     })
 }
 
-/// A LevelDB directory: two overlapping tables of level 0, two neighbours that share a key, and a
-/// log.
+/// A LevelDB directory: two overlapping tables of level 0, two neighbours in level 1 that share a
+/// key, and a log.
 fn leveldbs_image() -> &'static MemFs {
     static IMAGE: OnceLock<MemFs> = OnceLock::new();
     IMAGE.get_or_init(|| {

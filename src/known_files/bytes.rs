@@ -81,8 +81,8 @@ const MAGICS: &[(At, &[u8], &str, &str)] = &[
 /// The last bytes of Pebble's own tables, after a fixed32 version.
 const PEBBLE: [u8; 8] = [0xf0, 0x9f, 0xaa, 0xb3, 0xf0, 0x9f, 0xaa, 0xb3];
 
-/// The kind of the file at `path`, if another program wrote it. `None` for all other files, and for
-/// files that cannot be read.
+/// The kind of the file at `path`, if it is known as another program's. `None` for all other files,
+/// for tables of RocksDB, whose format Maypole shares, and for files that cannot be read.
 pub(crate) fn of_file(fs: &dyn Fs, path: &Path) -> Option<Known> {
     let file = fs.open(path).ok()?;
     let length = file.len();

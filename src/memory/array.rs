@@ -5,8 +5,8 @@
 //!          ^ address: a multiple of 64
 //! ```
 //!
-//! It is meant for arrays that lookups search at random. If the buffer comes from a cache that has
-//! large pages ([`super::large_pages`]), the array is in them too.
+//! It is meant for arrays that lookups read at random positions. If the buffer comes from a cache
+//! that has large pages ([`super::large_pages`]), the array is in them too.
 //!
 //! Invariant: the first `count` values are initialised, and the buffer is not read as bytes,
 //! because values may be atomics, which change behind shared references.

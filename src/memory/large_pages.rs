@@ -1,9 +1,9 @@
 //! [`LargePages`]: memory in pages of 2 MiB.
 //!
 //! A processor caches the address translations of a few thousand pages. For any other page it walks
-//! the kernel's page tables in memory. With pages of 4 KiB the cached translations cover some 12
-//! MiB, so nearly every random access to a larger range also reads a page table. With pages of 2
-//! MiB few accesses do: a load from 256 MiB takes 142 ns instead of 170
+//! the kernel's page tables in memory. With pages of 4 KiB the cached translations cover some ten
+//! MiB, so nearly every random access to a much larger range also reads a page table. With pages of
+//! 2 MiB few accesses do: a load from 256 MiB takes 142 ns instead of 170
 //! (`docs/measurements/2026-11-22-lookup-time.md`).
 //!
 //! ```text

@@ -15,8 +15,8 @@
 //! misses, and each takes less time in large pages.
 //!
 //! Invariants: a piece never moves and is valid until the [`Arena`] is dropped; pieces are
-//! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of all
-//! chunks.
+//! disjoint; every piece is aligned to [`ALIGNMENT`]. [`Arena::allocated_bytes`] is the sum of the
+//! sizes of all chunks.
 //!
 //! The arena uses chunks rather than one reservation, because a reservation would have to hold the
 //! largest possible batch, and a small list would take a large page. Memory beyond the reserved
@@ -137,8 +137,9 @@ pub(super) struct Bump {
 unsafe impl Send for Bump {}
 
 impl Bump {
-    /// A `Bump` for an arena that is expected to grow to `arena_bytes`. The largest shared chunk is
-    /// 1/64 of `arena_bytes`, within 1 KiB and 1 MiB, which bounds the unused memory.
+    /// A `Bump` for an arena that is expected to grow to `arena_bytes`. The largest chunk that
+    /// several pieces share has 1/64 of `arena_bytes`, but at least 1 KiB and at most 1 MiB, which
+    /// bounds the unused memory.
     pub fn new(arena_bytes: usize) -> Bump {
         Bump {
             next: std::ptr::null_mut(),

@@ -45,7 +45,7 @@ pub(crate) type MemtableCursor = skiplist::SkipListCursor;
 pub(crate) struct Memtable {
     points: Arc<SkipList>,
     ranges: ArcCell<RangeTombstoneSets>,
-    /// Written at every insert, so kept off the cache lines that every lookup reads.
+    /// They change at every insert, so they are kept off the cache lines of the other fields.
     counters: Padded<Counters>,
 }
 

@@ -137,7 +137,8 @@ tickers! {
     /// Backward steps of cursors and iterators, counted like forward steps.
     NumberDbPrev = "number.db.prev",
     /// Entries that cursors passed and did not show: tombstones, older versions, versions that are
-    /// too new for the cursor, and entries that range deletions hide. Counted when steps are.
+    /// too new for the cursor, and entries that range deletions hide. Counted together with the
+    /// steps.
     NumberIterSkip = "number.iter.skip",
 
     /// Entries written.

@@ -1,5 +1,5 @@
-//! The fuzz targets of a table's parts. Each decodes arbitrary bytes, and compares what it accepts
-//! with the plainest implementation.
+//! The fuzz targets of a table's parts. Each decodes arbitrary bytes. Searches and walks of blocks
+//! and indexes are compared with the plainest implementation.
 
 use std::path::Path;
 
@@ -111,7 +111,7 @@ fn is_sound(block: &Block, entries: &[PlainEntry<'_>]) -> bool {
         })
 }
 
-/// Asserts that every search of a sound block ends where it ends in the list of its entries.
+/// Asserts that searches and a backward walk of a sound block agree with the list of its entries.
 fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     let mut cursor = BlockCursor::new(block, None);
     cursor.seek_to_last().expect("a sound block");
@@ -135,9 +135,9 @@ fn assert_searched_as_a_list(block: &Block, entries: &[PlainEntry<'_>]) {
     }
 }
 
-/// Parses `data` as an index block, whose form is the first byte. Either both forms that an index
-/// has in memory accept the block, or both reject it. A search must end where a walk through the
-/// separators ends.
+/// Parses `data` as an index block. The first byte says which form the index and what size the file
+/// has. Either both forms that an index has in memory accept the block, or both reject it. A search
+/// must end where a walk through the separators ends.
 pub fn index(data: &[u8]) {
     let Some((how, bytes)) = data.split_first() else { return };
     let Some(block) = block_of(bytes) else { return };
@@ -184,7 +184,7 @@ fn check_index(index: &Index, file_bytes: u64) {
     }
 }
 
-/// Reads `data` as a properties block, and calls everything that a reader calls.
+/// Reads `data` as a properties block, prints each property, and decodes some of them.
 pub fn properties(data: &[u8]) {
     let Some(block) = block_of(data) else { return };
     let Ok(properties) = TableProperties::decode(&block, data.len() as u64) else { return };

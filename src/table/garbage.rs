@@ -27,7 +27,7 @@ use crate::encoding::key;
 use crate::encoding::key::{EntryKind, MAX_SEQUENCE, SequenceNumber};
 use crate::error::Damage;
 
-/// The most sums that a table keeps. If there would be more, two neighbors are joined.
+/// The most sums ([`Hidden`]) that a table keeps. If there would be more, two neighbors are joined.
 const MAX_SUMS: usize = 8;
 
 /// Versions that newer entries of the same table hide, summed up.
@@ -68,7 +68,8 @@ pub(crate) struct Garbage {
     pub hidden: Vec<Hidden>,
     /// About how many bytes of older tables the range deletions hid when the table was written.
     pub range_hides_bytes: u64,
-    /// When the oldest deletion was flushed, in seconds since 1970; 0 where that is not known.
+    /// When the oldest deletion was flushed, in seconds since 1970. 0 if the time is not known or
+    /// there is no deletion.
     pub oldest_deletion: u64,
     /// Whether the table holds an entry of a kind that is not understood. Compactions keep such an
     /// entry and all older entries of its key, so no rewrite is sure to free anything.

@@ -16,8 +16,8 @@
 //! filter/   the filter of a table
 //! ```
 //!
-//! A table knows no levels and no versions of a tree. It gives no meaning to the kind of an entry:
-//! a lookup returns the newest entry at or before a sequence number, whatever its kind byte is.
+//! A table knows no levels and no versions of a tree. A lookup does not interpret the kind of an
+//! entry: it returns the newest entry at or before a sequence number, whatever its kind byte is.
 
 pub(crate) mod block;
 mod builder;

@@ -21,11 +21,11 @@ use super::garbage::Garbage;
 #[derive(Debug, Clone)]
 pub struct TableOptions {
     /// Uncompressed bytes at which a data block ends, its trailer counted, default 4096. A lookup
-    /// reads one block: larger blocks compress better and cost more to read. A multiple of 4096
-    /// fills whole pages of the device.
+    /// reads one block: larger blocks compress better and cost more to read. Without compression, a
+    /// multiple of 4096 fills whole pages of the device.
     pub block_bytes: usize,
-    /// Entries between two whole keys in a data block, default 16. A smaller number makes blocks
-    /// larger and the walk to an entry shorter.
+    /// Entries from one whole key to the next in a data block, default 16. A smaller number makes
+    /// the table larger and the walk to an entry shorter.
     pub restart_interval: usize,
     /// Default: LZ4 where it is built in.
     pub compression: Compression,
@@ -39,9 +39,9 @@ pub struct TableOptions {
 
 /// Whether a table's filter and index are stored whole or in parts of about 4 KiB.
 ///
-/// A lookup that does not find a whole filter or index in the block cache reads all of it. Of a
-/// filter or index in parts it reads only the part that it needs. So parts are for tables whose
-/// filters and indexes do not all fit into the cache. In memory, a lookup is faster by some
+/// A lookup that does not find a whole filter or index in the block cache may have to read all of
+/// it. Of a filter or index in parts it reads only the part that it needs. So parts are for tables
+/// whose filters and indexes do not all fit into the cache. In memory, a lookup is faster by some
 /// nanoseconds if filter and index are whole. RocksDB reads both forms.
 ///
 /// ```
@@ -122,9 +122,9 @@ pub struct TableSummary {
     pub raw_value_bytes: u64,
     /// The first internal key: user key and 8 bytes of sequence and kind. Empty without entries.
     pub smallest: Vec<u8>,
-    /// The last internal key. If a range deletion ends after the last entry, this is its end, with
-    /// sequence number 2^56 - 1 and kind 15. The range excludes its end, so the table then holds no
-    /// entry of that user key.
+    /// The last internal key. If a range deletion ends after the last entry, this field is the end
+    /// of the range, with sequence number 2^56 - 1 and kind 15. The range excludes its end, so the
+    /// table then holds no entry of that user key.
     pub largest: Vec<u8>,
     /// The smallest sequence number of an entry.
     pub smallest_sequence: SequenceNumber,
@@ -137,7 +137,8 @@ pub struct TableSummary {
     pub filter_fell_back: bool,
     /// Time to build the filter from the hashes, checking included.
     pub filter_build_time: Duration,
-    /// Filters that were discarded because they missed a key: 0, unless memory is at fault. After
-    /// the first failure a Bloom filter was built, after the second no filter.
+    /// Filters, or parts of a filter, that were discarded because they missed a key: 0, unless
+    /// memory is at fault. Each was replaced by a Bloom filter; if that failed too, the table has
+    /// no filter.
     pub failed_filter_builds: u64,
 }

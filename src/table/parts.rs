@@ -7,9 +7,8 @@
 //!                  ├─ filter [slot | slot | …] ─► TableFilter     each part is loaded and
 //!                  └─ index  [slot | slot | …] ─► TableIndex      evicted separately
 //! ```
-//! Of a filter and an index that are not in memory, a lookup reads one part each, a few KiB, and
-//! evicts no more than that from the cache. A whole filter or index counts as one part, without a
-//! top.
+//! Of a filter and an index that are not in memory, a lookup reads one part each, a few KiB, so it
+//! evicts little from the cache. A whole filter or index counts as one part, without a top.
 //!
 //! This crate cuts most filters at the same keys as the index. The open table then keeps only one
 //! copy of the separators, in the top of the index. RocksDB may cut filter and index at different
@@ -20,8 +19,8 @@
 //!   to the one part that can hold a key;
 //! - the first separator of an index part is after the last separator of the part before.
 //!
-//! A top that is damaged or empty counts as absent. Without the top of the index, all parts of the
-//! index are read as one, which reports the damage. Without the top of the filter, the filter
+//! A top that is damaged or empty counts as absent. Without the top of the index, top and parts of
+//! the index are read again as one, which reports damage. Without the top of the filter, the filter
 //! answers "maybe" to all keys.
 
 use std::ops::Deref;
@@ -117,7 +116,7 @@ impl Table {
         self.block_file().read_stored(handle, |len| self.cache.buffer(len))
     }
 
-    /// Decodes part `part` of the filter, which `fetch` reads, without using the cache.
+    /// Decodes part `part` of the filter without using the cache. `fetch` reads the part.
     fn read_filter_part(
         &self,
         stored: StoredFilter,
@@ -208,7 +207,7 @@ impl Table {
         }
     }
 
-    /// Decodes part `part` of the index, which `fetch` reads, without using the cache.
+    /// Decodes part `part` of the index without using the cache. `fetch` reads the part.
     fn read_index_part(
         &self,
         top: &Index,

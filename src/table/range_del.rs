@@ -7,7 +7,7 @@
 //! value  first user key after the range
 //! ```
 //!
-//! No data block, index or filter contains these keys, so every lookup must check the ranges too,
+//! No data block, index or filter contains the ranges, so every lookup must check them too,
 //! whatever the filter says. Opening a table loads them into memory, so that the check reads
 //! nothing.
 //!

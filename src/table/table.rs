@@ -8,7 +8,8 @@
 //!
 //! A whole filter or index has one slot, a filter or index in parts has one for each part
 //! ([`super::parts`]). If the cache is too small for whole filters and indexes, pieces of them are
-//! loaded ([`super::pieces`]). An evicted part is loaded again at its next use.
+//! loaded ([`super::pieces`]). An evicted part is loaded again at its next use; a lookup does so
+//! for a part of a filter only if it is worth the read ([`super::lookup::admission`]).
 //!
 //! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
 //! lists of parts ([`super::tops`]). Range deletions hide entries of this table and of others, so a

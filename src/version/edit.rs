@@ -27,9 +27,10 @@
 //! 4            varint bytes                              the file's tail: all that opening reads
 //! ```
 //!
-//! A length follows each tag from 64 on, and each tag of an extra field, so that a later version
-//! may add such tags. Of such unknown tags, an even one is skipped. An odd one is rejected, because
-//! it may change the content of the tree. Any other unknown tag is rejected.
+//! The content of each tag from 64 on, and the value of each extra field, start with their length,
+//! so that a later version may add such tags. Of these, a reader skips unknown even tags. It
+//! rejects unknown odd ones, because they may change the content of the tree, and all other unknown
+//! tags.
 
 use std::sync::Arc;
 
@@ -76,7 +77,8 @@ pub(crate) struct FileMeta {
     pub deletions: u64,
     pub smallest_sequence: SequenceNumber,
     pub largest_sequence: SequenceNumber,
-    /// In an ingested table: the sequence number of all its entries, which have 0 in the file.
+    /// In an ingested table: the sequence number of all its entries. The file stores 0 for each of
+    /// them.
     pub global_sequence: Option<SequenceNumber>,
     /// The smallest internal key, range deletions included.
     pub smallest: Vec<u8>,

@@ -1,8 +1,9 @@
 //! [`KeyRanges`]: the key ranges of a version's files, next to each other in memory.
 //!
-//! The keys themselves are behind three pointers for each file, and each pointer costs a cache
+//! The keys themselves are behind three pointers for each file, and each pointer can cost a cache
 //! miss. Here the *heads* of all bounds are next to each other. A head is the first 8 bytes after
-//! the prefix that all bounds share. Heads decide nearly always; if two are equal, the keys decide.
+//! the prefix that all bounds share. Heads are compared first; only if two are equal, the whole
+//! keys are compared, which is rare.
 //!
 //! ```text
 //! common_prefix   of all bounds: compared once per lookup
@@ -37,8 +38,8 @@ pub(super) struct KeyRanges<F> {
     runs: Vec<Run<F>>,
 }
 
-/// Files that share no user key: one file of level 0, or all files of a deeper level. At most one
-/// file of a run holds a key.
+/// One file of level 0, or all files of a deeper level. They share no user key, so at most one of
+/// them holds a key, except in a mixed version ([`Version::mixed`](super::Version::mixed)).
 pub(crate) struct Run<F> {
     pub level: usize,
     /// At least one file, in key order.
@@ -50,10 +51,10 @@ pub(crate) struct Run<F> {
 /// Ascending numbers. A search reads one cache line for up to seven numbers and two for up to 55,
 /// without a branch that depends on them. For more numbers it reads three lines or more.
 ///
-/// A binary search over the files themselves takes more instructions, and fewer instructions let
-/// neighbouring lookups overlap. A binary search in one array of numbers takes fewer instructions
-/// for fifty files than this structure, but is slower for seven files, because each step waits for
-/// the previous one.
+/// A binary search over the files themselves takes more instructions, so that consecutive lookups
+/// overlap less. A binary search in one array of numbers takes fewer instructions for fifty files
+/// than this structure, but is slower for seven files, because each step waits for the previous
+/// one.
 ///
 /// ```text
 /// line_ends   [ 7 │ 15 │ … ]          the last of each line; padded, like all lines, with

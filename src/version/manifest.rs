@@ -4,10 +4,11 @@
 //! CURRENT ──► MANIFEST-000011 = [edit: the whole tree] [edit] [edit] …
 //! ```
 //!
-//! A change takes these steps in order: sync the tables, sync their names, append the edit, sync
-//! the MANIFEST. Only then may inputs and WALs be deleted. A MANIFEST that has grown is replaced by
-//! a new one whose first edit is the whole tree; `CURRENT` switches to it by an atomic rename. A
-//! MANIFEST that ends in a torn record for lack of space is replaced in the same way.
+//! A change takes these steps in order: sync the new tables, sync the directory, append the edit,
+//! sync the MANIFEST. Only then may replaced tables and obsolete WALs be deleted. A MANIFEST that
+//! has grown too large is replaced by a new one whose first edit is the whole tree; `CURRENT`
+//! switches to it by an atomic rename. A MANIFEST that ends in a torn record for lack of space is
+//! replaced in the same way.
 //!
 //! If [`Manifest::append`] fails for lack of space, the edit is not recorded. After any other error
 //! it is unknown whether the edit is recorded.
@@ -25,9 +26,9 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
-/// than the size of that edit. So opening a database reads at most about twice the tree or, if that
-/// is more, the tree and this many bytes. At most half of the bytes that are written to MANIFESTs
-/// repeat the tree.
+/// than the size of that edit. So it has at most about twice the size of its first edit or, if that
+/// is more, this many bytes in addition to it. When it is replaced for its size, at most half of
+/// its bytes repeat the tree.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.

@@ -13,8 +13,9 @@
 //! - in level 0 every version in a file is newer than every version in a later file;
 //! - no two files of a level from 1 on share a user key.
 //!
-//! So a lookup may stop at the first level that has the key or a tombstone of it. The same holds
-//! for range deletions, because the range of a file includes its range deletions.
+//! So a lookup may search the tables from the newest on, and stop at the first one that has the key
+//! or a tombstone of it. The same holds for range deletions, because the range of a file includes
+//! its range deletions.
 //!
 //! A tree that RocksDB or LevelDB wrote may break the last two invariants. Then the version is
 //! *mixed* ([`Version::mixed`]): a lookup searches all tables of a level that may hold the key, and
@@ -123,8 +124,9 @@ impl Version {
     }
 
     /// The fragments around `user_key`: one for each file of level 0 that has range deletions, and
-    /// one for each deeper level. A fragment is a range of keys, with the newest range deletion
-    /// that covers it and is visible at `sequence`.
+    /// one for each deeper level. (In a mixed version, level 0 has the range deletions of all
+    /// files.) A fragment is a range of keys, with the newest range deletion that covers it and is
+    /// visible at `sequence`.
     pub fn range_fragments<'a>(
         &'a self,
         user_key: &[u8],
@@ -176,9 +178,9 @@ impl Version {
         }
     }
 
-    /// Two files of a level from 1 on that overlap, if there are any. The tree is then damaged,
-    /// because a lookup could search the wrong file. In a mixed version two files may share the
-    /// user key at which they meet.
+    /// Two files of a level from 1 on that overlap, if there are any. Such a tree is damaged: a
+    /// lookup could search the wrong file. In a mixed version two files may share the user key at
+    /// which they meet.
     pub fn overlap(&self) -> Option<(usize, &FileMeta, &FileMeta)> {
         let overlap = |one: &FileMeta, other: &FileMeta| match self.is_mixed() {
             true => key::compare(&one.largest, &other.smallest).is_ge(),

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Only numbers above the last flushed sequence number are kept, because a replay starts after it.
-//! Ranges that touch are merged, so there is at most one range more than unflushed writes.
+//! Ranges that touch are merged, so the number of ranges is at most that of unflushed writes plus
+//! one.
 
 use std::collections::BTreeMap;
 

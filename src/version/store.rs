@@ -77,8 +77,9 @@ impl TableStore {
         meta.entries = table.properties().entries();
         meta.deletions = table.properties().number(property::DELETIONS).unwrap_or(0);
         meta.global_sequence = table.global_sequence();
-        // An export to RocksDB may list a smallest sequence number other than the table's own,
-        // because RocksDB requires these numbers to be ordered in level 0.
+        // RocksDB requires that in level 0 the smallest sequence numbers descend with the largest
+        // ones. Maypole's trees need not satisfy this, so an export may list another smallest
+        // number than the table stores.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
@@ -169,8 +170,8 @@ impl TableStore {
     }
 
     /// [`TableStore::create`] in a given form. All tables of one compaction must have one form, but
-    /// `create` could change its choice while the compaction runs, because the metadata of inputs
-    /// and outputs is then counted together.
+    /// `create` could change its choice while the compaction runs, because meanwhile the cache
+    /// counts the metadata of both inputs and outputs.
     pub fn create_in_form(
         &self,
         metadata: MetadataForm,

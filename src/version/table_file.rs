@@ -16,7 +16,7 @@ use crate::stats::FileCounts;
 use crate::sync::{Process, lock};
 use crate::table::Table;
 
-/// What all tables of a database share for the time when they are obsolete.
+/// State that all tables of a database share. It is used when a table becomes obsolete.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.
@@ -28,7 +28,8 @@ pub(crate) struct ObsoleteTables {
 }
 
 impl ObsoleteTables {
-    /// Stops the deletion of files, because an iterator may outlive the database.
+    /// Stops the deletion of files, because an iterator may outlive the database, and the directory
+    /// may belong to another owner when the iterator drops its tables.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -71,7 +72,8 @@ impl TableFile {
         &self.path
     }
 
-    /// Whether this is the table that `meta` describes. The file may have lost its name by now.
+    /// Whether this is the table that `meta` describes. Checks the open file, whose name may have
+    /// been removed since.
     pub fn is_described_by(&self, meta: &FileMeta) -> bool {
         self.meta.global_sequence == meta.global_sequence
             && check_described(&self.path, meta, &self.table).is_ok()
@@ -79,7 +81,8 @@ impl TableFile {
 
     /// Whether the file may hold an entry of a key from `lower` to before `upper` (`None`:
     /// unbounded). Range deletions do not count. The filter is queried only if the range is between
-    /// the file's first and last key, so that a large range loads at most one filter of a level.
+    /// the file's first and last key, so that a large range loads at most one filter of each level
+    /// from 1 on.
     pub fn range_may_match(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let lies_inside = user_key(&self.meta.smallest) < lower
             && upper.is_some_and(|upper| upper <= user_key(&self.meta.largest));

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! A **mark** has no payload: the writer appends one after each sync, and its `synced_to` is its
-//! own offset. No offset is 0, so a stretch of zeros is never a record header.
+//! own offset. Zeros would be a mark at offset 0, where no record can be, so a stretch of zeros is
+//! never a record header.
 //!
 //! Why each field is there:
 //!
@@ -174,7 +175,7 @@ impl RecordHeader {
             payload_bytes: fixed32(&bytes[8..]),
             synced_to: fixed64(&bytes[12..]),
         };
-        // The cheap checks come first: the search for headers tries every byte.
+        // The cheap checks come first, because the search for headers tries every byte.
         let plausible = match header.payload_bytes {
             0 => header.synced_to == offset,
             _ => header.synced_to <= offset,

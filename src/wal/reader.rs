@@ -1,8 +1,8 @@
 //! Reads a log front to back and decides where it ends.
 //!
 //! A record is bad if its header or its payload fails the CRC, or if the file is too short for it.
-//! The reader never returns anything after a bad record. To find out whether the bad record was
-//! durable, the reader searches every later byte for a record header that claims so:
+//! [`LogReader::next`] returns nothing after a bad record. To find out whether the bad record was
+//! durable, the reader searches the later bytes for a record header that claims so:
 //! ```text
 //!            bad                        claim: synced_to > offset of bad
 //! | record | ~~~~~~ | … | record | … | record |   → rot:  Error::Corruption at bad

@@ -6,11 +6,11 @@
 //!
 //! Invariants:
 //!
-//! * After a failed sync, or a failed write that may have left a part of a record, nothing more
-//!   reaches the file, because a second sync can falsely succeed (see [`crate::fs`]).
+//! * After a failed sync, or a write that failed for another reason than lack of space, nothing
+//!   more reaches the file, because a second sync can falsely succeed (see [`crate::fs`]).
 //! * After an append that found no space the log has **ended**. A part of the failed record may
 //!   follow the last complete one, and no reader returns anything after that part, so no record may
-//!   follow. Earlier records can still be synced. The next write starts another log.
+//!   follow. Earlier records can still be synced. The next record needs another log.
 
 use std::path::Path;
 
@@ -38,8 +38,8 @@ impl LogWriter {
     pub fn create(fs: &dyn Fs, path: &Path, kind: LogKind, number: u64) -> Result<LogWriter> {
         let mut file = match kind {
             LogKind::Wal => fs.create_log(path)?,
-            // A memory-mapped file would not pay, because a recovered WAL is written at once, and
-            // each record of a MANIFEST is synced.
+            // A memory-mapped file, as [`Fs::create_log`] may return, would not pay: a recovered
+            // WAL is written at once, and each record of a MANIFEST is synced.
             LogKind::Manifest | LogKind::RecoveredWal => fs.create(path)?,
         };
         let header = encode_file_header(kind, number);

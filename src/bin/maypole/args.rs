@@ -112,7 +112,8 @@ pub fn count_in<T: TryFrom<u64>>(
     }
 }
 
-/// The most bytes of a generated value, because several copies of a value are in memory at a time.
+/// The most bytes of a generated value. The limit exists because several copies are in memory at
+/// once.
 const MAX_VALUE_BYTES: usize = 64 << 20;
 
 pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
@@ -211,8 +212,8 @@ impl KeyRange {
             None => (None, None),
             Some(Bytes(prefix)) => (Some(prefix.clone()), end_of_prefix(prefix)),
         };
-        // A prefix that consists of bytes 255 has no end, because no key follows all keys that
-        // begin with it.
+        // A prefix whose bytes are all 255 has no end, because no key follows all keys that begin
+        // with it.
         let first = start.into_iter().chain(from.map(|from| from.0)).max();
         let past = end.into_iter().chain(to.map(|to| to.0)).min();
         (
@@ -241,7 +242,7 @@ fn end_of_prefix(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
 
-/// Whether an error means only that this process may not write to the database, which may be sound.
+/// Whether an error means only that this process may not write. The database itself may be sound.
 fn keeps_from_writing(error: &Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {

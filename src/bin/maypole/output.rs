@@ -45,7 +45,7 @@ pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
 }
 
 /// Makes a [`json_object`]. A name is that of a field of the expression before `=>`, or of a
-/// variable if there is none; `name = JSON` gives another value.
+/// variable if there is no expression; `name = JSON` gives another value.
 macro_rules! object {
     ($($name:ident $(= $value:expr)?),+ $(,)?) => {
         $crate::output::json_object(&[$((

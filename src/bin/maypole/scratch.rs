@@ -8,9 +8,10 @@
 //!                            ─► removes what is in it ─► dies by the signal's default action
 //! ```
 //!
-//! What cannot be caught, such as SIGKILL or a lack of memory, leaves a directory behind. A file in
-//! it is locked as long as its program runs. So the next program that makes a directory of the same
-//! kind in the same place sees that the old one has no owner, removes it and says so.
+//! What cannot be caught, such as SIGKILL or a lack of memory, leaves a directory behind. A running
+//! program holds a lock on a file in its directory. So the next program that makes a directory of
+//! the same kind in the same place sees that the old directory has no owner, removes it and says
+//! so.
 //!
 //! Because the signal ends the program, its exit status is what a shell expects: 128 plus the
 //! number of the signal. A second Ctrl-C ends the program at once, whatever is left. A second
@@ -77,8 +78,8 @@ pub fn temporary() -> PathBuf {
 }
 
 impl Scratch {
-    /// Makes a directory inside `parent`, which is created if it is missing. Its name begins with
-    /// `prefix`.
+    /// Makes a directory whose name begins with `prefix` inside `parent`, which is created if it is
+    /// missing.
     pub fn new(parent: &Path, prefix: &str) -> Result<Scratch> {
         let mut made = made();
         listen()
@@ -110,9 +111,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs `make`, which may create directories inside the scratch directory. A signal that arrives
-/// meanwhile removes these directories after `make`, because directories that are created after the
-/// removal would stay.
+/// Runs `make`, which may create directories inside the scratch directory. If a signal arrives
+/// meanwhile, the removal waits for `make`, because directories that are created after the removal
+/// would stay.
 pub fn making<R>(make: impl FnOnce() -> R) -> R {
     let _made = made();
     make()
@@ -221,9 +222,9 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // Signals are collected before any of them can set INTERRUPTED, because a thread that sees
-    // INTERRUPTED waits for the end, which only a collected signal brings. SIGINT ends the program
-    // at once if IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not do that.
+    // Signals are collected before any of them can set INTERRUPTED. Otherwise a thread that sees
+    // INTERRUPTED could wait for an end that no signal brings. SIGINT ends the program at once if
+    // IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not do that.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

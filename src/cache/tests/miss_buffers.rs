@@ -122,6 +122,7 @@ fn the_next_block_gets_the_memory_of_an_evicted_one() {
         };
         drop(slots.load(i, false, load).unwrap());
     }
-    // The cache is full after 7,700 blocks.
-    assert!(reused > 20_000, "{reused}");
+    // The cache is full after 7,700 blocks. A thread of another test may collect the garbage of
+    // this one and keep its memory.
+    assert!(reused > 15_000, "{reused}");
 }

@@ -1,12 +1,12 @@
-//! [`Work`]: what the jobs of a database are doing, and which of their attempts found no space.
-//! Plain data in the state of the tree.
+//! [`Work`]: the jobs of a database, and which of their attempts found no space or no thread. It is
+//! plain data in the state of the tree.
 
 use std::time::Duration;
 
 use crate::db::stats::report::DamagedTable;
 use crate::error::Error;
 
-/// The first wait of a job without space before its next attempt. Each further wait is twice as
+/// How long a job waits after its first attempt that found no space. Each further wait is twice as
 /// long, up to `MAX_WAIT`.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const MAX_WAIT: Duration = Duration::from_secs(1);

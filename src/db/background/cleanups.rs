@@ -62,8 +62,8 @@ impl Cleanups {
         })
     }
 
-    /// The next compaction that a cursor has requested. It takes only tables that are older than
-    /// the request, and compactions write newer tables, so the work of a request is finite.
+    /// Returns the next compaction that a cursor has requested: one of a table that is older than
+    /// the request. Compactions write newer tables, so the work of a request is finite.
     pub fn plan(
         &mut self,
         levels: &[Vec<&FileMeta>; LEVELS],

@@ -1,8 +1,9 @@
 //! Compactions: which one is due, and its steps from the plan to the new tree.
 //!
-//! Compactions that share no file run in parallel. A compaction of level 0 usually takes that whole
-//! level, so two of them seldom run at a time. A large compaction from level 0 is split over the
-//! idle threads, and so is a step of a manual one.
+//! Compactions run in parallel if they share no file and their outputs cannot overlap within a
+//! level. A compaction of level 0 usually takes that whole level, so two of them seldom run at a
+//! time. A large compaction from level 0 is split over the idle threads, and so is a large step of
+//! a manual compaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -283,8 +284,8 @@ mod tests {
     const WINDOW: u64 = 5_000;
 
     /// Writes new keys and deletes the oldest, `together` keys at a time. Returns two sizes in
-    /// bytes: the largest of all tables together, measured whenever no compaction runs, and that of
-    /// the live entries.
+    /// bytes: the largest total size of the tables, measured whenever no compaction runs, and the
+    /// size of the live entries.
     fn most_stored(together: u64) -> (u64, u64) {
         let builder = Db::builder("/db").fs(Arc::new(MemFs::new())).compression(Compression::None);
         let builder = builder.memtable_bytes(MEMTABLE_BYTES as usize).table_bytes(1 << 20);

@@ -1,4 +1,4 @@
-//! Flushes: the oldest frozen memtable becomes tables of level 0, one at a time.
+//! Flushes, one at a time: each turns the oldest frozen memtable into tables of level 0.
 
 use std::sync::Arc;
 

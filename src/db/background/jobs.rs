@@ -16,7 +16,7 @@
 //! may own it. The thread of such a job cannot wait for that job, so the last job to end closes the
 //! database.
 //!
-//! Absent here: what the jobs do ([`crate::db::background`]), and threads ([`super::pool`]).
+//! What the jobs do is in [`crate::db::background`], and their threads are in [`super::pool`].
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -122,8 +122,8 @@ impl Inner {
         Ok(Working::counted(inner))
     }
 
-    /// Waits until no job is left. Returns false if this thread is one of the jobs. Then the last
-    /// job to end finishes the closing.
+    /// Waits until no job is left. If this thread works for one of the jobs, returns false without
+    /// a wait. Then the last job to end finishes the closing.
     pub(crate) fn wait_for_jobs(&self) -> bool {
         let mut state = self.tree.lock();
         self.tree.notify();

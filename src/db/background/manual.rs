@@ -10,12 +10,12 @@
 //!   deepest   files with old entries that were not written on the way ─► the same level, once
 //! ```
 //!
-//! *Old* is what was written before the call. A level is done when none of its files in the range
+//! An *old* entry was written before the call. A level is done when none of its files in the range
 //! holds an old entry. The deepest level is done when its files with old entries are rewritten.
 //!
 //! **A manual compaction terminates**, however fast other threads write. All old entries are in
-//! tables when work on the first level begins, and compactions of both kinds only move them down.
-//! So while a level is being emptied, it gets no old entry from above, because the levels above are
+//! tables when work on the first level begins, and no compaction of either kind moves them up. So
+//! while a level is being emptied, it gets no old entry from above, because the levels above are
 //! done. Each step takes at least one table with an old entry out of the level. In the deepest
 //! level it rewrites at least one table that was there when work on that level began.
 //!
@@ -78,7 +78,7 @@ impl Inner {
         settled
     }
 
-    /// Compacts all files that overlap `range`, level by level from the top.
+    /// Compacts the files that overlap `range` and hold old entries, level by level from the top.
     pub(crate) fn compact_range(&self, range: Bounds) -> Result<()> {
         // The number is read before the flush, which writes everything up to this number to tables.
         let last_old = self.reading.visible();
@@ -159,8 +159,8 @@ impl Inner {
         if level == 0 {
             let mut files = state.version.overlapping(0, lower, upper);
             files.find(|file| manual.is_old(&file.meta))?;
-            // An old file moves down together with all older files: files of level 0 overlap each
-            // other, so a file that moved alone could overtake an older version.
+            // An old file moves down together with all older files: files of level 0 may overlap,
+            // so a file that moved alone could end up below an older version.
             let newer = metas[0].iter().take_while(|file| !manual.is_old(file)).count();
             return compaction::plan_level_0(
                 &metas,

@@ -1,4 +1,4 @@
-//! The work behind the database: flushes, one at a time, and compactions.
+//! The background work of the database: flushes, one at a time, and compactions.
 //!
 //! ```text
 //!   schedule.rs ──► flushes.rs        frozen memtables become tables of level 0

@@ -18,15 +18,16 @@ use crate::compaction::dead;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
 
-/// The tree counts as idle after one to two of these intervals without a write.
+/// The time between two looks. The tree counts as idle after one to two of these intervals without
+/// a write, unless the timer waits for a deletion that is due later.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The longest wait for a deletion that is due later. It is bounded because the clock may be set.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Inner {
-    /// Makes the timer look at the changed tree, if it may hold dead entries. To be called without
-    /// locks.
+    /// Makes the timer look at the changed tree, if the tree may hold dead entries. The caller must
+    /// hold no locks.
     pub(super) fn await_rest(&self) {
         if self.background.awaits_rest() || !may_hold_dead(&self.tree) {
             return;
@@ -53,8 +54,8 @@ impl Inner {
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
-        // A deletion that is overdue, but whose compaction was not picked, involves a damaged table
-        // or waits for space.
+        // The wait is at least `LOOK_EVERY`, because a deletion that is overdue, but whose
+        // compaction was not picked, involves a damaged table or waits for space.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
         if wait.is_none() {
             self.background.set_awaits_rest(false);

@@ -12,8 +12,8 @@
 //! works for a database it counts as one of that database's jobs. So closing waits for it, and
 //! nothing is written after the lock of the directory is released.
 //!
-//! Absent: threads for slow devices. A stalled device delays the turns of other databases, but no
-//! other work.
+//! There are no threads for slow devices: a stalled device delays the turns of other databases, but
+//! no other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -100,8 +100,8 @@ fn work_by_turns() {
         {
             state.turns.push(Turn { at: now + wait, inner, work });
         }
-        // The lock is released first, because dropping the last job of a closed database finishes
-        // its closing.
+        // The lock of the list is released first, because dropping the last job of a closed
+        // database finishes its closing.
         drop(state);
         drop(working);
         state = lock(&timer.state);

@@ -131,8 +131,9 @@ pub struct MemtableTrace {
 pub struct LevelTrace {
     /// 0 to 6.
     pub level: usize,
-    /// The number of files: those of a deeper level, or 1 for a file of level 0. The files share no
-    /// key, so at most one of them is searched.
+    /// The number of files: 1 for a file of level 0, and otherwise all files of the level. In a
+    /// tree that Maypole wrote they share no user key, so at most one of them is searched. In a
+    /// tree of another engine several may be searched. Then each has a [`LevelTrace`] of its own.
     pub files: usize,
     /// The first user key of the first of them.
     pub smallest: Vec<u8>,

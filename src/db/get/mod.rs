@@ -9,9 +9,9 @@
 //!                             index ─► block ─► entry        found: done; else a false positive
 //! ```
 //!
-//! **Why the first answer is right.** Memtables are newer than tables, level 0 is newer than level
-//! 1 and so on, and level 0 is ordered by age. So the first entry that the lookup may see is the
-//! newest. A tombstone ends the search, like a value.
+//! **Why the first entry is the newest.** For any one key, memtables are newer than tables, level 0
+//! is newer than level 1 and so on, and level 0 is ordered by age. So the lookup stops at the first
+//! entry that it may see. A tombstone ends the search, like a value.
 //!
 //! **Why one file a level is enough.** From level 1 on the files of a level share no user key. In
 //! the trees of other engines the files of a level may share keys, and level 0 may have no order

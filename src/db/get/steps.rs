@@ -45,8 +45,8 @@ pub(in crate::db) trait TreeObserver: Copy {
     fn started(self, _key: &LookupKey<'_>, _read_state: &ReadState) {}
 
     /// A memtable was searched. `newest` is the newest visible entry of the key: sequence number,
-    /// kind and value. `deleted_at` is the number of the newest range deletion that covers the key,
-    /// or 0.
+    /// kind and value. `deleted_at` is the sequence number of the newest range deletion that covers
+    /// the key, or 0.
     #[inline(always)]
     fn memtable_searched(
         self,
@@ -102,8 +102,9 @@ impl TreeObserver for () {
     }
 }
 
-/// Searches the memtables. `None`: none of them knows the key. `Some(None)`: the key was deleted.
-/// Lookups call this function through [`TreeObserver::call_find_in_memtables`].
+/// Searches the memtables. Returns `None` if no memtable has an entry of the key or a range
+/// deletion that covers it, and `Some(None)` if the key is deleted. Lookups call this function
+/// through [`TreeObserver::call_find_in_memtables`].
 #[inline(always)]
 pub(in crate::db) fn find_in_memtables<'g>(
     read_state: &'g ReadState,
@@ -143,7 +144,8 @@ pub(in crate::db) struct Miss {
 
 impl Miss {
     /// `run` is a run of the version, and `file` a file of that run. The read state is passed by
-    /// address, because it is in memory anyway and the loop of the lookup thus keeps its registers.
+    /// address: it is in memory anyway, and the loop of the lookup then keeps its values in
+    /// registers.
     #[cold]
     #[inline(never)]
     pub(super) fn new(

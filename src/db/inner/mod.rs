@@ -94,7 +94,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// If the database is closed, or the parent of this process opened it.
+    /// Fails if the database is closed, or if the parent of this process opened it.
     #[inline]
     pub fn to_read(&self) -> Result<&Reading> {
         self.status.check_open()?;

@@ -172,8 +172,8 @@ impl Writing {
     }
 
     /// Drops the WALs, which closing must do. Dropping a log that is written through memory cuts
-    /// its file to length. A snapshot may outlive the closing and drop the log later, when another
-    /// opening already reads that file.
+    /// its file to length. A snapshot may outlive the closing and drop the log later, when the next
+    /// owner of the directory already reads that file.
     pub fn drop_wals(&self) {
         self.lead().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();

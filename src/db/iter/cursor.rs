@@ -36,7 +36,7 @@ use crate::stats::Ticker;
 
 /// A cursor over all entries of a database, as they were when it was made.
 ///
-/// A cursor is on an entry or on none: before the first seek, past either end, and after an error.
+/// Before the first seek, past either end and after an error, a cursor is on no entry.
 ///
 /// **Memory.** The longer a cursor continues in one direction, the more it reads at once: up to 1
 /// MiB of each sorted run of tables, and 8 MiB of all together if there are at most 512 runs. It
@@ -280,7 +280,7 @@ impl DbCursor {
         }
     }
 
-    /// In a forked child the cursor is on no entry from its first call on.
+    /// Fails in a forked child, and leaves the cursor on no entry there.
     fn check_process(&mut self) -> Result<()> {
         if self.point.is_of_this_process() {
             return Ok(());

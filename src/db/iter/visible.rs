@@ -37,8 +37,8 @@ const LOOK_EVERY: u64 = 32;
 const PROPOSE_AFTER_SEEK: u64 = 32;
 const PROPOSE_AFTER_STEP: u64 = 256;
 
-/// A walk over this number of hidden entries in the memtable requests a flush, if they are half of
-/// the memtable's entries. A walk over this number of hidden entries in tables requests a
+/// A walk over this number of hidden entries in the memtable requests a flush, if they are at least
+/// half of the memtable's entries. A walk over this number of hidden entries in tables requests a
 /// compaction.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
@@ -176,7 +176,8 @@ impl DbCursor {
     /// Ends a walk: many entries were passed from `from` to before `end`, and nothing is shown
     /// there.
     fn end_long_walk(&self, from: &[u8], end: Option<&[u8]>, passed: Passed) {
-        // Entries that an old snapshot does not see may have been written since.
+        // An old snapshot proves nothing about the present: entries that it does not see may have
+        // been written since.
         if self.point.is_snapshot {
             return;
         }

@@ -103,7 +103,8 @@ impl Inner {
             })
         };
         let (true, tree) = current() else {
-            // A table was ingested while earlier writes were in a new memtable.
+            // A table was ingested while earlier writes were in a new memtable. While ingestions
+            // are locked out, another flush writes these to tables too.
             let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);

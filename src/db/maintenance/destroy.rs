@@ -53,8 +53,8 @@ fn step(name: &str, most: u64) -> Option<u8> {
 
 pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     let (fs, dir) = (&options.fs, &options.path);
-    // This check comes before the lock, because the lock leaves a file, which a foreign directory
-    // must not get.
+    // This check comes before the lock, because taking the lock creates a file, which must not
+    // appear in a foreign directory.
     let most = Recovered::default().most_file_number();
     let is_ours = |name: &String| {
         name == "CURRENT"

@@ -15,7 +15,7 @@
 //! to level 0 above the files. For each key of a file they hold newer versions only, because they
 //! held no version when the file entered. So the order of the levels holds, and so does the order
 //! of level 0 by the largest sequence number: a table that has a newer version of a key has a
-//! larger number than the file.
+//! larger sequence number than the file.
 //!
 //! **The level** of a file is the deepest such that neither it nor any level above
 //!
@@ -24,20 +24,20 @@
 //!
 //! Level 0 takes every file. Why no compaction makes this wrong:
 //!
-//! - *It runs already.* If an input overlaps the file, rule 1 puts the file above the input's
-//!   level, or makes it the newest file of level 0. Outputs are no higher than the inputs, and
-//!   everything in them is older. If no input overlaps the file but their span does, the compaction
-//!   has nothing in the file's range, but an output may reach over it. Rule 2 then keeps the file
-//!   out of the output level, unless that is level 0, where ranges may overlap.
-//! - *It begins between the choice and the new tree.* The tree does not change then, because the
-//!   MANIFEST is locked. The compaction starts from the old tree, which does not have the file. The
-//!   file's range is reserved in its level as an output's is, so no outputs go there. Outputs that
-//!   go to a higher level come from inputs that do not overlap the file: rule 1 has found none
-//!   there. Outputs that go to a deeper level are older.
-//! - *When it began, it looked at the levels below its outputs, and dropped tombstones for which
-//!   these levels had nothing.* The file is not below the outputs, or no input has a key in its
-//!   range. And every tombstone of the compaction is older than the file, so it hides nothing in
-//!   the file.
+//! - *The compaction runs already.* If an input overlaps the file, rule 1 puts the file above the
+//!   input's level, or makes it the newest file of level 0. Outputs are no higher than the inputs,
+//!   and everything in them is older. If no input overlaps the file but their span does, the
+//!   compaction has nothing in the file's range, but an output may reach over it. Rule 2 then keeps
+//!   the file out of the output level, unless that is level 0, where ranges may overlap.
+//! - *The compaction begins between the choice and the new tree.* The tree does not change then,
+//!   because the MANIFEST is locked. The compaction starts from the old tree, which does not have
+//!   the file. The file's range is reserved in its level as an output's is, so no outputs go there.
+//!   Outputs that go to a higher level come from inputs that do not overlap the file: rule 1 has
+//!   found none there. Outputs that go to a deeper level are older.
+//! - *When the compaction began, it looked at the levels below its outputs, and dropped tombstones
+//!   for which these levels had nothing.* The file is not below the outputs, or no input has a key
+//!   in its range. And every tombstone of the compaction is older than the file, so it hides
+//!   nothing in the file.
 //!
 //! **After a power loss** the tree has the files only together with all writes before them, because
 //! these are synced before the MANIFEST lists the files. Later writes get their numbers after that.

@@ -1,5 +1,6 @@
-//! The calls of a [`Builder`] that use its options. They are not in `options.rs`, because they
-//! depend on everything that they open.
+//! The methods of [`Builder`] that act on the directory, such as `open`, `repair` and `destroy`.
+//! They are not in `options.rs`, because that file would then depend on all the modules that these
+//! methods call.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -97,9 +98,9 @@ impl Builder {
     /// - The WALs are kept up to the first damage, so that no write comes back without the writes
     ///   before it. See [`Builder::salvage_logs`].
     ///
-    /// Nothing is deleted. Afterwards the files that are no longer part of the database are in its
-    /// subdirectory `lost`: remove them when the result is good. An interrupted repair can be
-    /// started again.
+    /// No table, WAL or MANIFEST is deleted. Afterwards the files that are no longer part of the
+    /// database are in its subdirectory `lost`: remove them when the result is good. An interrupted
+    /// repair can be started again.
     ///
     /// The report says what was wrong, which keys may be missing or have an older value, and what
     /// was moved.

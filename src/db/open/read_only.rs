@@ -1,4 +1,4 @@
-//! Opens a database only to read it, even while a writer has it open.
+//! Opens a database read-only, even while a writer has it open.
 //!
 //! ```text
 //!   CURRENT ─► MANIFEST ─► tables ─► WALs        nothing is written, nothing is locked

@@ -225,8 +225,8 @@ impl<'a> Replay<'a> {
                 self.memtable_is_full()?;
             }
         }
-        // The log may end in a torn record. If that record was acknowledged, the next log starts
-        // with a gap.
+        // The log may end in a torn record. If that record was acknowledged, its sequence numbers
+        // are missing before the next log.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
             return Err(Error::Corruption {

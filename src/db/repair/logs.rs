@@ -73,7 +73,8 @@ impl Repair<'_> {
             self.log(number, durable, &mut writes)?;
         }
         self.flush_writes(&mut writes)?;
-        // An ingested table stays, even if writes before it are lost, so its number is used.
+        // An ingested table stays, even if writes before it are lost, so its sequence number is in
+        // use.
         let last = writes.last.unwrap_or(0).max(skipped.largest());
         self.last_sequence = self.last_sequence.max(last);
         Ok(())

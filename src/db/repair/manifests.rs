@@ -94,9 +94,9 @@ pub(super) fn read(
         }
         Err(error) => return Err(error),
     };
-    // Only the MANIFEST in force counts, or a newer one that is whole: a crash came before
-    // `CURRENT` named it. Without `CURRENT` only the newest counts. An older one describes a tree
-    // of the past.
+    // Only the MANIFEST in force counts, or a newer one that is whole, which `CURRENT` does not
+    // name because of a crash. Without `CURRENT` only the newest counts. An older one describes a
+    // tree of the past.
     let least = named.or(numbers.last().copied()).unwrap_or(0);
     if named.is_some_and(|named| !numbers.contains(&named)) {
         problems.push(format!("{}: no such file", dir.join(names::manifest_name(least)).display()));

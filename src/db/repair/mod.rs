@@ -14,12 +14,12 @@
 //! **Why all tables are merged** if no MANIFEST describes the tree: a lookup takes the first table
 //! that has the key, so it must know which of two tables is newer *for each key*. The sequence
 //! numbers of whole tables do not decide this: a table of level 6 may hold a write of one key that
-//! is newer than a write of another key in level 1. Only the number of each entry decides, and a
-//! merge compares these. The merge reads and writes all data once.
+//! is newer than a write of another key in level 1. Only the sequence number of each entry decides,
+//! and a merge compares these numbers. The merge reads and writes all data once.
 //!
-//! **Nothing is deleted.** Whatever is left out or replaced is in `lost/` afterwards. A crash at
-//! any point leaves a directory that can be repaired again: before the new MANIFEST is in force the
-//! old files have their names, and new tables only repeat their entries.
+//! **No old table, WAL or MANIFEST is deleted.** Those that are left out or replaced are in `lost/`
+//! afterwards. A crash at any point leaves a directory that can be repaired again: before the new
+//! MANIFEST is in force the old files have their names, and new tables only repeat their entries.
 
 mod install;
 mod logs;
@@ -50,8 +50,8 @@ const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
     let (fs, dir) = (&options.fs, &options.path);
-    // This check comes before the lock, because the lock leaves a file, which a foreign directory
-    // must not get.
+    // This check comes before the lock, because taking the lock creates a file, which must not
+    // appear in a foreign directory.
     let is_ours = |name: &String| name == "CURRENT" || names::parse(name).is_some();
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));

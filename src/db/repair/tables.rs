@@ -1,4 +1,5 @@
-//! The tables: which are whole, which can be read in part, which were exchanged.
+//! The tables: which are whole, which can be read in part, and which have the name of another
+//! table.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -276,7 +277,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Whether the file is another table than `meta` describes, rather than that table, damaged.
+    /// Whether the file is another table, and not a damaged form of the one that `meta` describes.
     fn is_another(&self, salvage: &Salvage, meta: &FileMeta, path: &Path) -> bool {
         if let (Some(listed), Some(found)) = (meta.identity, salvage.identity()) {
             return listed != found;
@@ -424,8 +425,8 @@ pub(super) fn refuse_other_engines(fs: &dyn Fs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the entries of a table have the sequence numbers that the MANIFEST lists, whatever
-/// its properties say.
+/// Checks that the sequence numbers of a table's entries are within the range that the MANIFEST
+/// lists, whatever the properties of the table say.
 pub(super) fn check_sequences(table: &Table, meta: &FileMeta, survey: &Survey) -> Result<()> {
     let listed = (meta.smallest_sequence, meta.largest_sequence);
     match survey.sequences {

@@ -15,10 +15,10 @@ use crate::rocksdb::OptionsText;
 /// Databases of LevelDB are read too: they have one column family, `default`, and their filters are
 /// not used.
 ///
-/// A column family is rejected, with an error that names the cause, for other comparators,
-/// user-defined timestamps, tables in other directories, and tables below level 6. The other
-/// families stay readable. Merge operands, wide columns and values in blob files are
-/// [`Error::Unsupported`] at the read of their key.
+/// A column family is rejected, with an error that names the cause, if it has another comparator,
+/// user-defined timestamps, tables in other directories, or tables below level 6. The other
+/// families stay readable. The read of a key fails with [`Error::Unsupported`] if it meets a merge
+/// operand, a wide column or a value in a blob file.
 ///
 /// ```no_run
 /// use maypole::RocksDb;

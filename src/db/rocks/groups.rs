@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::encoding::key;
 use crate::version::{FileMeta, LEVELS, TableFile, Version};
 
-/// With more tables in level 0, writers are slowed down, so an import leaves no more there.
+/// From this number of tables in level 0 on, writers are slowed down, so an import leaves no more.
 const MAX_IN_LEVEL_0: usize = 20;
 
 /// Tables that become one, and what is known of it before.
@@ -72,8 +72,8 @@ fn overlap(one: &FileMeta, other: &FileMeta) -> bool {
 ///
 /// In level 0 these are two tables that overlap in keys and in sequence numbers. But they have an
 /// order if the MANIFEST's epoch numbers agree with the largest sequence numbers, by which level 0
-/// is searched here. In deeper levels these are neighbours that share a user key. The sequence
-/// numbers are those that the tables state, and not those of the MANIFEST.
+/// is searched here. In deeper levels these are neighbours that share a user key. The smallest
+/// sequence numbers are those that the tables state, because a MANIFEST may list others.
 pub(super) fn is_mixed(version: &Version, epoch_of: impl Fn(u64) -> u64) -> bool {
     let [level_0, deeper @ ..] = &version.levels;
     let undecided = |newer: &FileMeta, older: &FileMeta| {

@@ -12,8 +12,8 @@
 //! within the bounds applies (`table/table.rs`).
 //!
 //! Only two kinds of tables are written again: those that a tree of Maypole's cannot hold as they
-//! are (`groups.rs`), and those of LevelDB. LevelDB's tables have no properties, which would state
-//! their sequence numbers and their number of entries, and their filters are not read.
+//! are (`groups.rs`), and those of LevelDB. LevelDB's tables lack the properties that state the
+//! sequence numbers and the number of entries, and their filters are not read.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -62,13 +62,13 @@ pub struct ImportReport {
 }
 
 impl RocksDb {
-    /// Imports the column family `name` as a Maypole database in the directory `dir`. It shares the
-    /// tables by hard links, or copies them where linking fails, for example between file systems.
-    /// The RocksDB database stays as it is, and may be open and written to.
+    /// Imports the column family `name` as a Maypole database in the directory `dir`. The new
+    /// database shares the tables by hard links, or copies them where linking fails, for example
+    /// between file systems. The RocksDB database stays as it is, and may be open and written to.
     ///
-    /// Reads the end of each table and the logs, but no data. So the import does not find entries
-    /// of an unknown kind that neither the MANIFEST nor the tables' properties mention. A read of
-    /// their key returns an error.
+    /// The import does not check the entries of the tables. So it does not find entries of an
+    /// unknown kind that neither the MANIFEST nor the tables' properties mention. A read of their
+    /// key returns an error.
     ///
     /// ```no_run
     /// use maypole::{Db, RocksDb};

@@ -1,6 +1,6 @@
-//! Properties by the names that RocksDB gives them, for monitoring that knows these.
+//! Properties under the names that RocksDB gives them, for monitoring tools that query these names.
 //!
-//! Absent: properties whose values would have to be invented, such as the sizes of pinned
+//! Properties whose values would have to be invented are absent, such as the sizes of pinned
 //! memtables.
 
 use std::fmt::Write;

@@ -15,8 +15,9 @@
 //!   it. After a power loss it may be damaged, because it was not synced. The reader then gets an
 //!   error.
 //!
-//! What is absent: single tables. A file with all tables would grow with the database and be
-//! rewritten at each interval. Counts are published by level, and there are at most seven levels.
+//! The counts of single tables are absent, because a file with all tables would grow with the
+//! database and be rewritten at each interval. Counts are published by level, and there are at most
+//! seven levels.
 
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

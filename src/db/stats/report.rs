@@ -79,8 +79,8 @@ pub struct Stats {
     /// Damaged tables that compactions have met since the database was opened. They are set aside:
     /// read as before, but not compacted. Newer entries that overlap them stay above them.
     pub damaged: Vec<DamagedTable>,
-    /// The error of a flush or compaction that waits for space, or of an opening that has found no
-    /// space to prepare for writes. The database tries again. Reads go on.
+    /// The error of a flush or compaction that waits for space or a thread, or of an opening that
+    /// has found no space to prepare for writes. The database tries again. Reads continue.
     pub out_of_space: Option<Error>,
 }
 

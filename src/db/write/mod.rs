@@ -17,9 +17,9 @@
 //! killed process loses nothing after step 2. `docs/reliability.md` lists all promises.
 //!
 //! **A record that finds no space** is an error only for the callers whose batches it holds: the
-//! WAL ends before it, and the next write starts another WAL. Any other failure makes the database
-//! read-only, and so does a panic. The panic continues in the thread that led, while the other
-//! writers get an error.
+//! WAL ends before it, and the next write starts another WAL. Any other failure of a WAL makes the
+//! database read-only, and so does a panic. The panic continues in the thread that led, while the
+//! other writers get an error.
 //!
 //! **A full memtable** is frozen together with its WAL. The next write goes to a new memtable and a
 //! new WAL. The old WAL may not be synced yet: a later synced write syncs it first, so that the

@@ -9,7 +9,7 @@
 //!
 //!   allowed bytes a second   64 MiB ┤▔▔▔╲
 //!                                   │     ╲___            halves every eighth of the way
-//!                           256 KiB ┤          ▔▔▔▔─ stop
+//!                           512 KiB ┤          ▔▔▔▔─ stop
 //!                                   └───┴────────┴──►
 //!                                     slow      stop
 //! ```
@@ -44,8 +44,8 @@ const L0_STOP: u64 = 36;
 const DEBT_SLOW: u64 = 256;
 const DEBT_STOP: u64 = 1024;
 
-/// The rate of all delayed writers together when the delay starts, and how often this rate halves
-/// before the stop.
+/// The rate of all delayed writers together when the delay starts, and the number of equal steps
+/// from there to the stop. The rate halves from each step to the next.
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
@@ -79,7 +79,7 @@ pub enum WriteStall {
     Stop(WriteStallCause),
 }
 
-/// The background work that writers outran, as the cause of a [`WriteStall`].
+/// The background work that cannot keep up with the writers, as the cause of a [`WriteStall`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -5,12 +5,12 @@
 //!
 //! A single query can test its bits with vectors, or with integers in a loop over the probes,
 //! unrolled for each `k`. On AMD Zen 4, the loop is faster than AVX2 in a chain of dependent
-//! queries. Among other work, as in a lookup, the loop takes 9.9 ns and AVX2 5.3, because the
-//! loop's shifts and multiplications fill two of the integer units. So single queries use vectors
-//! on AMD. On Intel's processors a product of vectors takes three times as long, so an isolated
-//! query uses integers: 4.4 ns instead of 7.7. When lines are fetched ahead, the latency of one
-//! product does not matter, and vectors are used, because they take fewer instructions
-//! (`docs/filters.md`).
+//! queries. Among other work, as in `filter_bench` or in a lookup, the loop takes 9.9 ns and AVX2
+//! 5.3, because the loop's shifts and multiplications share two of the integer units. So single
+//! queries use vectors on AMD. On Intel's processors a product of vectors takes three times as
+//! long, so an isolated query uses integers: 4.4 ns instead of 7.7. When lines are fetched ahead,
+//! the latency of one product does not matter, and vectors are used, because they take fewer
+//! instructions (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -27,7 +27,7 @@ pub trait Kernels: Copy {
     }
 
     /// Whether the first `probes` bits of a key are all set in its line. This variant uses the
-    /// fewest instructions. It is for a query among other work.
+    /// fewest instructions. It is for queries that run among other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
     /// The variant with the lowest latency, for an isolated query.
@@ -101,8 +101,8 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
 /// A line is fetched this many keys before it is written.
 const FETCH_AHEAD: usize = 16;
 
-/// Adds `hashes`. Vector kernels call it for the last few keys, which do not fill a register; AVX2
-/// also for more than 12 probes.
+/// Adds `hashes`. Vector kernels call it for the last few keys, which do not fill a register. The
+/// AVX2 kernel also calls it for more than 12 probes.
 pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     let count = lines.len() as u32;
     for (i, &hash) in hashes.iter().enumerate() {

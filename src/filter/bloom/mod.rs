@@ -12,8 +12,9 @@
 //! line 2     ................................         a query tests whether all of them are set
 //! ```
 //!
-//! A key uses one line because a filter is larger than the caches, so each line touched costs a
-//! cache miss. The price is 3 to 8 % more bits for the same rate ([`sizing`]).
+//! A key uses one line, because a large filter does not fit into the processor's caches, so each
+//! further line would cost a cache miss. The price is 3 to 8 % more bits for the same rate
+//! ([`sizing`]).
 //!
 //! Reading order: `reference`, the filter as its definition says; [`layout`], the bytes;
 //! [`probes`], the bits of a key; [`kernel`] and `x86`, the hot loops; [`query`], the reader.

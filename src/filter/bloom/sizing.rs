@@ -90,7 +90,7 @@ pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) 
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
     let bits = line_bits as f64;
-    // With this number of keys, nearly all bits of a line are set.
+    // More keys would change little, because with this number nearly all bits of a line are set.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
     // The distribution for the keys so far. Outside of `low..=high` it is 0.
@@ -134,8 +134,8 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 /// The fewest thousandths of a bit a key at which RocksDB's Bloom filter has at most the
 /// false-positive rate `fpr`; the largest size allowed (100 bits a key) if no size is enough.
 ///
-/// Bisection works because the rate falls as the size grows. At two break points of
-/// [`bloom_probes`] the rate rises, but the next thousandth of a bit lowers it by more.
+/// Bisection works because the rate falls as the size grows, except at some break points of
+/// [`bloom_probes`], where it rises by up to 11 %. There the result may be up to 1 % too large.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     let (mut too_few, mut enough) = (999, 100_000);
     while enough - too_few > 1 {

@@ -43,8 +43,8 @@ use byteorder::{ByteOrder, LittleEndian};
 use super::row::{Word, mix};
 use super::shape::{MAX_COLUMNS, Shape};
 
-/// The most layers of a filter. Each layer takes about nine tenths of the keys that reach it, so
-/// practical filters need far fewer.
+/// The most layers of a filter. A layer usually keeps more than nine tenths of the keys that reach
+/// it, so practical filters need far fewer.
 pub(super) const MAX_LAYERS: usize = 16;
 
 /// The most tags, because their number is stored in a byte.
@@ -128,7 +128,7 @@ impl Layout {
         unpadded.max(self.thresholds_at() + READABLE_BYTES as u64)
     }
 
-    /// Byte offsets of the segments of every layer, then of their thresholds.
+    /// Byte offsets of the segments of every layer, and of the thresholds of every layer.
     pub fn parts(&self) -> (Vec<usize>, Vec<usize>) {
         let (mut segments_at, mut thresholds_at) = (0, self.thresholds_at());
         let advance = |at: &mut u64, bytes: u64| (std::mem::replace(at, *at + bytes)) as usize;

@@ -19,8 +19,9 @@
 //! no solution if by chance too many keys start near each other. RocksDB's Standard128 therefore
 //! uses w = 128, a few per cent of free slots, and another seed if the first fails. Here the keys
 //! that do not fit are **bumped**: the filter has *layers*, and such keys are looked up in the next
-//! layer, about a tenth of the size, and so on. So a layer may even have fewer slots than keys, few
-//! slots stay free, rows can be narrow (w = 32, or 64 for few keys), and nothing is tried twice.
+//! layer, which has less than a tenth of the size, and so on. So a layer may even have fewer slots
+//! than keys, few slots stay free, rows can be narrow (w = 32, or 64 for few keys), and no step is
+//! repeated.
 //!
 //! ```text
 //! layer 0   | bucket 0 | bucket 1 | bucket 2 | ...          a bucket: 2w start positions

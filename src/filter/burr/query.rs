@@ -22,8 +22,8 @@ use crate::filter::geometry::{BATCH, Geometry};
 use crate::filter::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
-/// The sizes of layer 0, and the positions of the other parts. Invariant: made from the [`Layout`]
-/// of the block that it is used with.
+/// The sizes of layer 0, and the positions of the other parts. Invariant: a geometry is used only
+/// with the block from whose [`Layout`] it was made.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filter) struct BurrGeometry {
     starts: u32,

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Start and bucket come from the top bits of the hash. Coefficients and fingerprint must not be a
-//! monotone function of these bits, so they come from the middle of a product. Which keys a layer
-//! bumps depends on their start, so each bit of the next layer's hash depends on the whole hash.
+//! monotone function of these bits, so they come from the middle of a product. The starts of bumped
+//! keys are not random, because a layer bumps keys by their start. So each bit of the next layer's
+//! hash depends on the whole hash.
 
 use super::shape::Shape;
 
@@ -98,7 +99,7 @@ pub(super) trait Row: Copy + Default + PartialEq {
     /// Whether the row has no coefficients.
     fn is_empty(self) -> bool;
     fn xor(self, other: Self) -> Self;
-    /// Slots from `slot` to the first one that the row occupies; arbitrary if it is empty.
+    /// How many slots after `slot` the row's first coefficient is; arbitrary if the row is empty.
     fn distance(self, slot: u32) -> u32;
     /// The coefficients from `slot` on.
     fn coefficients(self, slot: u32) -> Self::Word;

@@ -1,8 +1,9 @@
 //! The size of a bumped ribbon filter and its rate: pure functions.
 //!
 //! With r columns the rate is 2^-r and the size r bits a *slot*. The bound is r bits a *key*. The
-//! difference is free slots, thresholds and the trailer: with w = 32 and r = 7 it is 2.6 % at 10
-//! thousand keys and 1.3 % at a million (`docs/filters.md`).
+//! difference is free slots, thresholds and the trailer. With these and the waste described below,
+//! a filter of 7 bits a key is 3.6 % above the bound at 10 thousand keys and 1.8 % at a million
+//! (`docs/filters.md`).
 //!
 //! The size may be between r - 1 and r columns. Then a part of layer 0 stores r - 1 columns, where
 //! the rate is twice as high. If a share p of all queries ends in that part, the rate is

@@ -20,7 +20,8 @@ use crate::filter::family::Target;
 use crate::filter::hashes::HashList;
 use crate::memory::LineBuf;
 
-/// The number of hashes that are sorted together. They fit into the first-level cache.
+/// In filters of up to 4 million keys, at most this many hashes on average are sorted together, so
+/// that they fit into the first-level cache.
 const GROUP_HASHES: usize = 256;
 
 /// The filter of `hashes`. `None` when a Bloom filter should be built instead: no width of

@@ -30,10 +30,10 @@
 //! step; [`sizing`]; [`build`](mod@build); [`query`], the reader.
 //!
 //! Source: Graf, Lemire, *Binary fuse filters: fast and smaller than xor filters* (ACM Journal of
-//! Experimental Algorithmics 27, 2022). Two things differ. The first slot follows from the key's
-//! hash alone, not from the seed, so that for every seed the keys in order of their hashes are also
-//! in order of their slots. And a queue determines the order in which keys are taken out, from the
-//! low slots to the high ones.
+//! Experimental Algorithmics 27, 2022). Maypole differs from it in two points. The first slot
+//! follows from the key's hash alone, not from the seed, so that for every seed the keys in order
+//! of their hashes are also in order of their first slots. And a queue determines the order in
+//! which keys are taken out, from the low slots to the high ones.
 
 mod build;
 mod layout;

@@ -90,8 +90,8 @@ impl Geometry for FuseGeometry {
         }
     }
 
-    /// Exact for any number of keys, because slots that no key needs are 0, and an absent key's
-    /// fingerprint is random.
+    /// Exact for any number of keys, because an absent key's fingerprint is random and independent
+    /// of the key's slots.
     fn predicted_fpr(&self, _block: &LineBuf, _keys: u64) -> f64 {
         sizing::rate(self.bits.into())
     }

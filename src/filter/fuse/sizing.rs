@@ -1,6 +1,6 @@
 //! The number of slots of a binary fuse filter, and of bits per slot: pure functions.
 //!
-//! *How many slots?* Segments must be long enough that taking out keys never stalls, and short
+//! *How many slots?* Segments must be long enough that taking out keys rarely stalls, and short
 //! enough that there are many of them, because the advantage over three random slots comes from the
 //! two ends of the array. The formulas are those of the paper, found by experiment. With n keys a
 //! segment has `4.8 * n^0.58` slots, rounded down to a power of two, and the array has these sizes:
@@ -14,9 +14,9 @@
 //! *How many bits?* A requested size gets the widest fingerprint, of 4 to 16 bits, whose array fits
 //! into it. A requested rate gets the narrowest fingerprint that reaches it.
 //!
-//! A segment is a power of two, so the length of the array changes in steps. The logarithms come
-//! from the standard library. Where their last digit decides between two steps, two systems may
-//! build arrays of different length.
+//! The number of slots of a segment is a power of two, so the length of the array changes in steps.
+//! The logarithms come from the standard library. Where their last digit decides between two steps,
+//! two systems may build arrays of different length.
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
@@ -50,8 +50,8 @@ fn bits_of_rate(rate: f64) -> u32 {
 }
 
 /// The layout for `keys` hashes of which `distinct`, at least one, are different. `None` if a Bloom
-/// filter is built instead: no width fits, or the filter of this rate would be larger than a Bloom
-/// filter.
+/// filter is built instead: no width fits, the filter of this rate would be larger than a Bloom
+/// filter, or the keys are too many for the format.
 pub fn fit(target: Target, keys: usize, distinct: usize) -> Option<Layout> {
     let array = array(distinct)?;
     let of_bits = |bits| Layout { bits, ..array };

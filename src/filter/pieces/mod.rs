@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Both Bloom families have such lines, and a piece has whole lines. In the other families a query
-//! reads several places: in a ribbon two neighbouring blocks of segments, in a bumped ribbon also a
-//! threshold and sometimes another layer, in a fuse filter three segments. Filters of those
-//! families are read whole.
+//! reads several parts of the filter: in a ribbon two neighbouring blocks of segments, in a bumped
+//! ribbon also a threshold and sometimes another layer, in a fuse filter three segments. Filters of
+//! those families are read whole.
 //!
 //! A piece that is queried for a key of another piece says "maybe".
 
@@ -80,7 +80,7 @@ impl FilterPieces {
 
 impl FilterReader {
     /// The part of the filter that stays in memory when its pieces are read one by one. `None` if
-    /// the filter keeps a key's bits in several places.
+    /// the bits of a key are not all in one line, and for a piece or an untrusted filter.
     pub(crate) fn pieces(&self) -> Option<FilterPieces> {
         FilterPieces::of(self.geometry())
     }

@@ -91,7 +91,7 @@ impl Geometry for RibbonGeometry {
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32 {
         let start = start_of(rehash(hash, self.raw_seed), self.layout.starts());
         let first = self.layout.first_segment(start / BLOCK_SLOTS) * SEGMENT_BYTES;
-        // Fetches as many bytes as a full block has, because a loop of constant length is not
+        // Fetches as many bytes as two full blocks have, because a loop of constant length is not
         // mispredicted.
         let bytes = 2 * self.layout.columns() as usize * SEGMENT_BYTES;
         for offset in (0..bytes).step_by(LINE_BYTES) {

@@ -109,8 +109,8 @@ fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
 }
 
 /// The number of segments for one false positive in `one_in` absent keys. RocksDB adds a random
-/// part of a slot, `bias / 2^32`, before it rounds slots to blocks, which sometimes gives one
-/// segment less.
+/// part of a slot, `bias / 2^32`, before it rounds the slots with fewer columns down to blocks, so
+/// that sometimes one segment fewer is stored.
 fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     if one_in <= 1.0 {
         return 1;

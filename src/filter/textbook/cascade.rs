@@ -35,7 +35,7 @@ use super::shared::mix;
 
 /// The rate of every layer but the first: half of the keys go on to the next.
 const RATE: f64 = 0.5;
-/// The layers halve, so a universe of 2^64 keys needs fewer.
+/// Layers halve every two steps, so no set of keys that fits into memory needs more.
 const MAX_LAYERS: usize = 128;
 
 /// One layer, for reports.

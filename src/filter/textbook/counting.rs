@@ -9,8 +9,8 @@
 //! remove → 1, 4, 5                  2     1 15         15 never decreases again
 //! ```
 //!
-//! Counters have four bits: at the best number of hashes a counter passes 15 once in 10^15, if no
-//! key is added twice. So the filter is four times as large as a standard one.
+//! Counters have four bits: at the best number of hashes about one counter in 10^15 reaches 15, if
+//! no key is added twice. So the filter is four times as large as a standard one.
 //!
 //! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it. A
 //! counter at [`STUCK`] has lost count and stays: decrementing it could drop it to 0 while keys
@@ -107,7 +107,7 @@ impl CountingBloom {
         }
         for position in self.positions_of(hash) {
             let count = self.counters.get(position);
-            // 0: two probes of a key that was never added fell on this counter.
+            // The counter is 0 if two probes of a key that was never added fell on it.
             if (1..STUCK).contains(&count) {
                 self.counters.set(position, count - 1);
             }

@@ -45,7 +45,7 @@ pub fn best_hashes(bits_per_key: f64) -> f64 {
 }
 
 /// The best whole number of hashes: the better neighbour of [`best_hashes`], which rounding does
-/// not always find. The search ends at 1,000, far above [`MAX_HASHES`].
+/// not always find. The result is at most 1,001, far above [`MAX_HASHES`].
 pub fn whole_hashes(bits_per_key: f64) -> u32 {
     let down = best_hashes(bits_per_key).floor().clamp(1.0, 1000.0) as u32;
     let better_up = rate(bits_per_key, down + 1) < rate(bits_per_key, down);

@@ -12,7 +12,7 @@
 //! # Why readers need no lock
 //!
 //! 1. A node is written completely before the first link to it is stored (Release). A reader
-//!    reaches every node through such a link (Acquire), so it sees all of its bytes.
+//!    reaches every node through a link or a back pointer (Acquire), so it sees all of its bytes.
 //! 2. Afterwards only links and the back pointer change, which are atomics. No node is removed or
 //!    moved while the list lives.
 //! 3. Links are stored from level 0 up. A reader that finds a node at some level finds it at all
@@ -34,8 +34,8 @@
 //! 610  340   this version, all of it on huge pages
 //! ```
 //!
-//! Therefore the arena of a large memtable takes huge pages for its largest chunks
-//! ([`super::arena`]). In the finished memtable, inserts gain from huge pages too
+//! Because gets are faster on huge pages, the arena of a large memtable takes such pages for its
+//! largest chunks ([`super::arena`]). In the finished memtable, inserts gain from huge pages too
 //! (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs` measures this version.
 
 mod cursor;
@@ -57,8 +57,8 @@ const MAX_HEIGHT: usize = 16;
 #[cfg(loom)]
 const MAX_HEIGHT: usize = 2;
 
-/// How many of eight nodes reach the next level. A search compares about `log(n) / (p log(1/p))`
-/// keys, which is least at p = 1/e; 3/8 is close to that.
+/// How many of eight nodes reach the next level. With p as this share, a search compares about
+/// `log(n) / (p log(1/p))` keys, which is least at p = 1/e; 3/8 is close to that.
 const RISE_EIGHTHS: u64 = 3;
 
 /// The part that readers share. Only its [`SkipListWriter`] inserts.

@@ -1,7 +1,7 @@
 //! The nodes of a skip list: their layout in the arena, and how readers follow their links.
 //!
 //! A node of height h is one piece of the arena. Its links are *before* its address, so that the
-//! key is at the same offset in all nodes, on the cache line of link 0:
+//! key is at the same offset in all nodes, usually on the cache line of link 0:
 //!
 //! ```text
 //! SIZE      MEANING

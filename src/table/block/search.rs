@@ -13,9 +13,9 @@
 //! ```
 //!
 //! The drawing compares user keys, but `shared` counts bytes of internal keys. If the whole user
-//! key of the previous entry is matched and `shared` is larger, the other shared bytes belong to
-//! that entry's trailer. In that case a [`BlockCursor`] does the search. The tests use the cursor
-//! as the reference too.
+//! key of the previous entry is matched and `shared` exceeds its length, the other shared bytes
+//! belong to that entry's trailer. In that case a [`BlockCursor`] does the search. The tests use
+//! the cursor as the reference too.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -127,8 +127,8 @@ impl Block {
     }
 
     /// Searches from the entry at `offset` on; all entries before it are before the target. The
-    /// first `same_bytes` bytes of that entry's user key, or all of them if it is shorter, equal
-    /// the target's.
+    /// first `same_bytes` bytes of that entry's user key equal the target's. A shorter user key is
+    /// a prefix of the target.
     fn walk(
         &self,
         mut offset: usize,
@@ -179,7 +179,7 @@ impl Block {
         Ok(SearchResult::PastEnd)
     }
 
-    /// The plain search, for versions of one key and for keys that share bytes of a trailer.
+    /// The plain search, for entries that share bytes of a trailer, as most versions of one key do.
     fn find_by_cursor(
         &self,
         user_key: &[u8],

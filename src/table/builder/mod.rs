@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The filter follows the data because its size depends on the number of keys. The index follows
-//! the filter because its form is known last: its separators are user keys, unless two blocks hold
-//! versions of one user key. In that case **all** separators are internal keys. A *top* is the
-//! block that lists the parts. The tops follow all parts, so that one read gets them and everything
-//! after them when the table is opened.
+//! the data because its form depends on all blocks: if two blocks hold versions of one user key,
+//! **all** separators are internal keys, and otherwise user keys. A *top* is the block that lists
+//! the parts. The tops follow all parts, so that one read gets them and everything after them when
+//! the table is opened.
 //!
 //! The file is format_version 5 with XXH3 checksums: every RocksDB since 6.27 reads it.
 

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
-//! a filter of that size holds. The filter is cut there too, unless its part would be small,
-//! because with large values an index has more bytes than a filter. Where the index is cut does not
-//! depend on the family of the filter, so a table can get another filter and keep its index.
+//! a filter of that size holds. With large values an index has more bytes than a filter, so the
+//! filter is cut there only if its part has half of these keys or more. Where the index is cut does
+//! not depend on the family of the filter, so a table can get another filter and keep its index.
 //!
 //! Lookups find a part by the whole key, and query it for the key's prefix too, although keys with
 //! that prefix may be on both sides of a cut. Cursors query the parts of a range. So the prefixes
@@ -31,8 +31,8 @@ use super::TableBuilder;
 use super::cuts::{BuiltFilter, MIN_SHARE, Top, WrittenIndex};
 
 impl TableBuilder {
-    /// Ends the current part of the index if it is large enough. Called after each data block.
-    /// `next` is the user key that begins the next block.
+    /// Ends the current part of the index if it is large enough. Called after each data block but
+    /// the last. `next` is the user key that begins the next block.
     pub(super) fn cut_part(&mut self, next: &[u8]) {
         let Some(cuts) = &mut self.cuts else { return };
         let last = key::user_key(&self.summary.largest);
@@ -64,8 +64,8 @@ impl TableBuilder {
         cuts.filters.push((ended, self.index.ended_parts()));
     }
 
-    /// Takes the builders of all filter parts, the last one included. Returns for each filter part
-    /// also the number of index parts that end with it or before it.
+    /// Takes the builders of all filter parts, the last one included. Also returns, for each filter
+    /// part, the number of index parts that end with it or before it.
     pub(super) fn take_filter_parts(&mut self) -> (Vec<FilterBuilder>, Vec<usize>) {
         let last = std::mem::replace(&mut self.filter, FilterBuilder::new(self.options.filter));
         let parts = self.index.ended_parts() + 1;

@@ -12,7 +12,7 @@ use crate::table::options::Dialect;
 use super::TableBuilder;
 use super::cuts::WrittenIndex;
 
-/// RocksDB's id for an unknown column family. RocksDB requires this id in tables to be ingested.
+/// RocksDB's id for an unknown column family. Any column family can ingest a table with this id.
 const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 /// The column family that RocksDB's repair puts a table into.
 const DEFAULT_COLUMN_FAMILY: u64 = 0;

@@ -21,8 +21,9 @@ use super::block::pinned::BlockPin;
 use super::table::Table;
 use super::table_index::TableIndex;
 
-/// How many bytes of blocks in memory a cursor prefetches at one time: the first time, when only
-/// few entries may be wanted, and at most.
+/// Bytes of blocks in memory that a cursor prefetches at one time. The first prefetch after a seek
+/// is short, because the scan may want few entries. Each later one is twice as long, up to the
+/// maximum.
 const FIRST_LOOK_BYTES: usize = 512;
 const MAX_LOOK_BYTES: usize = 2 << 10;
 

@@ -11,16 +11,16 @@
 //!   from the start.
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
 //!   already, because one longer read costs less than two, and the system takes reads with gaps
-//!   between them for random reads. The read ends before many such blocks.
+//!   between them for random reads. The read ends before a long row of such blocks.
 //! * A scan may go backward too. Linux does not read ahead in that direction.
 //! * A read for several blocks may fail because of a block that is not needed yet. Then the wanted
 //!   block is read alone, so that a scan returns all entries before the damage, and the error names
 //!   the damaged block.
 //!
 //! Absent on purpose: a request to the system to fetch the next bytes while the current ones are
-//! decoded. For adjacent reads Linux fetches them automatically, in requests as large as the reads.
-//! With an explicit request (`posix_fadvise`, `POSIX_FADV_WILLNEED`) a scan took 1.6 times the
-//! processor time (`docs/measurements/2026-11-24-cold-scan.md`).
+//! decoded (`posix_fadvise`, `POSIX_FADV_WILLNEED`). A scan with such requests took 1.6 times the
+//! processor time, and was faster only on a device with little read-ahead of its own
+//! (`docs/measurements/2026-11-24-cold-scan.md`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ const MAX_SCAN_BYTES: usize = 8 << 20;
 /// their memory.
 const MAX_COMPACTION_BYTES: usize = 2 << 20;
 
-/// The smallest share of one run in the bytes of a scan or compaction.
+/// The fewest read-ahead bytes of one run, however many runs a scan or compaction has.
 const MIN_SHARE_BYTES: usize = 16 << 10;
 
 /// Bytes of the first read-ahead of a scan that may end soon. Read-ahead begins at the second
@@ -207,7 +207,7 @@ impl ReadAhead {
             true => most,
             false => self.next_bytes.max(FIRST_READ_AHEAD_BYTES).min(most),
         };
-        // A block larger than this read makes the next one larger too.
+        // A block larger than this read makes the next read larger too.
         self.next_bytes = 2 * wanted.max(handle.bytes);
         let blocks = self.neighbours(source, i, wanted);
         if blocks.len() > 1 {

@@ -94,7 +94,7 @@ pub(crate) struct TableFilter {
     maybes: AtomicU8,
 }
 
-/// A filter in parts that has answered "maybe" this many times in a row is not worth its memory.
+/// A filter part or piece that answers "maybe" this many times in a row is not worth its memory.
 const USELESS: u8 = 4;
 
 /// What a [`TableFilter`] says of a key.
@@ -146,8 +146,8 @@ impl TableFilter {
         self.may_contain(&LookupKey::new(prefix, key.sequence))
     }
 
-    /// Notes an answer. Returns whether the filter has lately spared a search of its table, so that
-    /// it should stay in the cache.
+    /// Notes an answer. Returns `false` if at least the last [`USELESS`] answers were "maybe", so
+    /// that the filter need not stay in the cache.
     #[inline]
     pub fn is_useful(&self, says_no: bool) -> bool {
         let maybes = self.maybes.load(Ordering::Relaxed);

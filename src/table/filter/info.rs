@@ -71,7 +71,7 @@ pub(crate) fn share_of_keys(part: &FilterReader, filter_bytes: u64) -> f64 {
 }
 
 /// The false-positive rate to expect of one filter, whole or a part, that holds this share of the
-/// table's `keys`. The caller adds up the parts, weighted by their shares.
+/// table's `keys`. The caller adds up the rates of the parts, weighted by their shares.
 pub(crate) fn predicted_fpr(filter: &FilterReader, keys: u64, share: f64) -> f64 {
     filter.predicted_fpr(((keys as f64 * share).round() as u64).max(1))
 }

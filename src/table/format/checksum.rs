@@ -94,8 +94,8 @@ impl ChecksumKind {
     }
 }
 
-/// What format_version 6 adds to the checksum of a block at `offset`. `base` is 0 in a file without
-/// a context, where nothing is added.
+/// What is added to the checksum of a block at `offset` from format_version 6 on. `base` is 0 in a
+/// file without a context, where nothing is added.
 pub(crate) fn context(base: u32, offset: u64) -> u32 {
     if base == 0 {
         return 0;

@@ -1,8 +1,8 @@
 //! [`BlockFile`]: an open table file. It reads each block by one `pread`.
 //!
-//! Lookups, scans and checks read a table file through this type, which counts each read. Only
-//! batch reads and the search for lost blocks are made by their callers. The returned blocks are
-//! checked and uncompressed, unless the method's name says "stored". Nothing is cached.
+//! Lookups, scans and checks read a table file through this type, which counts the reads. Only
+//! batch reads and the search for lost blocks read the file themselves. The returned blocks are
+//! checked and uncompressed, unless the method's name says "stored". No block is cached here.
 
 use std::cell::Cell;
 use std::io::ErrorKind;

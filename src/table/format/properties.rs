@@ -288,8 +288,8 @@ impl TableProperties {
         (format_version >= 7 && is_used && !is_own).then_some(manager)
     }
 
-    /// The number and the name of the table's column family, because tables of several families may
-    /// hold the same keys. `None` for RocksDB's default family and for an unknown one.
+    /// The number and the name of the table's column family. `None` for RocksDB's default family
+    /// and for an unknown one. Callers must not mix families, whose tables may hold equal keys.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
         /// The number in tables that were written without a database.
         const UNKNOWN: u64 = 0x7fff_ffff;

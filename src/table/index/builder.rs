@@ -9,7 +9,7 @@ use super::shortest_separator;
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::footer::BlockHandle;
 
-/// The kind byte in shortened separators: it sorts before all kinds that RocksDB 7.8 knows.
+/// The kind byte in shortened separators. No kind that RocksDB 7.8 knows sorts before it.
 const SEPARATOR_KIND: u8 = 0x16;
 
 /// Bytes of an entry without its user key: two lengths, a handle, a restart point.

@@ -17,15 +17,15 @@
 //!            blocks   [offset, size]
 //! ```
 //!
-//! The heads are searched as plain integers in one array. That is several times faster than
-//! decoding stored entries, and most separators differ in their heads. If heads are equal, the
-//! whole keys are compared.
+//! The heads are searched as plain integers in one array. That is faster than decoding stored
+//! entries, and most separators differ in their heads. If heads are equal, the whole keys are
+//! compared.
 //!
 //! **Large trees.** The heads of all tables together do not fit into the processor's fast caches.
-//! In a binary search each cache line determines the next one, so a search would wait for four
+//! In a binary search each cache line determines the next one, so a search would wait for several
 //! cache misses in turn. The ends of groups are few enough to stay in a fast cache. They lead to a
-//! group, whose two cache lines are fetched at one time. The callers of [`Index::find_group`] then
-//! also fetch the blocks' slots.
+//! group, whose two cache lines are fetched at one time. A point lookup fetches the slots of the
+//! group's blocks at the same time.
 //!
 //! A separator that is a user key sorts after every version of that key, as an internal key with
 //! trailer 0 does. So both forms of separators are searched in the same way.
@@ -342,8 +342,8 @@ impl StoredEntries {
         self.decode(i).expect("all entries were checked")
     }
 
-    /// The separators' common prefix and their heads. `None` if some entry is not a restart point,
-    /// or if the block is damaged, which [`IndexParser::add`] then reports.
+    /// The separators' common prefix and their heads. `None` if some entry is not a restart point
+    /// or has a first key, or if the block is damaged, which [`IndexParser::add`] then reports.
     fn check(&self, limit: u64) -> Option<(Prefix, Vec<u64>)> {
         if self.form.first_keys {
             return None;
@@ -354,7 +354,7 @@ impl StoredEntries {
         let entries = self.block.entries();
         let mut heads = Vec::with_capacity(count);
         let (mut before, mut before_head, mut end, mut behind) = (None, 0, 0, 0);
-        // Each entry begins where the one before ends. The restart points are only compared.
+        // Each entry begins where the entry before ends, and a restart point must say the same.
         for restart in self.block.restarts() {
             let entry = decode_whole(entries, self.form, end)?;
             let handle = entry.handle;
@@ -393,7 +393,8 @@ impl Index {
     }
 
     /// The index that this block holds. The block is kept as it is if all its entries are restart
-    /// points. `limit` is that of [`IndexParser::new`], `buffer` that of [`IndexParser::finish`].
+    /// points without first keys. `limit` is that of [`IndexParser::new`], `buffer` that of
+    /// [`IndexParser::finish`].
     pub fn of_block(
         block: Block,
         form: IndexForm,
@@ -456,8 +457,7 @@ impl Index {
         (self.user_key(i), self.trailer(i))
     }
 
-    /// Whether this index begins with the separators of `other`. The last separator of `other` may
-    /// differ.
+    /// Whether this index begins with the separators of `other`, the last of which may differ.
     pub fn begins_as(&self, other: &Index) -> bool {
         let common = other.len().saturating_sub(1);
         self.len() > common && (0..common).all(|i| self.separator(i) == other.separator(i))

@@ -63,7 +63,8 @@ pub(in crate::table) fn top_of_pieces(
 }
 
 impl Index {
-    /// Parses a piece, which is the first `bytes` bytes of `piece`. `buffer` makes other memory.
+    /// Parses the first `bytes` bytes of `piece`. `buffer` makes the memory of the heads, and a
+    /// larger block if `piece` has no room for the restart points.
     pub(in crate::table) fn of_piece(
         mut piece: LineBuf,
         bytes: usize,

@@ -14,12 +14,13 @@
 //!
 //! Each part of a filter and each piece has a credit of its own, which begins at one read. A part
 //! keeps its credit when it is evicted. So a part that was queried for absent keys is read again at
-//! the next query, but a part that was queried for present keys is not.
+//! the next query, but a part that was queried for present keys is not. A whole filter whose price
+//! is above one read pays it for either answer.
 //!
 //! If the part of the index is not in memory either, one read loads both ([`super::joint`]). Then
-//! the price of the filter is an eighth of a read, because only its bytes are added. A "no" has
-//! saved a read. Beyond one read a credit grows by an eighth with each "no" in a row. A credit of
-//! two reads means that the last keys were all absent, so the filter is read without the index.
+//! the price of the filter is an eighth of a read, because only its bytes are added. A "no" raises
+//! the credit to one read. From one read on, each "no" adds an eighth. A credit of two reads means
+//! that the last keys were all absent, so the filter is read without the index.
 //!
 //! A part in memory counts as used only until it has said "maybe" four times in a row. Then it is
 //! evicted before others, unless it says "no" first.
@@ -39,7 +40,7 @@ use crate::table::table::Table;
 
 use super::key::LookupKey;
 
-/// A read of up to this many bytes takes about as long as a read of one block.
+/// A read of up to this many bytes counts as one read in the price of a whole filter.
 const ONE_READ_BYTES: u64 = 128 << 10;
 
 /// A whole filter that would take more than 1 / `MAX_SHARE` of the cache is not loaded into it.

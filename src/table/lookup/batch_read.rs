@@ -32,8 +32,8 @@ use super::BlockPosition;
 use super::key::LookupKey;
 use super::stop::Absent;
 
-/// Adjacent blocks are read together up to this many bytes. Beyond that, a longer read costs more
-/// than a second read.
+/// Adjacent blocks are read together up to this many bytes. Beyond that, they are divided between
+/// reads that the device serves at the same time.
 const MAX_JOINED_BYTES: u64 = 128 << 10;
 
 /// A data block that was not in memory.
@@ -44,7 +44,7 @@ pub(crate) struct AbsentBlock {
 }
 
 impl AbsentBlock {
-    /// The block that can hold the key, by this index or part of an index. `None` if no block can.
+    /// The block to which this index, or part of one, leads for the key. `None` if there is none.
     pub fn of(index: Lease<'static, TableIndex>, key: &LookupKey<'_>) -> Option<AbsentBlock> {
         let block = index.index.find(key.user_key, key.trailer());
         (block < index.index.len()).then_some(AbsentBlock { index, block })
@@ -111,7 +111,8 @@ impl<'t> BlockBatch<'t> {
     }
 
     /// The block to read next, if a search that continued after block `place` has stopped at
-    /// `absent` in the same table. `None` if its part of the index is not in memory.
+    /// `absent` in the same table. `None` if `absent` is no block, or if the block's part of the
+    /// index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
         match absent {
@@ -197,8 +198,7 @@ impl<'t> Reads<'t> {
         Some(piece.request(&self.wanted.blocks[piece.blocks.clone()]))
     }
 
-    /// Cuts the blocks from `first` on into pieces. Joins neighbours as long as one read is better
-    /// than two.
+    /// Cuts the blocks from `first` on into pieces: neighbours of up to [`MAX_JOINED_BYTES`].
     fn cut(&mut self, mut first: usize) -> Result<()> {
         let mut joined_bytes = 0;
         let neighbours = self.wanted.blocks[first..].chunk_by(|before, next| {

@@ -19,8 +19,8 @@ pub(crate) struct Found<'g> {
 impl Found<'_> {
     #[inline(always)]
     pub fn value(&self) -> &[u8] {
-        // One possible panic is less code than the two of an index expression, so that the closures
-        // of lookups that read a value stay small enough to be inlined.
+        // `expect` is one possible panic, and an index expression would have two. With less code,
+        // the closures that read a value in a lookup stay small enough to be inlined.
         self.block.bytes().get(self.value.clone()).expect("the value lies in its block")
     }
 

@@ -8,8 +8,8 @@
 //!
 //! A second read costs far more than reading the bytes between the two parts, both from the
 //! system's cache and from a device. So the filter costs nearly nothing where the index must be
-//! read anyway: a "no" takes one read, and a lookup of a present key no more reads than without a
-//! filter. After a "no" the index part is dropped, and its checksum is not checked.
+//! read anyway: a "no" takes one read, and a lookup of a present key takes no more reads than
+//! without a filter. After a "no" the index part is dropped, and its checksum is not checked.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use crate::table::table_index::TableIndex;
 
 use super::key::LookupKey;
 
-/// The longest joint read, in bytes. A longer read costs about as much as two reads.
+/// The longest joint read, in bytes. Two parts that are further apart are read separately.
 const MAX_BYTES: u64 = 16 << 10;
 
 /// What a joint read is to read.

@@ -15,8 +15,9 @@
 //!       BlockBatch::position       get_from_block goes on from there
 //! ```
 //!
-//! A single lookup uses the first step too, for the deepest of its tables. It needs no prefetch for
-//! the other steps, because the processor executes far enough ahead to start those fetches itself.
+//! A single lookup takes the first step too, for the deepest table, if the tree has several runs.
+//! It needs no prefetch for the other steps, because the processor executes far enough ahead to
+//! start those fetches itself.
 
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -49,10 +50,9 @@ impl Table {
         }
     }
 
-    /// Queries the filter for up to 64 keys: `answers[i]` becomes the answer for `keys[i]`. Queried
-    /// together, keys take a fraction of the time that they take one by one. In the result, bit `i`
-    /// is set if there is no answer for `keys[i]`, because the filter, or its part with the key, is
-    /// not in memory.
+    /// Queries the filter for up to 64 keys: `answers[i]` becomes the answer for `keys[i]`. The
+    /// cache misses of the queries overlap. In the result, bit `i` is set if there is no answer for
+    /// `keys[i]`, because the filter, or its part with the key, is not in memory.
     pub fn filter_says_maybe_together(
         &self,
         keys: &[&LookupKey<'_>],

@@ -13,14 +13,14 @@
 //!
 //! Many keys are looked up at once in [`many`]. Filters of prefixes are queried in [`prefix`].
 //!
-//! Damage. A block that fails its checksum is an error of the lookup that needed it. A filter that
-//! cannot be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses
-//! no key.
+//! A block that fails its checksum is an error of the lookup that needed it. A filter that cannot
+//! be read or trusted answers "maybe" and is counted as untrusted: it costs reads and loses no key.
 //!
-//! Nothing here reads a file, because a read may take long, and meanwhile the guard would keep all
-//! retired memory of the process from being freed. A search that needs something that is not in
-//! memory stops, and returns what it needs ([`stop`]). Its steps are counted already, so it does
-//! not begin again: [`reading`] reads without a guard and continues the search.
+//! The functions of this file run under a guard and never read a table file. A read may take long,
+//! and meanwhile the guard would keep all retired memory of the process from being freed. A search
+//! that needs something that is not in memory stops, and returns what it needs ([`stop`]). Its
+//! steps are counted already, so it does not begin again: [`reading`] reads without a guard and
+//! continues the search.
 
 pub(in crate::table) mod admission;
 pub(crate) mod batch_read;
@@ -250,9 +250,9 @@ impl Table {
         }
     }
 
-    /// Like [`Table::filter_says_maybe`], if no filter of whole keys is in memory as one block: the
-    /// filter is in parts, legacy Bloom, of prefixes, not in memory or not to be trusted, or there
-    /// is none. Lookups call this through [`TableObserver::call_other_filter`].
+    /// Like [`Table::filter_says_maybe`], if the table has no filter, or if the filter is in parts,
+    /// is a legacy Bloom filter, holds only prefixes, cannot be trusted or is not in memory as one
+    /// block. Lookups call this through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,

@@ -8,9 +8,10 @@
 //! Observers are passed by value, because a reference to `()` would still be a pointer in a
 //! register.
 //!
-//! Functions of a lookup that are not inlined are called through the observer. Generic functions
-//! are compiled in the crate that uses them, but a method of `()` is compiled here, with all that
-//! it inlines. So the detour saves instructions.
+//! Functions of a lookup that are not inlined are called through the observer. A generic function
+//! is compiled in the crate that uses it, where fewer functions of this crate can be inlined. A
+//! method of `()` is compiled in this crate, with all that it inlines, so the detour saves
+//! instructions.
 
 use crate::filter::FilterReader;
 use crate::stats::ThreadTickers;
@@ -49,7 +50,7 @@ pub(crate) trait TableObserver: Copy {
     #[inline(always)]
     fn full_filter_answered(self, _filter: &FilterReader, _key: &LookupKey<'_>, _maybe: bool) {}
 
-    /// A filter of `table`, of any kind, or its part with the key has answered. `prefix`: the key's
+    /// The filter of `table`, or the filter's part for the key, has answered. `prefix`: the key's
     /// prefix, if the filter was queried for that and not for the key.
     #[inline(always)]
     fn filter_answered(

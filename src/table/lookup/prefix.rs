@@ -9,9 +9,9 @@
 //!
 //! "–": the filter cannot answer, which counts as "maybe". The table's own properties say what its
 //! filter holds and how the prefixes were cut. All versions and tombstones of a key have the key's
-//! prefix. So if the filter denies a prefix, the table holds no entry of any kind with that prefix.
+//! prefix. So if the filter denies a prefix, no data block holds an entry with that prefix.
 //!
-//! The functions of point lookups are marked cold, because most lookups query for whole keys.
+//! `prefix_says_maybe` is marked cold, because most point lookups query for whole keys.
 
 use crate::error::Result;
 use crate::stats::Ticker;
@@ -53,7 +53,7 @@ impl Table {
         Some(self.ask_for_prefix(Some(filter), prefix, key, observer))
     }
 
-    /// The prefix of the key for which a filter of prefixes can be queried.
+    /// The prefix of the key, if it has one and the filter can be queried for prefixes.
     pub(super) fn prefix_to_ask_for<'k>(&self, key: &LookupKey<'k>) -> Option<&'k [u8]> {
         self.prefix_filter()?.extractor.prefix_of(key.user_key)
     }
@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// Like [`Table::filter_admits`], with the filter from the cache. Hold no guard.
+    /// Like [`Table::filter_admits`], with this table's filter, which may be read. Hold no guard.
     pub(crate) fn own_filter_admits(&self, key: &LookupKey<'_>) -> Result<bool> {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A lookup that passes a filter by ([`super::admission`]) gets no answer, so nothing is counted
-//! here. In the file's counters a query for a prefix counts as a query for the key, as in RocksDB.
+//! here. In the file's counters, as in RocksDB, a point lookup's query for a prefix counts as a
+//! query for the key. Queries for ranges are not counted there.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;

@@ -19,7 +19,7 @@ use crate::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
 
 /// Where the text of a line begins.
 const LABEL: usize = 11;
-/// The width of the text before a step's cost, where the line is long enough.
+/// The text before a step's cost is padded to this width, or to less on a narrow screen.
 const TEXT: usize = 62;
 /// The width of the longest cost: `9999.9 µs, read 1023.9 MiB` and a space on both sides.
 const TOOK: usize = 28;

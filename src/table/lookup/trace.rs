@@ -93,7 +93,8 @@ impl StepCost {
 pub struct FilterTrace {
     /// `None`: the filter cannot be used, or was passed by.
     pub family: Option<Family>,
-    /// The prefix for which the filter was queried. `None`: it was queried for the whole key.
+    /// The prefix for which the filter was queried. `None`: it was queried for the whole key, or not
+    /// at all.
     pub prefix: Option<Vec<u8>>,
     /// The hash of the query.
     pub hash: KeyHash,

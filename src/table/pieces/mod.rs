@@ -7,10 +7,10 @@
 //!                  └─ index pieces  [slot | slot | …] ─► TableIndex    a part does
 //! ```
 //!
-//! In a large tree that Maypole writes, filters and indexes are in parts ([`super::parts`]). Older
-//! tables, tables of RocksDB, and tables of a database that had a larger cache have whole filters
-//! and indexes. If all metadata would fill most of the cache, a whole filter or index is not loaded
-//! any more: a lookup loads the piece that it needs. Lookups treat a piece as a part whose number
+//! In a large tree that Maypole writes, filters and indexes are in parts ([`super::parts`]). Tables
+//! of RocksDB, and tables that Maypole wrote while the tree was smaller or the cache larger, have
+//! whole filters and indexes. Once all metadata would fill most of the cache, a lookup loads only
+//! the piece that it needs of a whole filter or index. Lookups treat a piece as a part whose number
 //! follows those of the stored parts: 0 is the whole filter or index, 1 its first piece.
 //!
 //! Some filters and indexes have no pieces and are read whole: small ones, an index that is

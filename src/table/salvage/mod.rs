@@ -11,8 +11,8 @@
 //! index, properties   not at all: the end of the data is not known
 //! ```
 //!
-//! A block counts if its checksum is right, its entries decode as values or deletions, and its keys
-//! continue in ascending order.
+//! A block is salvaged if its checksum is right, its entries decode as values or deletions, and its
+//! keys continue in ascending order.
 //!
 //! The filter is not read: what is salvaged goes into a new table with a new filter.
 

@@ -128,7 +128,7 @@ fn block_at(bytes: &[u8], offset: u64, footer: &Footer) -> Option<BlockHandle> {
     let most = bytes.len().checked_sub(BLOCK_TRAILER_BYTES)?;
     // The shortest block has one restart point and the number of restart points.
     (8..=most).find_map(|length| {
-        // Few byte values are compression types, so no checksum is computed for most lengths.
+        // This crate writes only these compression types, so most lengths need no checksum.
         if !matches!(bytes[length], 0 | 1 | 4 | 7) {
             return None;
         }

@@ -170,9 +170,9 @@ impl Seen<'_> {
         self.scanned.get(i)?.as_ref()
     }
 
-    /// The name of a table's kind of filter, and its family. If the filter was not read, the family
-    /// is that of the policy's name, although a Ribbon policy may have stored Bloom. Without such a
-    /// name the kind is `unknown`.
+    /// The family of a table's filter: its name, or one of the other words of [`FilterRow`], and
+    /// the family itself if it is known. If the filter was not read, the family is the one in the
+    /// policy's name, although a Ribbon policy may have stored Bloom.
     fn family_of(&self, i: usize) -> (String, Option<Kind>) {
         let table = &self.tables[i];
         let Some(form) = table.form else { return ("none".into(), None) };
@@ -314,7 +314,7 @@ impl Seen<'_> {
             Some(Scanned { filter: Some(filter), .. }) if filter.largest_part > 0 => {
                 filter.largest_part
             }
-            // 0 stands for parts of unknown size. They are about as large as data blocks.
+            // 0 stands for parts of unknown size, which are about as large as data blocks.
             _ if table.form == Some(Form::Partitioned) => 0,
             _ => table.filter_bytes,
         };

@@ -11,9 +11,9 @@
 //! report     the terminal, JSON          page       a page
 //! ```
 //!
-//! Nothing is written and no lock is taken, so that a live writer is not disturbed. Tables are read
-//! through the files that were opened with the database, because the writer may delete a table
-//! meanwhile.
+//! Nothing is written to the database and no lock is taken, so that a live writer is not disturbed.
+//! Tables are read through the files that were opened with the database, because the writer may
+//! delete a table meanwhile.
 
 mod findings;
 mod log_file;

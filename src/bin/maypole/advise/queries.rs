@@ -22,7 +22,8 @@ use super::tables::Table;
 const BLOCKS: usize = 400;
 const MIN_BLOCKS: usize = 2;
 const MAX_BLOCKS: usize = 64;
-/// For each table that is read, at most this many others that overlap it give anchors.
+/// For each table that is read, at most this many tables that overlap it are added as sources of
+/// anchors.
 const NEIGHBOURS: usize = 4;
 /// The number of queries of each kind (neighbours, made up) for all tables of a level together, and
 /// the fewest for one table.

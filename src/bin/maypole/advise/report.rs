@@ -137,7 +137,8 @@ fn wanted(found: &Findings) -> String {
 }
 
 fn filters(rows: &[FilterRow]) -> Sheet {
-    // Filters usually hold whole keys, so the column is left out if it would say only that.
+    // Filters usually hold whole keys, so the column `holds` is shown only if a filter holds
+    // anything else.
     let tells_keys = rows.iter().any(|row| row.holds.as_ref().is_some_and(|holds| holds != "keys"));
     let filter = |row: &FilterRow| match row.partitioned {
         true => format!("{}, parts", row.filter),

@@ -16,14 +16,14 @@ const WORTH_BYTES: f64 = (1 << 20) as f64;
 /// Advice that saves a lookup less time than this, in microseconds, is not given.
 const WORTH_MICROS: f64 = 0.5;
 /// Advice for more bits names the smallest filter with which an absent lookup reads at most this
-/// many blocks.
+/// many blocks, or else the largest filter.
 const FEW_BLOCKS: f64 = 0.05;
 /// Metadata that takes a larger share of the block cache than this displaces too much data.
 const MUCH_OF_CACHE: f64 = 0.5;
 /// The share of lookups of absent keys up to which the last level needs no filters.
 const FEW_ABSENT: f64 = 0.01;
-/// RocksDB cuts its cache into 2^6 shards at most, so a block larger than 1/64 of the cache may not
-/// fit into its shard.
+/// By default RocksDB divides its cache into at most 2^6 shards, so a block larger than 1/64 of the
+/// cache may not fit into its shard.
 const SHARE_OF_SHARD: u64 = 64;
 
 /// What the rules know of a column family.

@@ -203,9 +203,9 @@ fn scan(
     kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    // A filter gets all keys of a table, even if these exceed the budget of the level, because the
-    // size of a filter depends on their number. If several threads take keys from the budget at the
-    // same time, they exceed it further.
+    // A filter gets all keys of a table, at most [`MAX_HASHES`], even if they exceed the budget of
+    // the level, because the size of a filter depends on their number. Several threads that take
+    // keys from the budget at the same time exceed it further.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),

@@ -12,8 +12,8 @@ use crate::failure::Result;
 
 const PARTITIONED: &str = "partitionedfilter.rocksdb.BuiltinBloomFilter";
 const FULL: &str = "fullfilter.rocksdb.BuiltinBloomFilter";
-/// The name of filters that RocksDB no longer reads, and the prefix of those that only Maypole
-/// reads.
+/// The name of filters that RocksDB no longer reads, and the prefix of the names of filters that
+/// only Maypole reads.
 const OBSOLETE: &str = "filter.rocksdb.BuiltinBloomFilter";
 const MAYPOLES: &str = "fullfilter.maypole.";
 
@@ -22,7 +22,7 @@ const MAYPOLES: &str = "fullfilter.maypole.";
 const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
 /// The size of a filter may differ from keys times bits by this fraction and by these bytes,
-/// because a filter consists of whole cache lines.
+/// because filters consist of whole cache lines (Bloom) or blocks of slots (Ribbon).
 const SIZE_SLACK: f64 = 0.03;
 const SLACK_BYTES: f64 = 133.0;
 

@@ -1,4 +1,5 @@
-//! The entries of a run: the key and the value of each number, and which numbers were written.
+//! The numbered entries of a run: the key of each number, its random values, and which numbers were
+//! written.
 //!
 //! ```text
 //! key      number, 8 bytes big-endian │ '0' …             key order is number order
@@ -18,7 +19,8 @@ pub const NUMBER_BYTES: usize = 8;
 
 /// Values start at this many different offsets of the noise.
 const STARTS: u64 = 4096;
-/// Every stretch is stored twice in a row, so values compress to about a half.
+/// Each stretch of this many bytes of noise occurs twice in a row, so values compress to about
+/// half.
 const STRETCH_BYTES: usize = 50;
 
 pub struct Entries {
@@ -88,8 +90,8 @@ impl Entries {
     /// give different numbers.
     ///
     /// Three rounds of a mixer permute all numbers with as many bits as `count - 1`. A result that
-    /// is not below `count` goes through the rounds again, which takes less than two passes on
-    /// average.
+    /// is not below `count` goes through the rounds again. On average, fewer than two passes are
+    /// needed.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);

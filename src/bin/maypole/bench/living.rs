@@ -44,8 +44,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Puts entries at the end. Once the queue has its length, each put is followed by a pop of the
-    /// first entry.
+    /// Puts entries at the end. Once the queue has its full length, each put is followed by a pop
+    /// of the first entry.
     pub fn queue(&mut self, part: Range<u64>) -> Result {
         let Bench { db, entries, sync, window, .. } = *self.bench;
         let standing = window.unwrap_or(STANDING);

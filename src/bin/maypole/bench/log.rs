@@ -22,8 +22,7 @@ impl Log {
     /// A log that times one in `timed_one_in` operations, and subtracts the `clock_ns` that reading
     /// the clock takes.
     pub fn new(timed_one_in: u64, clock_ns: u64) -> Log {
-        // Latencies of up to ten minutes, with three significant digits, which is more precise than
-        // the clock.
+        // Latencies of up to ten minutes, with three significant digits.
         let latency = Histogram::new_with_max(600_000_000_000, 3).expect("the bounds are in order");
         let until_timed = timed_one_in;
         let (operations, bytes, found) = (0, 0, 0);

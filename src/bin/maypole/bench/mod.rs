@@ -1,4 +1,4 @@
-//! `bench`: measures operations of a database, in workloads that have db_bench's names.
+//! `bench`: measures operations of a database, in workloads that mostly have db_bench's names.
 //!
 //! ```text
 //! entries    the key and value of each number, and which were written
@@ -31,7 +31,7 @@ use entries::{Entries, NUMBER_BYTES};
 use report::{Row, Writes};
 use workload::{Workload, Written};
 
-/// Measure reads and writes of one database, with the workloads of RocksDB's db_bench.
+/// Measure reads and writes of one database, mostly with the workloads of RocksDB's db_bench.
 ///
 /// The workloads run one after the other on the same database. The fills, queue, overwritehot and
 /// retention start from an empty one. After a workload that writes, the memtable is flushed and

@@ -1,4 +1,4 @@
-//! The workloads, under db_bench's names, and what each does to a database.
+//! The workloads, most under db_bench's names, and what each does to a database.
 
 use std::ops::Range;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub enum Workload {
     Fillseq,
     /// Like fillrandom, with a thousandth of the entries and every write synced
     Fillsync,
-    /// Puts random keys into an empty database, which gets about 63 % of them
+    /// Puts random keys into an empty database, which then holds about 63 % of all keys
     Fillrandom,
     /// Like fillrandom, but into the existing database
     Overwrite,
@@ -60,7 +60,7 @@ pub enum Workload {
     Checkpointloop,
     /// Puts at the end and pop_first at the front, so that --window entries stay
     Queue,
-    /// Overwrites of 3 keys under snapshots; an operation: 100 overwrites, 2 scans
+    /// Overwrites 3 keys under snapshots; an operation is 100 overwrites and 2 scans
     Overwritehot,
     /// Puts every key in key order and deletes all but the newest --window
     Retention,

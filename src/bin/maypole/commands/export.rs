@@ -17,8 +17,8 @@ use crate::show::text::{counted, size};
 ///
 /// The RocksDB database shares the tables by hard links, which take no space and no time. If
 /// linking fails, for example between file systems, the tables are copied, and the command says so.
-/// The database stays as it is. RocksDB 6.27 and later open the new one, read every key and can
-/// write to it.
+/// The Maypole database stays as it is. RocksDB 6.27 and later open the new one, read every key and
+/// can write to it.
 ///
 /// RocksDB uses the filters of tables only if its options name a filter policy: set the policy that
 /// this command prints and writes to OPTIONS. RocksDB ignores filters that it does not know, such
@@ -29,7 +29,7 @@ use crate::show::text::{counted, size};
 pub struct Export {
     /// Directory of the database
     db: PathBuf,
-    /// Directory of the RocksDB database, which must not exist or be empty
+    /// Directory of the RocksDB database, which must be empty or missing
     rocksdb: PathBuf,
     /// Write every table again, with these filters: a policy of bloom and ribbon, as compare takes
     /// it

@@ -19,9 +19,9 @@ use crate::show::text::{counted, size};
 /// and the command says so. The entries of the write-ahead logs go to new tables. The RocksDB
 /// database stays as it is, and may be in use.
 ///
-/// Overlapping tables of which neither is newer than the other are merged, and so are some tables
-/// of a very full level 0. A LevelDB database is imported too. Its tables are written again, with
-/// new filters; it must not be in use.
+/// Tables are merged if they overlap and neither is newer than the other. So are some tables of
+/// level 0 if it has more than 20. A LevelDB database is imported too. Its tables are written
+/// again, with new filters; it must not be in use.
 ///
 /// Before anything is written, the command rejects key orders other than that of the bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
@@ -32,7 +32,7 @@ use crate::show::text::{counted, size};
 pub struct Import {
     /// Directory of the RocksDB or LevelDB database
     rocksdb: PathBuf,
-    /// Directory of the new database, which must not exist or be empty
+    /// Directory of the new database, which must be empty or missing
     db: PathBuf,
     /// The column family to import
     #[arg(long, value_name = "NAME", default_value = "default")]

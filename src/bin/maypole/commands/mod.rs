@@ -1,4 +1,5 @@
-//! The commands that work on one database or one table file, and the calculator: a file for each.
+//! The commands that work on one database or one table file, and the calculator `size`: a file for
+//! each.
 
 pub mod checkpoint;
 pub mod compact;

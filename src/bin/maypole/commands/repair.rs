@@ -15,8 +15,8 @@ use crate::{output, progress};
 ///
 /// The command reads every byte, and changes nothing if it finds nothing wrong. It replaces damaged
 /// tables by what can be read of them, and keeps each log up to the first damage. If no MANIFEST is
-/// whole, it merges all tables and logs into new tables. This takes as much space again, and
-/// deleted keys may come back.
+/// whole, it merges all tables and logs into new tables. The merge needs as much free space as they
+/// take, and deleted keys may come back.
 ///
 /// Nothing is deleted: files that no longer belong to the database move to its subdirectory `lost`.
 /// An interrupted repair can be started again.
@@ -27,7 +27,7 @@ use crate::{output, progress};
 /// report lists the tables that hold them.
 ///
 /// The command prints what was wrong, which keys may be missing or old, and which files it moved.
-/// The exit code is 1 if anything may be lost.
+/// The exit code is 1 if anything may be lost or deleted keys may come back.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Repair {

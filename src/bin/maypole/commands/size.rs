@@ -78,7 +78,7 @@ record! {
         fpr_at_5_times_the_keys: f64,
         /// Memory of the indexes of all tables.
         index_bytes: u64,
-        /// Memory of the top levels if filters and indexes are in parts.
+        /// Memory of the top-level indexes if filters and indexes are in parts.
         top_bytes: u64,
     }
 }
@@ -366,8 +366,8 @@ impl Size {
 }
 
 const BLOCK_BYTES: f64 = 4096.0;
-/// Memory of an index for each data block, with keys of about 20 bytes: a handle, a separator, its
-/// head and a slot. It was counted in the trees of docs/scaling.md.
+/// Memory of an index for each data block, with keys of about 20 bytes: a handle, a slot, and a
+/// separator with its head. It was counted in the trees of docs/scaling.md.
 const INDEX_ENTRY_BYTES: f64 = 54.0;
 /// Bytes of an index for each data block in the file, with keys of about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;

@@ -1,4 +1,4 @@
-//! Measures lookups with caches that hold a twentieth to twice the filters and indexes, for each
+//! Measures lookups with caches of 0.05 to 2 times the size of the filters and indexes, for each
 //! form in which these may be stored and read.
 //!
 //! ```text
@@ -10,9 +10,9 @@
 //!
 //! The four trees of a policy are measured in turns. The sizes of the cache are multiples of what
 //! the policy's whole filters and indexes need. Before anything is timed, filters and indexes are
-//! loaded as far as they fit, lookups replace them by those that they need, and the credits of
-//! filter parts settle. The credit of a part decides whether a lookup reads the part, or passes it
-//! by and reads the data block without querying the filter.
+//! loaded as far as they fit, lookups load those that they need in place of others, and the credits
+//! of filter parts settle. The credit of a part decides whether a lookup reads the part, or passes
+//! it by and reads the data block without querying the filter.
 
 use std::path::Path;
 
@@ -44,8 +44,9 @@ const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
 const TIMED: usize = 1000;
 /// The fewest lookups before the timed ones.
 const FILL: usize = 500;
-/// If the cache does not hold everything, one lookup for this many of its bytes precedes the timed
-/// ones. It is a quarter of a part, so each part that is used is likely to have been read.
+/// If the cache does not hold everything, lookups that are not timed come first, one for this many
+/// bytes of the cache. This is a quarter of a part, so each part in use is likely to have been
+/// read.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
 /// One lookup for this many keys lets the credits settle: a part has about 3,300 keys, and about
 /// eight lookups of present keys use up the credit that it starts with.
@@ -61,8 +62,9 @@ struct Forms<'a> {
     seed: u64,
 }
 
-/// Measures every tree that has filters, in all forms, in directories in `scratch`. Returns the
-/// trees, opened again. A policy whose filters are too small to have parts gets no rows.
+/// Measures every tree that has filters, in all forms, in directories in `scratch`. Returns all
+/// trees; those that were measured are opened again. A policy whose filters are too small to have
+/// parts gets no rows.
 pub fn run(
     trees: Vec<Tree>,
     keys: &KeySet,
@@ -136,9 +138,9 @@ impl Forms<'_> {
         Ok(whole)
     }
 
-    /// Looks up present keys until the credits of the tree's filter parts have settled. A whole
-    /// filter needs one lookup: a read of it does not bring the index too, so it costs the whole
-    /// credit.
+    /// Looks up enough present keys for the credits of the tree's filter parts to settle. The
+    /// credit of a whole filter settles with one lookup: its read never includes the index, so it
+    /// costs the whole credit.
     fn settle(&self, parts: &Tree) -> Result {
         let lookups = self.keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;
         let queries = throughput::mix(self.keys, 0.0, lookups, self.seed.wrapping_add(1));

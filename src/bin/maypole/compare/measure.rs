@@ -136,8 +136,7 @@ impl<'a> Run<'a> {
                 files.push(RealFs.open(&tree.dir.join(name))?);
             }
         }
-        // Latencies of up to a minute, with three significant digits, which is more precise than
-        // the clock.
+        // Latencies of up to a minute, with three significant digits.
         let latency = Histogram::new_with_max(60_000_000_000, 3).map_err(Failure::new)?;
         let (before, device_bytes) = (tree.db.stats(), cold.then_some(0));
         let after = before.clone();
@@ -160,7 +159,7 @@ impl<'a> Run<'a> {
                 self.files.iter().try_for_each(|file| file.drop_page_cache())?;
             }
             let key = keys.get(i);
-            // Brings the key into the processor's cache, where a caller's key is too.
+            // Brings the key into the processor's cache, where a caller's key usually is too.
             black_box(key.iter().fold(0, |sum, byte| sum ^ byte));
             let start = Instant::now();
             let value = self.tree.db.get(key)?;

@@ -19,8 +19,8 @@
 //! The rows are comparable because every policy gets a copy of the same tree, in which each table
 //! has the filter that the policy gives it at its level. So the trees differ only in their filters.
 //! The lookups are the same, too. Every policy gets a turn in each round of them, so that other
-//! work of the machine affects all policies equally. A sweep has no rounds, and says so: it
-//! measures its policies one after the other.
+//! work of the machine affects all policies equally. A sweep measures its policies one after the
+//! other, each in rounds of its own, and a note in its results says so.
 
 mod forms;
 mod keys;

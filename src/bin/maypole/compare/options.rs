@@ -37,11 +37,11 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 ///     maypole compare --key-file keys.txt --out report
 ///     maypole compare --keys 100k --policies 'none,bloom(10),budget(7/key, burr)'
 ///
-/// The keys are loaded once, compaction settles, and at least three levels hold data. For each
-/// policy the database is copied and the filters of its tables are rebuilt. Then absent keys inside
-/// the tables' key ranges are looked up, and as many present ones. Each policy gets one row of
-/// results, and a verdict in words follows: which policy to take, and when another one. --out
-/// writes all of it as a page with plots.
+/// The keys are loaded once, compaction settles, and data is in at least three levels, if there is
+/// enough. For each policy the database is copied and the filters of its tables are rebuilt. Then
+/// absent keys inside the tables' key ranges are looked up, and as many present ones. Each policy
+/// gets one row of results, and a verdict in words follows: which policy to take, and when another
+/// one. --out writes all of it as a page with plots.
 ///
 /// Policies: none, bloom(BITS), ribbon(BITS), burr(BITS), fuse(BITS) with BITS stored bits a key;
 /// ribbon_like_bloom(BITS) as RocksDB counts them; fpr(RATE) and fpr(RATE, FAMILY) for a
@@ -78,7 +78,7 @@ pub struct Compare {
     /// Take the keys from this file, one a line; - is standard input. An empty line is the empty
     /// key; equal lines count once; lines may end in CR LF if all do. A tenth of the keys is not
     /// loaded but looked up as absent. The file may take half of the available memory. A byte order
-    /// mark of UTF-8 is skipped; compressed files and UTF-16 are rejected
+    /// mark of UTF-8 is skipped; UTF-16 and files compressed by gzip or zstd are rejected
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     key_file: Option<PathBuf>,
     /// Each line of --key-file is a key, a tab and a value
@@ -129,7 +129,7 @@ pub struct Compare {
     )]
     absent: Option<usize>,
     /// Block cache of each database, such as 64M
-    /// [default: more than all data; with --cold about a tenth of the data]
+    /// [default: more than all data; with --cold a tenth of the data and 8 MiB]
     #[arg(
         long,
         value_name = "BYTES",
@@ -137,7 +137,7 @@ pub struct Compare {
         verbatim_doc_comment
     )]
     pub cache: Option<usize>,
-    /// Read from the device: drop the operating system's cache of the tables before each phase and
+    /// Read from the device: drop the operating system's cache of the tables before each round and
     /// after every 256 lookups (posix_fadvise). A row says "not cold" if less than nine tenths of
     /// the bytes read came from the device, as on a file system in memory
     #[arg(long, verbatim_doc_comment)]
@@ -152,9 +152,9 @@ pub struct Compare {
     )]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
-    /// More is measured for the plots: other caches, other shares of absent keys, filters larger
-    /// than the cache (whole, in parts, always read), and filters alone.
-    /// Only a page that compare made is replaced
+    /// For the plots, filters alone are measured too and, without --cold or --sweep, also other
+    /// caches, other shares of absent keys, and filters larger than the cache (whole, in parts,
+    /// always read). Only a page that compare made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     pub out: Option<PathBuf>,
     /// Measure many policies, each with several caches and shares of absent keys, one database
@@ -165,8 +165,9 @@ pub struct Compare {
     ///   budget(BITS/key, bloom),budget(BITS/key, burr)
     #[arg(long, requires = "out", verbatim_doc_comment)]
     pub sweep: bool,
-    /// Make the databases in a new directory inside this one. It is removed at the end, also after
-    /// Ctrl-C, and so are directories that had to be made for it
+    /// Make the databases in a new directory inside DIR. The new directory is removed at the end,
+    /// also after Ctrl-C. So are DIR and its parents if this command created them and they are
+    /// empty by then
     /// [default: the system's directory for temporary files]
     #[arg(long, verbatim_doc_comment)]
     pub dir: Option<PathBuf>,

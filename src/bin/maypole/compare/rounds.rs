@@ -16,7 +16,7 @@ use std::ops::Range;
 pub const ROUNDS: usize = 10;
 
 /// The order of the policies in a round. It is reversed in every second round, so that no policy
-/// always follows the same one.
+/// always follows the same other policy.
 pub fn turns(round: usize, policies: usize) -> Vec<usize> {
     match round % 2 {
         0 => (0..policies).collect(),

@@ -2,7 +2,7 @@
 //! one is made.
 //!
 //! The finished policies are kept in a small file in the directory of the results, so that a run
-//! that was interrupted can continue. The file is removed when all policies are finished.
+//! that was interrupted can continue. The file is removed when the results are saved.
 //!
 //! ```text
 //! DIR/sweep.state   {"columns": "…", "settings": "…"}      the names of the figures, what they depend on
@@ -63,7 +63,7 @@ pub fn run(
         counted(setup.keys.present.len() as u64, "key"),
         counted(grid.points() as u64, "mix")
     ));
-    // If only the page is still to be written, nothing is loaded.
+    // If all policies are finished and only the page is missing, their keys are not loaded.
     let base = match left {
         0 => None,
         _ => {

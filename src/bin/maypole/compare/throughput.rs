@@ -1,10 +1,10 @@
 //! Measures lookups per second with caches of several sizes, and with several shares of absent
 //! keys.
 //!
-//! The databases are opened again with each size of cache. The smallest cache is smaller than the
-//! filters, so that lookups read filters from the files. Once all filters and indexes fit, a larger
-//! cache saves only reads of data blocks. The lookups of a point are timed in rounds over all
-//! trees.
+//! The databases are opened again with each size of cache. The smallest cache is usually smaller
+//! than the filters, so that lookups read filters from the files. Once all filters and indexes fit,
+//! a larger cache saves only reads of data blocks. The lookups of a point are timed in rounds over
+//! all trees.
 
 use std::time::Instant;
 

@@ -6,8 +6,8 @@
 //! A tree that has grown for long has a few tables in level 0, a tenth of its data in the level
 //! above the last one, and a hundredth in the level above that. Growing such a tree naturally would
 //! rewrite the data about ten times, and leave levels that depend on how threads were scheduled. So
-//! the levels are filled from the last one up, each by one compaction of its own, with targets that
-//! keep the data where it is:
+//! the levels are filled from the last one up, each in a stage of its own, with targets that keep
+//! the data where it is:
 //!
 //! ```text
 //! stage   keys             level_base_bytes         base level: where level 0 goes

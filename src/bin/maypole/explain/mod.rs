@@ -26,9 +26,9 @@ use crate::show::text::escape;
 /// filters. The lookup is that of `get`; an absent key is not a failure. With a table file in place
 /// of the database it shows the lookup in that table, which may be RocksDB's.
 ///
-/// A database that was just opened has nothing in memory, so everything is read from its files; see
-/// --warm. Times are those of one lookup. The time of each step includes reading the clock, which
-/// takes tens of nanoseconds.
+/// The block cache of a database that was just opened is empty, so everything is read from files;
+/// see --warm. Times are those of one lookup. The time of each step includes reading the clock,
+/// which takes tens of nanoseconds.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Explain {

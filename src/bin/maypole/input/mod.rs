@@ -33,7 +33,7 @@ pub enum Format {
     Keys,
     /// A key, a tab and a value a line, without escapes
     Tsv,
-    /// The same with escapes, as scan prints it: \xNN stands for a byte
+    /// The same as tsv, but with escapes, as scan prints them: \xNN stands for a byte
     Escaped,
     /// Length of the key, key, length of the value, value; lengths are 4 bytes, little-endian
     Binary,
@@ -41,8 +41,8 @@ pub enum Format {
 
 /// The most bytes of a key and a value together, which is the limit of tables.
 const MAX_ENTRY_BYTES: u32 = 1 << 30;
-/// A larger entry is accepted only if there is memory for its copies, in a batch, in a memtable and
-/// in a block.
+/// A larger entry is accepted only if there is memory for its copies: in the input, in a batch, in
+/// a memtable and in a block.
 const LARGE_ENTRY_BYTES: usize = 16 << 20;
 const COPIES: u64 = 4;
 /// The most bytes that an error shows of a line that cannot be read.

@@ -10,10 +10,10 @@
 //! elsewhere       one block a reading, and an empty line after each
 //! ```
 //!
-//! The owner, which has the database open, writes only after something was counted, independently
-//! of the watcher, so a reading may find the counters of the previous reading. Rates use the
-//! owner's time, from one write to the next. If the owner was idle before the previous reading, the
-//! time starts one publishing interval before that reading.
+//! The owner is the program that has the database open. It writes only after something was counted,
+//! independently of the watcher, so two readings may find the same counters. Rates use the owner's
+//! time, from one write to the next. If the owner was idle before the previous reading, the time
+//! starts one publishing interval before that reading.
 
 use std::io::Write;
 use std::thread::sleep;

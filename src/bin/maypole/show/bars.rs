@@ -18,7 +18,7 @@ use std::fmt::Write;
 use crate::show::plot::{Axis, Scale, range};
 use crate::show::svg::escape;
 
-/// The width of a drawing, in its own units, like those of a plot.
+/// The width of a drawing, in its own units. Plots are as wide.
 const WIDTH: f64 = 460.0;
 const LINE_HEIGHT: f64 = 23.0;
 const TOP: f64 = 6.0;

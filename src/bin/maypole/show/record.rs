@@ -22,7 +22,8 @@ pub trait Record: Sized {
 
     fn values(&self) -> Vec<Value>;
 
-    /// The row that [`to_json`] wrote. `None` where a column is missing or has another type.
+    /// The row that [`to_json`] wrote. `None` if a column that is no `Option` is missing, or if a
+    /// value has another type.
     fn from_json(row: &Value) -> Option<Self>;
 }
 

@@ -19,7 +19,7 @@ use crate::output::table;
 pub struct Screen {
     /// In characters; `None` if it is unknown.
     pub width: Option<usize>,
-    /// Whether a person reads the output, so that bars help and lines are broken between words.
+    /// Whether the output is a terminal, where bars help the reader.
     pub is_terminal: bool,
     pub has_color: bool,
     /// Whether the locale has only ASCII characters, so that rules and bars are drawn with those.
@@ -42,7 +42,8 @@ impl Screen {
         }
     }
 
-    /// Rules, bars and other characters of a drawing, in ASCII if the locale has nothing else.
+    /// The text with its rules, bars and other drawn characters in ASCII if the locale has nothing
+    /// else.
     pub fn drawn(&self, text: &str) -> String {
         if !self.is_ascii {
             return text.to_string();

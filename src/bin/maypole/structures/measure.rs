@@ -90,7 +90,8 @@ impl Row {
         (self.false_positives > 0).then(|| -self.rate().log2())
     }
 
-    /// What became of the structure with two (0) or five times (1) the planned keys, in words.
+    /// What became of the structure, in words, with two (`which` is 0) or five times (1) the
+    /// planned keys.
     pub fn over_text(&self, which: usize) -> String {
         match self.over[which] {
             Over::Rate(rate) => percent(rate),
@@ -127,8 +128,8 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
 }
 
 /// The approximate nanoseconds that a whole page will take, computed from the time of a step:
-/// adding one key to a small filter, or querying it once. The factors were measured: the numbers of
-/// steps for each key, for each absent query and for everything else.
+/// adding one key to a small filter, or querying it once. The factors, which were measured, are the
+/// numbers of steps for each key, for each absent query and for everything else.
 pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     const KEYS: usize = 1 << 16;
     let hashes = Hashes::new(0);
@@ -142,7 +143,8 @@ pub fn expected_ns(keys: usize, rate: f64) -> f64 {
     best * (65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64)
 }
 
-/// How many absent keys measure a rate to about a hundredth of it; for rates below 0.25 %, fewer.
+/// The number of absent keys that measure a rate to about a hundredth of it, or less precisely if
+/// the rate is below 0.25 %.
 fn queries(rate: f64) -> usize {
     ((10_000.0 / rate) as usize).clamp(QUERIES, 4_000_000)
 }

@@ -75,9 +75,9 @@ pub struct Structures {
     #[arg(long, conflicts_with = "rate")]
     claims: bool,
     /// Measure structures and claims, and write both into this directory, which is created if it is
-    /// missing: index.html (a page that needs no network), structures.json and structures.csv. The
-    /// output gets one more line, the path of the page. Only a page that structures made is
-    /// replaced
+    /// missing: index.html (a page that needs no network), structures.json and structures.csv.
+    /// Unless it is JSON or CSV, the output gets one more line, the path of the page. Only a page
+    /// that structures made is replaced
     #[arg(long, value_name = "DIR", verbatim_doc_comment)]
     out: Option<PathBuf>,
     /// Print a JSON array, one object a structure or claim

@@ -1,5 +1,5 @@
-//! Marks: "nothing is shown from here to here". A cursor that passed many hidden entries leaves a
-//! mark, and later cursors jump over them.
+//! A *mark* is an interval of keys in which cursors show nothing. A cursor that passed many hidden
+//! entries leaves a mark, and later cursors jump over it.
 //!
 //! ```text
 //!   a queue:      † † † † † † † † † † a b c d            †: tombstones of what was popped
@@ -34,14 +34,14 @@
 //!    for it. A proposal that touches no mark starts an empty mark with a watch, for later walks.
 //!
 //! A queue that many threads push to and pop from is never at rest. Its watch reaches from the
-//! start to the first push after t, and the next walk extends the mark up to there. Then a new
-//! watch of all keys starts.
+//! smallest key to the first push after t, and the next walk extends the mark up to there. Then a
+//! new watch of all keys starts.
 //!
 //! **Readers that come late.** When a mark gets longer, its q gets larger. A reader at a number
 //! just below q would ignore the whole mark and pass everything in it. So a mark keeps up to three
 //! *extents*: the newest, and shorter ones with smaller numbers.
 //!
-//! Absent on purpose: a mark on disk. Marks are hints in memory, and a database opens with none.
+//! No mark is stored on disk: marks are hints in memory, and a database opens with none.
 
 mod keeper;
 #[cfg(all(test, loom))]

@@ -139,8 +139,8 @@ pub(crate) struct Marks {
     /// Whether a leader should look at `proposals`.
     has_proposals: AtomicBool,
     pub(super) proposals: Mutex<Vec<Proposal>>,
-    /// The smallest sequence number of a memtable that should be flushed because most of it is
-    /// hidden; 0: none.
+    /// The smallest sequence number of a memtable that should be flushed because at least half of
+    /// it is hidden; 0: none.
     flush_wanted: AtomicU64,
     /// The database, through which a cursor reaches the lock of the writers.
     owner: OnceLock<Weak<dyn Owner>>,
@@ -197,8 +197,8 @@ impl Marks {
         Some(end)
     }
 
-    /// A smaller bound that has the same last entry before it as `bound`, for a seek backward.
-    /// `None`: no mark contains the keys before `bound`.
+    /// For a seek backward: a smaller bound than `bound`, such that no entry is shown between the
+    /// two. `None`: no mark contains the keys before `bound`.
     pub fn backward(&self, bound: Option<&[u8]>, sequence: SequenceNumber) -> Option<Arc<[u8]>> {
         let mut from = self.around_last(bound, sequence)?.from;
         while let Some(next) = self.around_last(Some(&from), sequence) {
@@ -224,7 +224,7 @@ impl Marks {
     }
 
     /// Submits a proposal, unless too many wait. It is taken in at once if no writer leads, and
-    /// otherwise by the next leader.
+    /// otherwise by the current or the next leader.
     pub fn propose(&self, proposal: Proposal) {
         let mut proposals = lock(&self.proposals);
         if proposals.len() < MAX_PROPOSALS {

@@ -12,7 +12,7 @@
 //!   number in the MANIFEST.
 //! - *Level 0* is sorted by largest sequence number, as in Maypole, but RocksDB refuses to open a
 //!   database unless the smallest numbers descend too ([`descend`]).
-//! - *A filter policy* in OPTIONS. Without one RocksDB uses no filter of a table.
+//! - *Filters* are used only if OPTIONS names a filter policy.
 //! - *Filters of Maypole's own families* have names that RocksDB ignores, so it reads such a table
 //!   without a filter.
 

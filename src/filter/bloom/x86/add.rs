@@ -227,7 +227,7 @@ impl<const PROBES: usize> Numbers<PROBES> {
         for &number in &self.line_numbers {
             prefetch(&lines[number as usize]);
         }
-        // The high halves. A shuffle moves values only within each half of a register, so a
+        // The hashes' high halves. A shuffle moves values only within each half of a register, so a
         // permutation then restores the order of the keys.
         let high = _mm256_shuffle_ps::<0b11_01_11_01>(
             _mm256_castsi256_ps(front),

@@ -22,9 +22,9 @@
 //! **Two streams.** A step waits for the previous one (load, XOR, count zeros, load …), so one
 //! chain leaves the processor idle. Two chains, one in each half of the window's buckets, run
 //! interleaved and without branches on the data, which is faster. A third chain gains nothing. A
-//! stream's rows meet only rows of their own bucket and of buckets to its left, so none extends
-//! more than w - 1 slots past the bucket of its key. So the streams share no slot while the left
-//! one stays out of its last bucket.
+//! row meets only rows of its own bucket and of the buckets to the left, so no row extends more
+//! than w - 1 slots past the bucket of its key. So the streams share no slot before the left one
+//! reaches its last bucket.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -165,7 +165,7 @@ impl<R: Row> Banding<R> {
         }
     }
 
-    /// Prepares the rows of some classes of a bucket and starts with the first.
+    /// Prepares the rows of some classes of a bucket. Returns a cursor at the first row.
     fn open(
         &self,
         window: &Window,

@@ -18,8 +18,8 @@
 use crate::filter::burr::row::start;
 use crate::filter::burr::shape::{CLASSES, Shape};
 
-/// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window are
-/// 256 KiB with w = 32 and 512 KiB with w = 64: they stay in the second-level cache.
+/// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window
+/// take about 256 KiB with w = 32 and 512 KiB with w = 64, so they stay in the second-level cache.
 const WINDOW_BUCKETS: u32 = 512;
 
 /// With more windows than this, the first pass would write to more cache lines than the cache

@@ -1,7 +1,8 @@
 //! Vector kernels of the bumped ribbon for x86-64.
 //!
 //! The *columns* of a filter are next to each other in the lanes of a register: 8 segments of 32
-//! bits or 4 of 64. This is the purpose of interleaved storage: a key's two blocks are two loads.
+//! bits or 4 of 64. This is the purpose of interleaved storage: one load reads that many columns of
+//! a block.
 //!
 //! ```text
 //! match     x = (left segments & left coefficients) ^ (right segments & right coefficients)

@@ -84,8 +84,8 @@ pub struct BloomFilter {
     words: Vec<u64>,
 }
 
-/// Two filters differ in shape, or one was saved by the first version, which computed positions
-/// differently, so that their bits have different meanings.
+/// Two filters differ in shape, or only one of them was saved by the first version, which computed
+/// positions differently, so that their bits have different meanings.
 ///
 /// ```
 /// use maypole::filter::textbook::bloom::{BloomFilter, Layout, OtherShape};

@@ -97,7 +97,8 @@ impl Keyspace {
 
     /// BF.INSERT: BF.RESERVE if it is needed, then BF.MADD.
     /// # Errors
-    /// If there is no filter and none may be made, or the arguments are incompatible.
+    /// If there is no filter and none may be made, the arguments are incompatible or out of range,
+    /// or the filter is not loaded completely.
     pub fn insert(
         &mut self,
         key: &str,
@@ -163,7 +164,8 @@ impl Keyspace {
     /// BF.SCANDUMP: returns the next iterator and a piece to store with it. Begin with 0. The end
     /// is an iterator of 0 with an empty piece. Add nothing during a dump.
     /// # Errors
-    /// If no filter has this name, or no call has returned this iterator.
+    /// If no filter has this name, it is not loaded completely, or no call has returned this
+    /// iterator.
     pub fn scandump(&self, key: &str, iterator: u64) -> Reply<(u64, Vec<u8>)> {
         let filter = self.get(key)?.ok_or(CommandError::NotFound)?;
         let Some(offset) = iterator.checked_sub(1) else {
@@ -183,7 +185,8 @@ impl Keyspace {
     /// piece. Load the pieces in the order of the dump; the first one replaces any filter of this
     /// name.
     /// # Errors
-    /// If the piece is damaged, empty or not the next one, or if nothing is left to load.
+    /// If the piece is damaged, empty or not the next one, or if no load was begun or nothing is
+    /// left to load.
     pub fn loadchunk(&mut self, key: &str, iterator: u64, piece: &[u8]) -> Reply<()> {
         if iterator == 1 {
             let loading = Loading::new(piece)?;

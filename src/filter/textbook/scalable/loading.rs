@@ -6,7 +6,7 @@
 use super::super::shared::{Damaged, Full, as_words, checksum};
 use super::{HEADER_BYTES, MAX_LAYERS, Options, ScalableBloom, Version};
 
-/// A saved filter that is being loaded. It takes no more memory than the pieces that it was given.
+/// A saved filter that is being loaded. It allocates memory only for pieces that it was given.
 ///
 /// ```
 /// use maypole::filter::textbook::scalable::loading::Loading;

@@ -225,8 +225,8 @@ impl ScalableBloom {
         Ok(true)
     }
 
-    /// Whether the key may have been added; `false` is certain. The newest layer has the most keys
-    /// and is queried first.
+    /// Whether the key may have been added; `false` is certain. The newest layer is queried first,
+    /// because it usually has the largest capacity.
     pub fn contains(&self, hash: u64) -> bool {
         self.layers.iter().rev().any(|layer| layer.filter.contains(hash))
     }

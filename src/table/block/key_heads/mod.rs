@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The rows are in the room after the block's payload ([`super::bytes`]), so they are in a large
-//! page if the block is. The table leaves as much room as its blocks need on average. Rows that
-//! need more are allocated separately.
+//! page if the block is. A table leaves about 1/16 more room than its blocks need on average. Rows
+//! that need more are allocated separately.
 //!
 //! Invariant: every user key of the block starts with the prefix, and the heads ascend. A block
 //! whose entries do not decode, or whose heads do not ascend, gets no heads; the plain search finds
@@ -36,7 +36,7 @@ use super::entry::{Entry, KeyBuffer};
 /// Heads that are compared together: a cache line.
 const LANES: usize = 16;
 
-/// A longer row of heads is halved until it is this short.
+/// A binary search narrows a longer row of heads to this length.
 const LINEAR_HEADS: usize = 128;
 
 /// The smallest entry has three lengths and a trailer.
@@ -45,7 +45,7 @@ const MIN_ENTRY_BYTES: usize = 3 + TRAILER_BYTES;
 /// A table leaves room for this many bytes of the common prefix.
 const PREFIX_ROOM_BYTES: usize = 32;
 
-/// The first walk notes at most this many entries: all those of a block of the usual size.
+/// The first walk notes at most this many entries, enough for 4 KiB of entries of 64 bytes.
 const MAX_NOTES: usize = 64;
 
 /// Offsets of blocks up to this size fit into 16 bits.
@@ -64,8 +64,8 @@ pub(crate) struct KeyHeads {
 pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
-    /// The first `same_bytes` bytes of the entry's user key, or all of them if it is shorter, equal
-    /// the target's. `None` if the heads differ, so that the entry's user key is larger.
+    /// The first `same_bytes` bytes of the entry's user key equal the target's. A shorter user key
+    /// is a prefix of the target. `None` if the heads differ, so that the user key is larger.
     pub same_bytes: Option<usize>,
 }
 
@@ -258,8 +258,8 @@ impl FirstWalk {
             if count == 0 {
                 prefix = suffix..suffix + user_bytes;
             } else if shared < prefix.len() {
-                // This is usually a restart point, whose key shares nothing. The shared bytes equal
-                // the start of the prefix, so only the bytes after them are compared.
+                // The entry is usually a restart point, whose key shares nothing. The shared bytes
+                // equal the start of the prefix, so only the bytes after them are compared.
                 let rest = &entries[prefix.start + shared..prefix.end];
                 let own = &entries[suffix..][..key_bytes as usize - shared];
                 prefix.end = prefix.start + shared + common_prefix_len(rest, own);

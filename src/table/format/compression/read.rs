@@ -277,7 +277,7 @@ fn decompress_zstd(
 ) -> Result<usize, String> {
     use std::cell::RefCell;
     use zstd::zstd_safe::{DCtx, get_error_name};
-    // A decompression context takes about 100 KB, so each thread keeps one for all blocks.
+    // A decompression context is large, so each thread keeps one for all blocks.
     thread_local! {
         static CONTEXT: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     }

@@ -23,7 +23,7 @@ const VALUE_BYTES: usize = 100;
 ///
 /// Without --format every line is a key: its bytes without the line feed. A carriage return belongs
 /// to the key, and an empty line is the empty key. The values are generated. A byte order mark of
-/// UTF-8 is skipped; compressed files and UTF-16 are rejected.
+/// UTF-8 is skipped; UTF-16 and files compressed by gzip or zstd are rejected.
 ///
 ///     maypole load my-numbers --key-file numbers
 ///     maypole scan a | maypole load b --key-file - --format escaped

@@ -26,8 +26,8 @@ use crate::show::text::{counted, escape, percent, size};
 /// whole file, checks every checksum and the order of the keys, and queries the filter for every
 /// key. The first damage found, and a filter that misses a key, are failures: exit code 1.
 ///
-/// --annotate prints every byte of the file with its meaning, for tables and for Maypole's WALs and
-/// MANIFESTs. Damage is not a failure then: the dump shows which bytes it does not understand.
+/// --annotate prints every field of the file with its meaning, for tables and for Maypole's WALs
+/// and MANIFESTs. Damage is not a failure then: the dump shows which bytes it does not understand.
 ///
 /// --filter draws the filter. A Bloom filter is drawn with the fill of each cache line, and with
 /// the number of set bits per cache line compared with theory. A ribbon is drawn with its layers,

@@ -76,7 +76,7 @@ impl WriteTable {
             return Err(Failure::new("standard input: no entries: a table needs one"));
         }
         // The table is written in a directory of its own, so that an interrupted call leaves
-        // nothing.
+        // nothing behind.
         let scratch = Scratch::new(self.parent(), ".maypole-write-table-")?;
         let unfinished = scratch.path().join("table.sst");
         let summary = self.write(&mut input, &unfinished)?;

@@ -5,9 +5,10 @@
 //! zipf      skewed queries
 //! ```
 //!
-//! Absent keys are between the smallest and the largest key loaded, and are distributed as the
-//! loaded keys are. A key outside of the tables' ranges would query no filter, because the ranges
-//! would rule it out. Only the queries of `--query-file` are used as they are.
+//! Absent keys are between the smallest and the largest key loaded and, without `--absent-file`,
+//! are distributed as the loaded keys are. A key outside of the tables' ranges would query no
+//! filter, because the ranges would rule it out. Only the queries of `--query-file` may be such
+//! keys.
 
 pub mod file;
 #[cfg(test)]
@@ -76,7 +77,8 @@ pub enum Source {
 
 pub struct Request {
     pub source: Source,
-    /// A file of absent keys. Without it, a part of the keys is not loaded but looked up as absent.
+    /// A file of absent keys. Without it, a part of the keys of a file or of tables is not loaded
+    /// but looked up as absent, unless there is a `query_file`.
     pub absent_file: Option<PathBuf>,
     /// A file of recorded queries, which replace drawn ones.
     pub query_file: Option<PathBuf>,
@@ -319,7 +321,7 @@ fn hex(number: u64, digits: &mut [u8]) {
     }
 }
 
-/// The keys of `queried` that are not in `keys` but between its first and its last key.
+/// The keys of `queried` that are not in `keys` but between the first and the last of `keys`.
 fn absent_within<'a>(
     queried: &[Entry<'a>],
     keys: &[Entry],

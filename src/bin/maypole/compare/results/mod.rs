@@ -1,5 +1,5 @@
 //! Every figure of a comparison. The terminal, the page, JSON and CSV show these figures, and
-//! compute others from them alone.
+//! others that are computed from them alone.
 //!
 //! ```text
 //! report   tables on the terminal, or JSON       verdict   the same in words
@@ -181,8 +181,8 @@ impl Results {
 
 #[cfg(test)]
 impl Results {
-    /// The results of a tree of three levels of `keys` keys each, for each of these filters, which
-    /// have a name, bytes and a rate.
+    /// The results of one tree for each of these filters, given as `(name, bytes, rate)`. A tree
+    /// has three levels of `keys` keys each.
     pub fn computed(about: About, keys: u64, filters: &[(&str, u64, f64)]) -> Results {
         let levels = |rate| [(4, keys, rate), (5, keys, rate), (6, keys, rate)];
         let all: Vec<_> =
@@ -313,8 +313,8 @@ record! {
         filter_bytes: u64,
         build_ns_per_key: f64,
         /// Memory that the build took at its peak, key hashes and filter included. `None` if the
-        /// system does not report it, or if it is less than 1 MiB, for which whole pages are too
-        /// coarse.
+        /// system does not report it, or if it is less than 1 MiB, because the system counts whole
+        /// pages.
         peak_bytes: Option<u64>,
         query_absent_ns: f64,
         query_present_ns: f64,

@@ -339,8 +339,8 @@ fn draw_series(series: &Series, frame: &Frame, svg: &mut String) {
     svg.push_str("</g>\n");
 }
 
-/// Moves sorted positions until they are at least `gap` apart, each of a pair by half of what is
-/// missing, and keeps them between `low` and `high` as long as there is room.
+/// Moves sorted positions until neighbours are at least `gap` apart. Each neighbour moves by half
+/// of what is missing. Keeps the positions between `low` and `high` if they fit.
 fn spread_out(wished: &[f64], gap: f64, low: f64, high: f64) -> Vec<f64> {
     let mut placed = wished.to_vec();
     for _ in 0..200 {

@@ -91,7 +91,8 @@ fn powers_of_two(low: f64, high: f64, every: usize) -> Vec<f64> {
 }
 
 /// The least range of round numbers that holds all figures. A linear range starts at 0 if the least
-/// figure is below 0.6 times the largest. `None` when there is no figure that the spread can show.
+/// figure is positive and below 0.6 times the largest. `None` when there is no figure that the
+/// spread can show.
 pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let shown = figures.filter(|f| f.is_finite() && (!spread.is_log() || *f > 0.0));
     let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), figure| {
@@ -156,7 +157,7 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     (1..).map(of).find(|ticks| ticks.len() <= most).unwrap_or_default()
 }
 
-/// The multiples in `parts` of every `every`-th power of ten, from `low` to `high`.
+/// The products of `parts` and every `every`-th power of ten, from `low` to `high`.
 fn decades(low: f64, high: f64, every: i32, parts: &[f64]) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32 - 1, high.log10().ceil() as i32 + 1);
     let decades = (first..=last).filter(|decade| decade.rem_euclid(every) == 0);

@@ -69,7 +69,7 @@ fn fraction_of_sine(i: usize) -> u32 {
     fraction((i as f64).sin().abs())
 }
 
-/// SHA-256's constants: the square and cube roots of the first primes.
+/// SHA-256's constants: fractions of the square and cube roots of the first primes.
 pub struct Sha256 {
     start: [u32; 8],
     rounds: [u32; 64],

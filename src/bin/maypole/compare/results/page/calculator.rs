@@ -10,7 +10,7 @@ use crate::compare::lab;
 use crate::show::text::counted;
 
 /// The number of keys of the filter from which the rates of large tables are computed. Larger
-/// filters have the same rates.
+/// filters have nearly the same rates.
 const LARGE_KEYS: u64 = 200_000;
 
 /// The form, whose values the reader may change. It starts with the measured number of keys, the
@@ -125,7 +125,7 @@ pub fn script(results: &Results) -> String {
 }
 
 /// Bits per key, and blocks per absent lookup, if all tables were large and their filters were
-/// queried as often as here. For a policy with the same filter for all tables they are those of a
+/// queried as often as here. For a policy with the same filter for all tables, both follow from a
 /// large filter. For another policy, the blocks follow from the predicted rate of each level, and
 /// the bits are those of this run.
 fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {

@@ -364,7 +364,7 @@ fn curves(
     series.filter(|series| !series.points.is_empty()).collect()
 }
 
-/// The share of lookups that are at least as fast, if one in `one_in` is slower.
+/// The label where one in `one_in` lookups is slower: the share of the others.
 fn as_fast(one_in: f64) -> String {
     format!("{} %", decimal(100.0 - 100.0 / one_in))
 }
