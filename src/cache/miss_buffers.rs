@@ -49,8 +49,8 @@ const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 /// applies to its spare values. It is above 1, because blocks have several sizes and a batch of
 /// lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// In small caches this is the limit, enough for a few blocks, unless the limits of all miss buffers
-/// together would then exceed 1/16 of the capacity.
+/// In small caches this is the limit, enough for a few blocks, unless all miss buffers together
+/// could then exceed 1/16 of the capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
