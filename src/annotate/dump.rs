@@ -108,8 +108,8 @@ impl<'a, 'w> Dump<'a, 'w> {
         writeln!(self.out, "{:>8}  {text}", "")
     }
 
-    /// Prints a heading and the part up to `end`. If `print` stops early, the rest is printed as
-    /// bytes, with the reason.
+    /// Prints a heading, and then calls `print` for the bytes up to `end`. The bytes that `print`
+    /// leaves are printed undecoded, with the reason.
     pub fn part(
         &mut self,
         heading: impl Display,
@@ -147,7 +147,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         result
     }
 
-    /// Prints the next `count` bytes, or the rest of the part if it is shorter.
+    /// Prints the next `count` bytes as one field, or the rest of the part if it is shorter.
     pub fn field(&mut self, count: usize, meaning: impl Display) -> fmt::Result {
         let field = &self.rest()[..count.min(self.rest().len())];
         let shown = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };
@@ -171,7 +171,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(())
     }
 
-    /// Prints the offset of a line that starts `ahead` bytes after the position.
+    /// Prints the offset that is `ahead` bytes after the current position.
     fn offset(&mut self, ahead: usize) -> fmt::Result {
         write!(self.out, "{:>8}  ", format!("{}{}", self.mark, self.position + ahead))
     }
@@ -206,7 +206,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(value)
     }
 
-    /// Prints the length of a string, and returns the string, which is not printed yet.
+    /// Reads and prints the length of a string. Returns the string, which is not printed yet.
     pub fn length_of(&mut self, what: &str) -> Result<&'a [u8], Stop> {
         let (length, bytes) = self.peek_varint(0, what)?;
         self.field(bytes, format_args!("{length} bytes of {what}"))?;

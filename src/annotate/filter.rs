@@ -28,7 +28,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result
     }
 }
 
-/// Prints RocksDB's old block-based filter: a filter for every 2^b bytes of data, and its offset.
+/// Prints RocksDB's old block-based filters. Each covers 2^b bytes of data.
 ///
 /// ```text
 /// filter | filter | … | fixed32 offset of each filter | fixed32 offset of these offsets | b
@@ -108,7 +108,7 @@ impl Burr {
     }
 }
 
-/// The number of blocks of a layer that are printed one by one.
+/// At most this many blocks of a layer are printed one by one.
 const BLOCKS_SHOWN: usize = 8;
 
 fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
@@ -159,7 +159,7 @@ fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The number of segments of a binary fuse filter that are printed one by one.
+/// At most this many segments of a binary fuse filter are printed one by one.
 const SEGMENTS_SHOWN: usize = 8;
 
 fn binary_fuse(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {

@@ -35,8 +35,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>) -> fmt::Result {
     Ok(())
 }
 
-/// Prints the next record, or the rest of the file if no record begins here. Returns `false` after
-/// the rest.
+/// Prints the next record and returns `true`. If no record begins here, prints the rest of the file
+/// and returns `false`.
 fn record(dump: &mut Dump<'_, '_>, kind: Option<LogKind>, number: u64) -> Result<bool, fmt::Error> {
     let (offset, end) = (dump.position(), dump.bytes().len());
     let header = dump.rest().first_chunk::<RECORD_HEADER_BYTES>();

@@ -8,16 +8,16 @@
 //!                       all of them print through dump: one field a line, always forwards
 //! ```
 //!
-//! `inspect --annotate` prints such a dump. `docs/format.md` holds some of them, which a test
-//! compares byte for byte, so that the description always matches the code.
+//! `inspect --annotate` prints such a dump. `docs/format.md` contains some dumps, which a test
+//! compares with the output byte for byte, so that the description always matches the code.
 //!
 //! Invariant: every byte of the file is in exactly one field, in the order of the file, whatever
 //! the file contains. A part that cannot be decoded is printed as bytes, with the reason, and the
 //! next part follows.
 //!
 //! The formats are decoded here field by field, for human readers. Code that needs the content of a
-//! file uses [`crate::table::SstReader`] or a database, which check everything, whereas the dump
-//! shows everything.
+//! file uses [`crate::table::SstReader`] or a database. They reject invalid bytes, whereas a dump
+//! prints them.
 
 mod block;
 mod dump;
@@ -91,7 +91,7 @@ impl AnnotatedFile {
         Ok(AnnotatedFile { path: path.to_owned(), bytes })
     }
 
-    /// Whether the file is a log. If the first bytes do not decide this, the name does.
+    /// Whether the file is a log. If its bytes do not decide this, its name does.
     fn is_log(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let named = names::parse(name);

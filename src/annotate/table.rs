@@ -1,4 +1,4 @@
-//! Tables. Blocks are found by following the handles from the footer, as a reader does, and printed
+//! Tables. The blocks are found through the handles in the footer, as in a reader, and are printed
 //! in the order of the file.
 //!
 //! ```text
@@ -67,8 +67,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
                 Role::Entries(_, Contents::Properties)
                     if dump.peek(4, "checksum")? != computed.to_le_bytes() =>
                 {
-                    // RocksDB may have overwritten zeros with the sequence number that an ingestion
-                    // assigned, without changing the checksum.
+                    // An ingestion by RocksDB may have overwritten a sequence number of zero
+                    // without updating the checksum.
                     let before = with_zero_global_sequence(stored);
                     let before = before.map(|stored| footer.block_checksum(&stored, handle.offset));
                     let note = "of the block before an ingestion wrote its sequence number into it";
@@ -163,7 +163,7 @@ fn named_block(name: &str) -> Option<&'static str> {
 enum Role {
     Entries(&'static str, Contents),
     Filter(FilterEncoding),
-    /// RocksDB's old filter, one for each 2 KiB of data. Maypole does not query it.
+    /// RocksDB's old block-based filters, which Maypole does not query.
     BlockBasedFilter,
     /// The dictionary that the data blocks are compressed with.
     Dictionary,

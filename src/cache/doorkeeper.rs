@@ -5,15 +5,15 @@
 //!   older   [ 1010 1100 … ]   the bits of the previous generation
 //! ```
 //!
-//! Where filters and indexes fill the cache, a data block is kept only from its second use on,
-//! because most blocks are used only once in such a cache. Keeping every block would evict parts of
-//! filters and indexes, although a hit on such a part saves as much as a hit on a block. This is
-//! the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
+//! Where filters and indexes fill the cache, a data block is cached only at its second use, because
+//! most blocks are used only once in such a cache. Caching every block would evict parts of filters
+//! and indexes, although a hit on such a part saves as much as a hit on a block. This is the
+//! doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
 //! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations in place of
 //! the paper's reset.
 //!
 //! A generation ends when it has set bits for about as many blocks as the cache could hold. If two
-//! blocks share a bit, the second one is kept at its first use.
+//! blocks share a bit, the second of them is cached at its first use.
 
 use std::sync::OnceLock;
 
@@ -27,7 +27,7 @@ const BITS_PER_BLOCK: usize = 16;
 const MIN_BLOCKS: usize = 64;
 
 /// Remembers which numbers were marked in this generation and the previous one. The first use
-/// allocates its memory: 1/1024 to 1/512 of the capacity.
+/// allocates its memory: 1/1024 to 1/512 of the capacity, and at least 256 bytes.
 pub(super) struct Doorkeeper {
     /// How many blocks make a generation: a power of two.
     blocks: usize,
@@ -43,9 +43,9 @@ impl Doorkeeper {
         Doorkeeper { blocks, words: OnceLock::new(), marks: AtomicUsize::new(0) }
     }
 
-    /// Whether `number` may have been marked in this generation or in the previous one. Marks it
-    /// now. The numbers must be distributed evenly over all `u64` values. Threads that mark at the
-    /// same time may miss each other's marks.
+    /// Marks `number`. Returns whether it may have been marked before, in this generation or in the
+    /// previous one. The numbers must be distributed evenly over all `u64` values. Threads that
+    /// mark at the same time may miss each other's marks.
     pub fn knows(&self, number: u64) -> bool {
         let words_each = self.blocks * BITS_PER_BLOCK / 64;
         let words =

@@ -24,11 +24,12 @@
 //! list of evicted keys.
 //!
 //! Where metadata fills the cache, only data that was used before is cached (`doorkeeper`), and
-//! such data is protected at once. If a block is used again before the hand of its ring meets it,
-//! the block joins the ring of the metadata, where the hand treats data and metadata alike.
+//! such data enters the protected ring at once. If a block is used again before the hand of this
+//! ring reaches it, the block moves to the metadata ring, where the hand treats data and metadata
+//! alike.
 //!
-//! No value is dropped here: evicted values are collected in `leaving`, and the cache retires them
-//! when it holds no lock.
+//! No value is dropped here. Evicted values are collected in `leaving`, and the cache retires them
+//! while it holds no lock.
 
 use std::sync::Arc;
 
@@ -132,8 +133,8 @@ impl CacheState {
         self.usage_bytes <= target_bytes
     }
 
-    /// Evicts data, then metadata, until at most `target_bytes` are charged or only pinned values
-    /// are left.
+    /// Evicts data, then metadata, until at most `target_bytes` are charged, or only pinned values
+    /// and reservations are left.
     pub fn evict_to(&mut self, target_bytes: usize) {
         self.evict_data_to(target_bytes);
         while self.usage_bytes > target_bytes {
@@ -202,14 +203,14 @@ impl CacheState {
         self.evict(victim);
     }
 
-    /// Adds `entry`, for which there is room. `stamp` is what the last eviction left in the slot,
-    /// or 0 if there was none.
+    /// Adds `entry`, for which there is room. `stamp` is what the value's last eviction left in the
+    /// slot, or 0.
     pub fn add(&mut self, entry: Arc<dyn Entry>, stamp: usize) {
         let header = entry.header();
         let blocks = self.by_kind[BlockKind::Data as usize].entries;
         if header.ring() == RingName::Probation {
-            // The block returned soon if, since its eviction, at most as many data blocks were
-            // evicted as the cache holds.
+            // The block returned soon if, since its eviction, fewer other data blocks were evicted
+            // than the cache holds.
             match stamp > 0 && self.stamp.wrapping_sub(stamp) <= blocks {
                 true => header.set_ring(RingName::Protected),
                 false => self.probation_bytes += header.charge_bytes,

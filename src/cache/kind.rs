@@ -1,5 +1,5 @@
-//! What is cached: [`BlockKind`], how much of it: [`KindUsage`], and what is never evicted:
-//! [`PinMetadata`].
+//! Cached values: their kinds ([`BlockKind`]), the usage of each kind ([`KindUsage`]), and which of
+//! them are never evicted ([`PinMetadata`]).
 
 /// The kind of a cached value. Data blocks are evicted before indexes and filters in use, unless
 /// indexes and filters alone would fill the cache.
@@ -36,20 +36,20 @@ pub enum BlockKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinMetadata {
-    /// No table. Filters and indexes are evicted after data, and those that were not used recently
-    /// go first. This is the best choice if the cache is smaller than all metadata.
+    /// No table. Filters and indexes are evicted after data, the ones that were not used recently
+    /// first. This is the best choice if the cache is smaller than all metadata.
     #[default]
     None,
     /// Tables that are in level 0 when they are written or opened. Nearly every lookup searches
     /// level 0. Lookups in these tables keep their latency while scans or cold tables fill the
     /// cache.
     Level0,
-    /// All tables. A lookup of an absent key waits for the disk only at a false positive. Make the
-    /// cache large enough for all filters and indexes, and for data.
+    /// All tables. Once the filters are loaded, a lookup of an absent key waits for the disk only
+    /// at a false positive. Make the cache large enough for all filters and indexes, and for data.
     All,
 }
 
-/// How much of one kind is resident: see [`BlockCache::usage_of`](crate::BlockCache::usage_of).
+/// The resident values of one kind: see [`BlockCache::usage_of`](crate::BlockCache::usage_of).
 ///
 /// ```
 /// use maypole::{BlockCache, BlockKind, KindUsage};

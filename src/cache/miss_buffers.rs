@@ -1,4 +1,4 @@
-//! [`MissBuffers`]: the state that cache misses need. Each miss buffer is private to a few threads.
+//! [`MissBuffers`]: the state that cache misses need. Each miss buffer serves some of the threads.
 //!
 //! ```text
 //!            miss buffer of some threads
@@ -10,17 +10,17 @@
 //! A miss in a full cache adds one block and evicts another. Under the cache's mutex it would write
 //! a dozen cache lines that the previous miss has also written, mostly on another processor. Moving
 //! each line from that processor costs as much as a memory access. The lines of a miss buffer stay
-//! on the processor of its threads, and most misses do not take the mutex.
+//! on the processors of its threads, and most misses do not take the mutex.
 //!
-//! Each miss buffer also keeps the memory of evicted blocks for the next blocks, by a push and a
-//! pop. A general allocator would join that memory with its neighbours, split it again, and clear
-//! it.
+//! Each miss buffer also keeps the memory of evicted blocks in a list, from which the next blocks
+//! take it. A general allocator would merge this memory with adjacent free memory, split it again,
+//! and clear it.
 //!
 //! Invariants:
 //! - A fresh value is in its slot, but in no ring, so it cannot be evicted. A miss buffer is
 //!   emptied before the slots of its values are freed.
-//! - Fresh values take at most [`MissBuffers::room_bytes`]. The cache leaves this room free for
-//!   each open miss buffer.
+//! - The fresh values of a miss buffer take at most [`MissBuffers::room_bytes`]. The cache leaves
+//!   this room free for each open miss buffer.
 //! - `unused_bytes` is the memory of the buffers and spare values of a miss buffer.
 //! - A miss buffer's lock is taken before the cache's mutex, never under the mutex. Data may be
 //!   dropped under the miss buffer's lock.
@@ -35,27 +35,28 @@ use crate::sync::{Mutex, Padded, lock, thread_index};
 use super::kind::BlockKind;
 use super::ring::{Entry, Header, prefetch_entry};
 
-/// A value goes through a miss buffer only if the miss buffer has room for this many such values.
+/// A value goes through a miss buffer only if at least this many values of its size fit into it.
 /// With fewer, misses would take the mutex nearly as often as without a miss buffer.
 const MIN_VALUES: usize = 4;
 
-/// All miss buffers together have room for up to 1/64 of the capacity.
+/// The fresh values of all miss buffers together take at most 1/64 of the capacity.
 const MAX_SHARE: usize = 64;
 
 const MAX_ROOM_BYTES: usize = 64 << 10;
 const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The buffers of a miss buffer take up to this multiple of its room, and so do its spare values,
-/// because blocks have several sizes and a batch of lookups takes many at a time.
+/// The unused buffers of a miss buffer take at most this multiple of `room_bytes`. The same limit
+/// applies to its spare values. It is above 1, because blocks have several sizes and a batch of
+/// lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
-/// In small caches the buffers and the spare values of a miss buffer may each take this much, a few
-/// blocks, but those of all miss buffers at most 1/16 of the capacity.
+/// In small caches this is the limit, enough for a few blocks, unless all miss buffers together
+/// could then exceed 1/16 of the capacity.
 const MIN_UNUSED_BYTES: usize = 16 << 10;
 
 /// The size of a *portion*, in bytes. Evicted values are retired together once they exceed a
-/// portion, and the garbage is collected once it exceeds a portion. A portion is large enough that
-/// collecting costs little. It is small enough to take little of the capacity, and for its memory
-/// to be reused while it is still in the processor's caches.
+/// portion, and the garbage is collected once it exceeds a portion. A portion is so large that
+/// collecting costs little, and so small that it takes little of the capacity and that its memory
+/// is reused while it is still in the processor's caches.
 pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
     (capacity_bytes / 512).clamp(2 << 10, 512 << 10)
 }
@@ -63,7 +64,7 @@ pub(super) fn portion_bytes(capacity_bytes: usize) -> usize {
 /// All miss buffers of a cache.
 pub(super) struct MissBuffers {
     room_bytes: usize,
-    /// The most bytes that a miss buffer's buffers take, and that its spare values take.
+    /// The limit for the unused buffers of one miss buffer, and the limit for its spare values.
     most_unused_bytes: usize,
     /// The miss buffers; their number is a power of two.
     each: Box<[Padded<MissBuffer>]>,
@@ -79,8 +80,8 @@ struct MissBuffer {
 /// The state that a miss buffer's lock guards.
 #[derive(Default)]
 pub(super) struct MissBufferState {
-    /// Whether the miss buffer takes fresh values. It opens when the first value comes, unless
-    /// pinned values leave too little room.
+    /// Whether the miss buffer takes fresh values. It opens at its first value, unless pinned
+    /// values leave too little room.
     pub is_open: bool,
     pub fresh: Vec<Fresh>,
     pub fresh_bytes: usize,
@@ -143,7 +144,7 @@ impl MissBuffers {
         })
     }
 
-    /// Takes over `data`, which no reader can reach, as far as there is room.
+    /// Takes from `data`, which no reader can reach, the values for which there is room.
     pub fn take_spare(&self, data: &mut Vec<Arc<dyn Entry>>) {
         self.with_buffer(|MissBufferState { spare, spare_bytes, .. }| {
             let takes = |entry: &mut Arc<dyn Entry>| {
@@ -158,14 +159,14 @@ impl MissBuffers {
         });
     }
 
-    /// Keeps the memory of a value for the next one, as far as there is room.
+    /// Keeps the memory of a value for a later value, if there is room.
     pub fn keep(&self, buffer: LineBuf) {
         self.with_buffer(|miss_buffer| miss_buffer.keep(buffer, self.most_unused_bytes));
     }
 
     /// Returns a buffer of `len` bytes with any content, or `None`. If no buffer fits, drops up to
-    /// two spare values for their memory, because no other call drops them if all values bypass the
-    /// miss buffer.
+    /// two spare values for their memory. If all values bypass the miss buffer, no other call drops
+    /// spare values.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
         self.with_buffer(|miss_buffer| {
             for _ in 0..2 {
@@ -238,9 +239,9 @@ impl MissBufferState {
     }
 
     /// Drops one spare value, and a second one if the spare values take more than half of their
-    /// limit. Each miss allocates about as much memory as this frees, so the allocator reuses it.
-    /// Dropping all values at once would overflow the allocator's per-thread lists, and threads
-    /// would wait for its locks.
+    /// limit. Each miss allocates about as much memory as this call frees, so the allocator reuses
+    /// the memory. Dropping all values at once would overflow the allocator's per-thread lists, and
+    /// threads would wait for its locks.
     fn drop_spare(&mut self, miss_buffers: &MissBuffers) {
         self.drop_one_spare(miss_buffers);
         if self.spare_bytes > miss_buffers.most_unused_bytes / 2 {
@@ -252,7 +253,8 @@ impl MissBufferState {
     }
 
     fn drop_one_spare(&mut self, miss_buffers: &MissBuffers) {
-        // The last one, because its memory is the likeliest to be in the processor's caches.
+        // The newest value is dropped, because its memory is the likeliest to be in the processor's
+        // caches.
         let Some(entry) = self.spare.pop() else { return };
         self.spare_bytes -= entry.header().charge_bytes;
         if let Some(buffer) = entry.into_buffer() {
@@ -311,8 +313,8 @@ mod tests {
         assert!(miss_buffers.take_buffer(4_000).is_some(), "a large one displaces no others");
     }
 
-    /// The slots of an index without blocks take no bytes. Their buffer was once shorter than the
-    /// two lines that a miss prefetches of the next buffer.
+    /// A miss prefetches the last two lines of the next buffer. The buffer for the slots of an
+    /// index without blocks was once shorter than two lines.
     #[test]
     fn buffers_without_bytes_are_kept_like_others() {
         let miss_buffers = MissBuffers::new(CAPACITY);

@@ -1,8 +1,8 @@
-//! The block cache: how many bytes of blocks stay in memory, and which leave first.
+//! The block cache: how many bytes of blocks stay in memory, and which blocks are evicted first.
 //!
 //! The cache does not look up anything. Readers reach a cached value through its *slot*
 //! ([`slots`]). The table or index that uses the value owns the slot. The cache owns the values,
-//! counts their bytes and decides which leave. It knows no blocks, files or keys.
+//! counts their bytes and decides which are evicted. It knows no blocks, files or keys.
 //!
 //! ```text
 //!   table ── Slots [ p | · | p | p ]          a reader: guard, load p, done
@@ -20,9 +20,10 @@
 //!
 //! Invariants:
 //! - `usage` is the sum of the charges of all entries and of all reservations. It exceeds the
-//!   capacity only if reservations and pinned values alone do; then no other value stays.
-//! - A slot is full exactly while a ring or a miss buffer owns its value. It is filled under the
-//!   lock of the owner, and emptied under the mutex.
+//!   capacity only if reservations and pinned values alone exceed it. In this case no other value
+//!   stays.
+//! - A slot is full exactly while a ring or a miss buffer owns its value. The slot is filled under
+//!   the lock of this owner, and emptied under the mutex.
 //! - Evicted values wait in the garbage until no reader can hold them.
 //! - Garbage, and unused bytes of the [`pool`] and of the [`miss_buffers`], reduce the room for
 //!   blocks, except for the first `tolerated_bytes`. So the capacity and the loads under way bound
@@ -65,31 +66,32 @@ use ring::{Entry, part_at};
 const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// While there is more garbage than this, no value is evicted for a loaded one, and a loaded value
-/// that does not fit is not kept. A reader that stops under its guard keeps all garbage alive,
-/// which must neither let the heap grow nor empty the cache. With more threads than processors the
-/// system stops a reader under its guard every few milliseconds. The more garbage accumulates until
-/// this reader continues, the more memory is allocated meanwhile and freed afterwards
-/// (`docs/measurements/2026-11-25-small-cache.md`).
+/// that does not fit is not kept. A reader that is suspended under its guard keeps all garbage
+/// alive, which must neither let the heap grow nor empty the cache. With more threads than
+/// processors, the system suspends a reader under its guard every few milliseconds. The more
+/// garbage accumulates until this reader continues, the more memory is allocated meanwhile and
+/// freed afterwards (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
     // Small caches: some blocks.
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)
 }
 
-/// Garbage and unused memory up to this size do not count against the capacity. That covers two
-/// portions that wait for the next lookups of other threads, one or two portions that the next
-/// misses drop, and unused memory. A cache that evicts at every miss always has this much. Counting
-/// it would make each eviction cause more evictions.
+/// Garbage and unused memory up to this size do not count against the capacity. This covers two
+/// portions of garbage that wait until other threads begin their next lookups, one or two portions
+/// of spare values that the next misses drop, and other unused memory. A cache that evicts at every
+/// miss always has this much. Counting it would make each eviction cause more evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
 /// Unused memory reduces the room for blocks by at most half of the capacity (see `room_bytes`). It
-/// may reach that size where blocks become much larger, and where tables, which are never rejected,
-/// are opened after the pool has grown.
+/// can become so large if new blocks are much larger than the evicted ones, or if tables, which are
+/// never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
 /// If the filters and indexes of all open tables would take more than this share of the cache
-/// (numerator and denominator), they are loaded in parts, because whole ones would cost more reads.
+/// (numerator and denominator), they are loaded in parts or pieces, because loading whole ones
+/// would cause more reads.
 const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a data block that was loaded.
@@ -105,10 +107,10 @@ pub(crate) enum Keeping {
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
 /// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
-/// evicted before indexes and filters in use. A value that was used since the hand of the clock
-/// last passed it gets a second chance. A new data block is on probation: it stays only if it is
-/// used again soon, so that a scan does not displace what lookups use. A value that does not fit is
-/// used once and not kept.
+/// evicted before indexes and filters in use, unless these alone would fill the cache. A value that
+/// was used since the hand of the clock last passed it gets a second chance. A new data block is on
+/// probation: it stays only if it is used again soon, so that a scan does not displace what lookups
+/// use. A value that does not fit is used once and not kept.
 ///
 /// Open tables are charged too, about 3 KiB each. They are never rejected, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.
@@ -117,9 +119,9 @@ pub(crate) enum Keeping {
 /// (Linux), because with small pages a lookup also misses the TLB. Free memory in these pages
 /// counts against the capacity.
 ///
-/// An evicted value lives until the lookups that may use it have ended. So the heap exceeds the
-/// capacity by up to 1/64, and briefly by what the last miss of each thread displaced. Make the
-/// cache many times as large as the largest filter.
+/// An evicted value stays in memory until the lookups that may use it have ended. So the heap
+/// exceeds the capacity by up to 1/64, and briefly by what the last miss of each thread displaced.
+/// Make the cache many times as large as the largest filter.
 ///
 /// ```
 /// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -194,8 +196,8 @@ impl BlockCache {
         self.metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache. Then new
-    /// filters and indexes are better split into parts, and whole ones are loaded in pieces.
+    /// Whether the filters and indexes of all open tables would fill most of the cache. If so, new
+    /// filters and indexes are better split into parts, and large whole ones are loaded in pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
         let (part, whole) = WHOLE_METADATA_SHARE;
         self.metadata_bytes() / part > self.capacity_bytes / whole
@@ -251,8 +253,8 @@ impl BlockCache {
         usage
     }
 
-    /// The usage of the blocks in the miss buffers. Call it after reading the usage of the rings,
-    /// so that a block that moves to a ring in between is missed and not counted twice.
+    /// The usage of the blocks in the miss buffers. Call it after reading the usage of the rings: a
+    /// block that moves to a ring in between is then missed, instead of counted twice.
     fn fresh_usage(&self) -> KindUsage {
         let mut usage = KindUsage::default();
         for miss_buffer in self.miss_buffers.iter() {
@@ -417,7 +419,7 @@ impl BlockCache {
         }
     }
 
-    /// Turns the evicted values into garbage, if they are a portion or hold metadata.
+    /// Turns the evicted values into garbage if they exceed a portion or include metadata.
     fn take_evicted(self: &Arc<BlockCache>, state: &mut CacheState) -> Option<Arc<Evicted>> {
         let is_portion = state.leaving_bytes > portion_bytes(self.capacity_bytes);
         if !is_portion && !state.metadata_leaves {
@@ -480,8 +482,8 @@ impl Retired for Evicted {
 }
 
 impl Drop for Evicted {
-    /// No reader can reach the entries any more. The data becomes spare values of this thread's
-    /// miss buffer.
+    /// No reader can reach the entries any more. Data becomes spare values of this thread's miss
+    /// buffer while there is room.
     fn drop(&mut self) {
         let miss_buffers = &self.cache.miss_buffers;
         // Metadata is dropped under no lock, because dropping an index takes the cache's mutex.

@@ -6,10 +6,10 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines: the first free run that is long enough, searched from the slab of the
-//! latest piece to the last slab, then in the slabs before it. Freed runs join automatically,
-//! because the bits do not record pieces. A piece larger than a slab starts at the start of a slab
-//! and covers several.
+//! A piece is a run of lines: the first free run that is long enough. The search goes from the slab
+//! of the latest such piece to the last slab, then through the slabs before it. Freed runs join
+//! automatically, because the bits do not record pieces. A piece larger than a slab starts at the
+//! start of a slab and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
@@ -175,7 +175,7 @@ impl PoolState {
             run = if slab.resident { 0 } else { run + 1 };
             run == count
         });
-        // The last run of absent slabs may continue past the slabs that were ever resident.
+        // The last run of absent slabs may continue past the end of `self.slabs`.
         let first = in_row.map_or(self.slabs.len() - run, |last| last + 1 - count);
         let end = first.checked_add(count).filter(|&end| end <= most_slabs)?;
         self.slabs.resize_with(end.max(self.slabs.len()), Slab::absent);
@@ -338,7 +338,8 @@ mod tests {
         drop(even);
         assert!(pool.buffer(8_000, |_| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
-        // Three of four former pieces are now one hole, except at the end of a slab.
+        // Each hole between two remaining pieces has the size of three. Those at the ends of a slab
+        // are smaller.
         let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
     }

@@ -9,12 +9,12 @@
 //! ```
 //!
 //! The ring is stored as a queue whose first entry the hand meets next. If an entry leaves from the
-//! middle, the first entry takes that position. It stays for longer, which does no harm because the
-//! removal has made room. So the entries that the hand meets next are adjacent, and are prefetched
-//! before the hand comes.
+//! middle, the first entry takes its position. So the first entry stays for longer, which does no
+//! harm because the removal has made room. The entries that the hand meets next are therefore
+//! adjacent, and are prefetched before the hand reaches them.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
-//! modulo 2^32. It stays the same while the queue moves on.
+//! modulo 2^32. It does not change when other entries leave.
 //!
 //! An LRU list is not used, because a hit in it writes to a structure that all readers share. Here
 //! a hit sets a bit in the entry, which the reader uses anyway, and only if the bit is not set.
@@ -28,8 +28,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use super::kind::BlockKind;
 
-/// One search passes over at most this many used entries. Then the next entry leaves, used or not,
-/// so that a miss never waits for a whole turn around a large ring.
+/// [`Ring::sweep`] passes over at most this many used entries, and then takes the next one, used or
+/// not, so that it need not wait for a whole turn around a large ring.
 pub(super) const MAX_SECOND_CHANCES: usize = 64;
 
 /// The number of entries between the hand and the entry that is prefetched.
@@ -80,10 +80,10 @@ pub(super) trait Entry: Send + Sync + 'static {
 
     fn prefetch_slot(&self);
 
-    /// Whether the byte at this address is part of the value that lookups read.
+    /// See [`Cached::holds`](super::slots::Cached::holds).
     fn holds(&self, address: usize) -> bool;
 
-    /// Gives up this count of the value. Returns the value's memory for the next value, or `None`
+    /// Drops this reference to the value. Returns the value's memory for another value, or `None`
     /// if the value has other owners or no such memory.
     fn into_buffer(self: Arc<Self>) -> Option<LineBuf>;
 }
@@ -165,7 +165,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Heap bytes that one entry may cost a ring whose queue has just doubled.
+    /// Heap bytes that one entry may cost in a ring whose queue has just doubled.
     pub const ENTRY_BYTES: usize = 2 * size_of::<Arc<dyn Entry>>();
 
     pub fn is_empty(&self) -> bool {

@@ -1,9 +1,10 @@
-//! Slots: where a resident value is reached by one load, without a hash table, lock or fence.
+//! Slots: through a slot, a reader reaches a resident value by one load, without a hash table, lock
+//! or fence.
 //!
-//! A [`Slots`] belongs to the owner of its values: a table has one for its filter and its index, a
-//! parsed index has one with a slot for each data block. All slots start empty. [`Slots::get`]
-//! finds a resident value. [`Slots::load`] loads a value once, however many threads miss it at the
-//! same moment.
+//! A [`Slots`] belongs to the owner of its values: a table has one for its filter and one for its
+//! index, and a parsed index has one with a slot for each data block. All slots start empty.
+//! [`Slots::get`] finds a resident value. [`Slots::load`] loads a value once, however many threads
+//! miss it at the same moment.
 //!
 //! ```text
 //!   Slots.array  [ stamp · | pointer ahead | claim · | ... ]   an odd number is no pointer: the slot
@@ -17,8 +18,9 @@
 //! is used only to prefetch, so an outdated one costs a useless fetch and does no other harm.
 //!
 //! A thread that fills a slot first *claims* it by a bit in the slot. The thread writes the slot's
-//! line anyway, so the claim needs no lock that threads filling other slots would write to as well.
-//! A thread that finds the slot claimed sets another bit there, and sleeps until it is woken.
+//! line anyway, whereas a lock would be a further line, which threads that fill other slots also
+//! write. A thread that finds the slot claimed sets another bit there, and sleeps until it is
+//! woken.
 //!
 //! ```text
 //!   empty ──► claimed ─────► full          bits of an odd number: 1, claimed, awaited, stamp
@@ -42,7 +44,7 @@
 //!    alive, and with it the version, the tables and their `Slots`.
 //!
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
-//! dropped as in 2 or 3, [`Cached::holds`] tells whether user code may be reading it.
+//! dropped as in 2 or 3, [`Cached::holds`] tells whether an address that user code reads is in it.
 //!
 //! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
 //! is dropped too, with all data blocks that were reached through it, so no block of a deleted file
@@ -74,7 +76,7 @@ const REMOVED_AT_ONCE: usize = 64;
 
 /// A value that a cache can keep.
 pub(crate) trait Cached: Send + Sync + 'static {
-    /// The bytes that every use of the value reads first. They are fetched with the resident.
+    /// The bytes that every use of the value reads first. They are prefetched with the resident.
     fn read_first(&self) -> &[u8] {
         &[]
     }
@@ -94,8 +96,8 @@ pub(crate) trait Cached: Send + Sync + 'static {
     }
 }
 
-/// A value that came through the cache. It lives as long as a reader holds it, even after eviction.
-/// The fields that eviction reads come first, next to the counts.
+/// A value that was loaded through the cache. It lives as long as a reader holds it, even after
+/// eviction. The fields that eviction reads come first, next to the counts.
 #[repr(C)]
 pub(crate) struct Resident<T> {
     header: Header,
@@ -166,7 +168,7 @@ impl<T> Resident<T> {
         self.header.charge_bytes
     }
 
-    /// Counts a use of the value, so that it is evicted later.
+    /// Counts a use of the value, which delays its eviction.
     #[inline]
     pub fn mark_used(&self) {
         self.header.mark_used();
@@ -221,8 +223,8 @@ unsafe impl<T: StableBytes> StableBytes for Resident<T> {
 /// A resident in use: borrowed under a guard, or owned because it was just loaded.
 pub(crate) struct Lease<'g, T> {
     pointer: NonNull<Resident<T>>,
-    /// Keeps the resident alive if no guard does. The pointer is a field of its own, so that
-    /// `deref` need not branch.
+    /// Keeps the resident alive if no guard does. `pointer` is a separate field, so that `deref`
+    /// need not branch.
     owned: Option<Arc<Resident<T>>>,
     _guard: PhantomData<&'g Guard>,
 }
@@ -359,8 +361,8 @@ impl<T: Cached> Slots<T> {
         self.pointer(i, guard).map(|pointer| unsafe { pointer.as_ref() })
     }
 
-    /// The pointer in slot `i`, whose resident is marked as used. The pointer is not made from a
-    /// reference to the resident, because a reference would not cover the counts next to it.
+    /// Returns the pointer in slot `i`, and marks its resident as used. The pointer is not made
+    /// from a reference to the resident, because a reference would not cover the counts next to it.
     #[inline(always)]
     fn pointer(&self, i: usize, _guard: &Guard) -> Option<NonNull<Resident<T>>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
@@ -369,7 +371,7 @@ impl<T: Cached> Slots<T> {
         Some(pointer)
     }
 
-    /// As [`Slots::borrow`], but the use does not count until [`Resident::mark_used`] is called.
+    /// Like [`Slots::borrow`], but the use does not count until [`Resident::mark_used`] is called.
     #[inline]
     pub fn peek<'g>(&'g self, i: usize, _guard: &'g Guard) -> Option<&'g Resident<T>> {
         let pointer = full(self.array[i].resident.load(Ordering::Acquire))?;
@@ -399,7 +401,7 @@ impl<T: Cached> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
         let ahead = slot.ahead.load(Ordering::Relaxed);
         let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        // Values with fewer lines are rare. Fetching the lines behind them costs less than a
+        // Few values have fewer lines. For them, fetching the lines behind them costs less than a
         // branch.
         for line in 0..USUAL_LINES_AHEAD {
             prefetch(first.wrapping_add(line * LINE_BYTES));
@@ -521,7 +523,7 @@ enum ClaimState {
 }
 
 impl<T: Cached> Claim<'_, T> {
-    /// The stamp of the eviction that emptied the slot; 0 if there was none.
+    /// The stamp of the eviction that emptied the slot, or 0 if the slot was never full.
     fn stamp(&self) -> usize {
         self.empty.addr() >> STAMP_SHIFT
     }

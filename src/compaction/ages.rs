@@ -1,4 +1,4 @@
-//! The cost of the bound on the age of deletions: a simulation without files.
+//! A simulation without files: what the bound on the age of deletions costs.
 //!
 //! Random overwrites, insertions and deletions change a tree. A clock advances with the writes, and
 //! [`pick`] chooses each compaction. The bytes of all flushes and compactions are counted, with and
@@ -186,8 +186,9 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     (tree.written_bytes, oldest)
 }
 
-/// The bound on the age held, but its cost was unknown. A tree with many writes pays little,
-/// because its deletions move down anyway. A tree with few writes is rewritten for its deletions.
+/// The bound on the age always held, but its cost was unknown. In a tree with many writes it costs
+/// little, because deletions move down anyway. A tree with few writes is rewritten because of its
+/// deletions.
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {
     let mut costs = Vec::new();

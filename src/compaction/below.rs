@@ -86,8 +86,8 @@ impl<'a> Below<'a> {
             })
     }
 
-    /// Whether an older table may hold an entry from the user key `start` to before `end`: its key
-    /// range overlaps, or the older tables are unknown.
+    /// Whether the key range of an older table overlaps the user keys from `start` to before `end`,
+    /// or the older tables are unknown.
     pub fn meets(&self, start: &[u8], end: &[u8]) -> bool {
         self.is_unknown || self.in_range(start, end).next().is_some()
     }

@@ -73,7 +73,8 @@ impl<'a> DamagedFiles<'a> {
         })
     }
 
-    /// The files among `files`, newest first, that may move from level 0 to `output_level`.
+    /// Those of `files`, in the same order (newest first), that may move from level 0 to
+    /// `output_level`.
     pub fn free_in_level_0(
         &self,
         files: &[&'a FileMeta],
@@ -109,7 +110,8 @@ impl<'a> DamagedFiles<'a> {
         parts.into_values().collect()
     }
 
-    /// The user keys, ascending, at which tables of this range are cut in `output_level`.
+    /// The user keys, ascending, at which the outputs in `output_level` with keys from `smallest`
+    /// to `largest` are cut.
     pub fn fences(&self, output_level: usize, smallest: &[u8], largest: &[u8]) -> Vec<Vec<u8>> {
         let deeper = self
             .0

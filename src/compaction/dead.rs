@@ -10,8 +10,8 @@
 //!                                                      entries there, and go in the end
 //! ```
 //!
-//! A table and the older tables in its range are a *place*. Its **dead share** is the bytes that a
-//! rewrite of the place would free, divided by all of its bytes. It counts:
+//! A table and the older tables in its range are a *place*. The **dead share** of a place is the
+//! bytes that its rewrite would free, divided by all of its bytes. It counts:
 //!
 //! - hidden versions that no snapshot needs;
 //! - deletions that hide nothing in this table;
@@ -22,7 +22,8 @@
 //!
 //! During writes, a place is rewritten if its dead share is at least one third. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
-//! [`Conditions::max_deletion_age`] is compacted whatever its share.
+//! [`Conditions::max_deletion_age`] is compacted whatever its share, unless no older table overlaps
+//! it and snapshots need its deletions.
 //!
 //! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
 //! a table. If that table were rewritten at once, the rest of it would be dead after the next
@@ -38,10 +39,10 @@
 //! that goes down takes along those tables of its level whose deletions cover the same older tables
 //! ([`companions`]), so that one merge rewrites or drops the older tables for all of them.
 //!
-//! **The rewrites end.** A dropped table is gone. A table that goes down nears the last level. A
-//! table that is rewritten in its level loses everything that was counted as dead, because only
-//! what the merge drops is counted: with nothing older in its range, it keeps only those of its
-//! deletions that a snapshot needs.
+//! **The rewrites end.** A dropped table is gone. A table that goes down comes nearer to the last
+//! level. A table that is rewritten in its level loses everything that was counted as dead, because
+//! only what the merge drops is counted: with nothing older in its range, it keeps only those of
+//! its deletions that a snapshot needs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -224,9 +225,9 @@ pub(crate) fn dead_of_all(levels: &Levels, conditions: &Conditions) -> Vec<Dead>
     places.map(|(level, i)| dead(levels, level, i, conditions)).collect()
 }
 
-/// The bytes that the file's deletions and hidden versions would free. They count when a file of a
-/// level is chosen, but not in the level's score, because a level would otherwise be rewritten for
-/// a dead share that is not worth a rewrite yet.
+/// The bytes that the file's deletions and hidden versions would free. These bytes count when a
+/// file of a level is chosen, but not in the level's score, because a level would otherwise be
+/// rewritten for a dead share that is not worth a rewrite yet.
 pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> u64 {
     match may_hold_dead(levels[level][i]) {
         true => dead(levels, level, i, conditions).bytes,
@@ -333,7 +334,8 @@ struct Place {
     level: usize,
     /// The index of the file that requests the rewrite.
     file: usize,
-    /// The indexes, ascending, of the files of the level that go down together, `file` included.
+    /// The indexes, ascending, of the files of the level that are compacted together, `file`
+    /// included.
     files: Vec<usize>,
     /// Whether older tables overlap the file's range.
     has_older: bool,
@@ -420,8 +422,8 @@ fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
 
 /// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
 /// it. In level 0 these include the older files that must also go. The others are files whose
-/// deletions cover the same files of `next`, so that those are rewritten only once. `with_older`
-/// has the result of [`with_older`] for each file of level 0.
+/// deletions cover the same files of `next`, which one merge then rewrites for all of them.
+/// `with_older` has the result of [`with_older`] for each file of level 0.
 fn companions(
     levels: &Levels,
     level: usize,
@@ -463,8 +465,8 @@ fn companions(
     together
 }
 
-/// The dead share of several files' places taken together. `dead` has the result for each file of
-/// the level, by index.
+/// The dead share of the places of several files, taken together. `dead` has the result for each
+/// file of the level, by index.
 fn share_of_all(
     levels: &Levels,
     level: usize,
@@ -522,7 +524,7 @@ fn plan_places(
             (_, true) => plan_files(levels, level, next, numbers, shape, unavailable),
             (_, false) => plan_files(levels, level, level, numbers, shape, unavailable),
         };
-        // If older tables overlap a table, its rewrite in its own level would free nothing.
+        // If older tables overlap a table, a rewrite in its own level frees none of their entries.
         plan.filter(|plan| plan.level != plan.output_level || !has_older)
     };
     places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
@@ -533,8 +535,8 @@ fn plan_places(
     })
 }
 
-/// The number of deletions in the merge that would meet an older entry there, if each deletion has
-/// an older entry somewhere in the tree.
+/// The expected number of the plan's deletions that meet an older entry in its merge, if each of
+/// them has an older entry in the output level or below it.
 pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     let inputs = levels[plan.level].iter().filter(|file| plan.inputs.contains(&file.number));
     let deletions: u64 =
@@ -583,8 +585,8 @@ impl DeletionHits {
     }
 }
 
-/// When the file's deletions reach `max_deletion_age`, in seconds since 1970. `None` if the file
-/// has no deletions, or does not record their age.
+/// The time at which the file's deletions reach `max_deletion_age`, in seconds since 1970. `None`
+/// if the file has no deletions, or does not record their age.
 pub(crate) fn deadline(file: &FileMeta, conditions: &Conditions) -> Option<u64> {
     let since = file.contents.garbage.oldest_deletion;
     (file.deletions > 0 && since > 0).then(|| since.saturating_add(conditions.max_deletion_age))

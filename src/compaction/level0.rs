@@ -28,7 +28,7 @@ use crate::version::FileMeta;
 /// data down each further level costs about as much.
 const MAX_REWRITE: u64 = 10;
 
-/// A merge into the base level is cheap if it rewrites at most a table's size divided by this.
+/// A merge into the base level is cheap if it rewrites at most `table_bytes` divided by this.
 const CHEAP_FRACTION: u64 = 16;
 
 /// With this many files or more, level 0 is compacted into the base level whatever that costs,
@@ -42,11 +42,12 @@ pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
     let most_bytes = shape.level_base_bytes.max(flushes).max(1);
     let by_count = files.len() as f64 / shape.l0_trigger as f64;
-    // Flushes alone take level 0 past this size only when it has more files than the trigger.
+    // Flushed tables alone exceed `2 * most_bytes` only if there are more of them than the trigger.
     by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
 }
 
-/// Whether level 0 is too small to be worth the bytes that it would rewrite in `output_level`.
+/// Whether level 0 is too small to be compacted, compared with the bytes that this would rewrite in
+/// `output_level`.
 pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) -> bool {
     let files = &levels[0];
     if files.len() >= MAX_FILES {

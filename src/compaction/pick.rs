@@ -4,9 +4,10 @@
 //! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). Level 0
 //! is compacted as a whole, unless some of its files can move or it is small. Any other level
 //! compacts one file: the file with the smallest overlap with the next level, relative to its size
-//! and to what its deletions would free. Its compaction moves the most data per rewritten byte.
-//! When no level is above its target, dead data is removed ([`super::dead`]), and small tables are
-//! merged ([`super::small_tables`]).
+//! and to what its deletions would free. Its compaction moves the most data per rewritten byte. If
+//! no level is above its target, or if none of these levels can be compacted although no compaction
+//! is running, dead data is removed ([`super::dead`]) or small tables are merged
+//! ([`super::small_tables`]).
 
 use super::damaged::DamagedFiles;
 use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};
@@ -69,7 +70,8 @@ fn pick_merge(
             _ => pick_file(levels, level, next, shape, conditions, unavailable),
         }
     });
-    // An urgent compaction may be waiting for running ones. Tidying merges would delay it further.
+    // An urgent compaction may be waiting for running ones. Removing dead data or merging small
+    // tables would delay it further.
     let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
     let tidy = || {
         pick_dead(levels, shape, conditions, unavailable).or_else(|| {
@@ -79,8 +81,8 @@ fn pick_merge(
     plan.or_else(|| if may_tidy { tidy() } else { None })
 }
 
-/// Compacts level 0. Files that can move go first and alone, so that they are not rewritten with
-/// the other files.
+/// Compacts level 0. If some files can move, only these go, so that they are not rewritten with the
+/// other files.
 fn pick_level_0(
     levels: &Levels,
     next: usize,

@@ -1,7 +1,7 @@
 //! A compaction as a plan: which files it merges, and the range of its output.
 //!
 //! The caller names files of one level. [`plan_files`] adds the files of the output level that the
-//! named files overlap, and returns `None` if the plan would touch anything [`Unavailable`].
+//! named files overlap. It returns `None` if the plan would touch anything [`Unavailable`].
 //!
 //! ```text
 //!   level          |--chosen--|   |--chosen--|

@@ -13,9 +13,9 @@
 //! ```
 //!
 //! Surviving range deletions are cut at the ends of the outputs, so that the range deletions of a
-//! file are within the file's range. A range deletion is dropped under the same conditions as a
-//! tombstone: it is in the oldest stripe, and no older table holds an entry in its range. The
-//! entries that it hid in the inputs are dropped by the same merge.
+//! file are within the file's range. A range deletion is dropped if it is in the oldest stripe and
+//! no older table overlaps its range. The entries that it hid in the inputs are dropped by the same
+//! merge.
 
 use std::sync::Arc;
 
@@ -78,13 +78,14 @@ impl<'a> Ranges<'a> {
         {
             return false;
         }
-        // If one fragment holds all keys of the file, what holds for the first key holds for all.
+        // If one fragment covers all keys of the file, the result for the first key holds for all
+        // keys.
         let end = self.set.fragment_at(first, MAX_SEQUENCE).end;
         end.is_some_and(|end| key::ends_before(&meta.largest, end))
     }
 
     /// The sequence number of the newest range deletion that covers the key, in the stripe of
-    /// `sequence` or an older stripe.
+    /// `sequence` or an older one; 0 if there is none.
     fn covering(&self, user_key: &[u8], sequence: SequenceNumber) -> SequenceNumber {
         let next = self.snapshots.partition_point(|&snapshot| snapshot < sequence);
         let stripe_end = self.snapshots.get(next).copied().unwrap_or(MAX_SEQUENCE);
@@ -136,8 +137,8 @@ impl<'a> Ranges<'a> {
         table.finish().map(Some)
     }
 
-    /// The approximate bytes of older tables that the range hides. Tables inside the range do not
-    /// count, because they are dropped whole.
+    /// The approximate bytes of older tables that the range hides. Tables that are completely
+    /// inside the range do not count, because they are dropped unread.
     fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
         self.below.bytes_cut(range.start, range.end)
     }

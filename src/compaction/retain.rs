@@ -21,7 +21,7 @@ use crate::encoding::key::{EntryKind, SequenceNumber};
 pub(crate) struct Retention {
     /// Sequence numbers of the snapshots, ascending.
     snapshots: Vec<SequenceNumber>,
-    /// The user key of the last entry seen, and the stripe of that entry.
+    /// The user key and the stripe of the last entry seen.
     last: Option<(Vec<u8>, usize)>,
     /// Whether the newest version in the last entry's stripe is a tombstone for which no older
     /// version was dropped yet.

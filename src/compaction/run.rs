@@ -46,7 +46,7 @@ pub(crate) struct Job<'a> {
     pub filter: FilterSpec,
     /// Set when the database closes: the job then stops and leaves nothing behind.
     pub cancelled: &'a AtomicBool,
-    /// The approximate number of parts to split the compaction into. Each part gets a thread.
+    /// The approximate number of parts of the compaction. Each gets a thread if possible.
     pub parts: usize,
 }
 
@@ -120,7 +120,8 @@ struct Part {
     merged: Result<u64>,
 }
 
-/// Runs each range on a separate thread. Returns the results in the order of `ranges`.
+/// Runs the ranges in parallel, each on its own thread if possible. Returns the results in the
+/// order of `ranges`.
 fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
     let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
@@ -202,8 +203,8 @@ fn merge(
     Ok(retention.hits())
 }
 
-/// When the oldest deletion of the files was flushed, in seconds since 1970. 0 if no file records
-/// this time.
+/// The time at which the oldest deletion of the files was flushed, in seconds since 1970. 0 if no
+/// file records this time.
 fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
     let times = files.map(|file| file.meta.contents.garbage.oldest_deletion);
     times.filter(|&time| time > 0).min().unwrap_or(0)
@@ -357,10 +358,11 @@ fn create<'a>(job: &Job<'a>, metadata: MetadataForm, level: usize) -> Result<New
     job.store.create_in_form(metadata, job.filter, level)
 }
 
-/// How full, in percent, a table must be to be cut at the end of a grandparent. Such a cut saves a
-/// later rewrite of a grandparent that the table would only touch. The more grandparents the table
-/// has crossed, the closer their boundaries are, so that it is cheap to wait for the next boundary
-/// until the table is fuller. (The rule and its numbers are RocksDB's.)
+/// The least fill, in percent of the target size, at which a table is cut at the end of a
+/// grandparent. Such a cut saves a later rewrite of a grandparent that the table would only touch.
+/// The more grandparents the table has crossed, the closer together their boundaries are, so it is
+/// cheap to wait for a later boundary, at which the table is fuller. (The rule and its numbers are
+/// RocksDB's.)
 fn early_cut_percent(crossed_before: usize) -> u64 {
     (50 + 5 * crossed_before as u64).min(90)
 }

@@ -1,12 +1,12 @@
 //! Tiny tables: a series of small neighbours becomes one table in the same level.
 //!
 //! Files that overlap nothing are moved down unchanged, so writes in key order would leave one
-//! small file for every small flush. When no level is above its target, a series of neighbours in
-//! one level is merged if
+//! small file for every small flush. When nothing more urgent is due, a series of neighbours in one
+//! level is merged if
 //!
 //! - each is smaller than a **sixteenth** of a table. The flush of a full memtable of the default
-//!   size writes a larger one, so a fill in key order still writes everything once. There are at
-//!   most sixteen times as many larger files as necessary;
+//!   size usually writes a larger one, so a fill in key order still writes everything once. The
+//!   tables that are too large for this rule are at most sixteen times as many as necessary;
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
@@ -51,7 +51,7 @@ pub(super) fn small_series(
             }
             if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
                 let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                // Here the output would be cut, and its tables would be small again.
+                // The output would be cut into small tables, or would overlap a damaged file.
                 if grandparent_bytes(levels, level, smallest, largest)
                     > max_grandparent_bytes(shape)
                     || !damaged.fences(level, smallest, largest).is_empty()
@@ -194,7 +194,7 @@ mod tests {
                 files.insert(first, (6, meta));
             }
         }
-        // The files have 15,000 bytes in all, and a table is no longer small from 100 bytes on.
+        // The files have 15,000 bytes in all, and a table with 100 bytes or more is not small.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
         // A byte goes from a table of 3 bytes to one of 100. Each rewrite at least doubles the size
         // of its table, most by far more.

@@ -33,8 +33,8 @@ struct Anchor {
     bytes: u64,
 }
 
-/// The number of parts into which a compaction of `input_bytes` is split: as many as can each fill
-/// a table, but at most `threads`.
+/// The number of parts into which a compaction of `input_bytes` is split: so many that each fills a
+/// table, but at most `threads`.
 pub(crate) fn part_count(input_bytes: u64, table_bytes: u64, threads: usize) -> usize {
     (input_bytes / table_bytes.max(1)).clamp(1, threads.max(1) as u64) as usize
 }
@@ -81,7 +81,7 @@ fn equal_cuts(mut anchors: Vec<Anchor>, parts: usize) -> Vec<Vec<u8>> {
     let total: u128 = anchors.iter().map(|anchor| u128::from(anchor.bytes)).sum();
     let mut cuts: Vec<Vec<u8>> = Vec::new();
     let mut passed = 0;
-    // No key follows the last anchor, so a cut there would make a part of at most one user key.
+    // No key follows the last anchor, so a cut there would make a part with at most one user key.
     let largest = anchors.last().map(|anchor| anchor.user_key.clone());
     for Anchor { user_key, bytes } in anchors {
         passed += u128::from(bytes);

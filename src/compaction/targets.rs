@@ -80,10 +80,10 @@ pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
     shape.table_bytes.saturating_mul(10)
 }
 
-/// The bytes that compaction must still rewrite until every level is within its target. Counts the
-/// files of level 0 and of the base if level 0 is due, then for each level its excess, and the part
-/// of the next level that the excess overlaps if keys are spread evenly. This is RocksDB's estimate
-/// of pending compaction bytes.
+/// The bytes that compaction must still rewrite until every level is within its target. If level 0
+/// is due, its files and those of the base count. For each level, its excess counts, and the part
+/// of the next level that this excess overlaps if keys are spread evenly. This is RocksDB's
+/// estimate of pending compaction bytes.
 pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);

@@ -11,7 +11,7 @@
 //!
 //! Sources should hold distinct internal keys. If two keys are equal, the key of the source given
 //! first comes first. When the cursor moves backward, the order is reversed, and every other source
-//! is on an entry before the current key.
+//! is on an entry before the current key, or on none.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -28,7 +28,7 @@ enum Direction {
     Backward,
 }
 
-/// An index that no source has, so that the bounds check of `sources` also finds that there is no
+/// An index that no source has. The bounds check of `sources` thus also detects that there is no
 /// entry.
 const NO_SOURCE: usize = usize::MAX;
 
@@ -143,7 +143,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Moves every other source to the other side of the current entry and rebuilds the order.
+    /// Moves every other source to the other side of the current entry, and rebuilds the heap.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let current = self.current;
         let Some(source) = self.sources.get(current) else { return Ok(()) };
@@ -159,9 +159,8 @@ impl<C: Cursor> MergingCursor<C> {
             }
         }
         self.gather(direction);
-        // `gather` has made the same source current again. Forward, its entry is the first at or
-        // after `target`. Backward, its entry is the last, because all other sources are now before
-        // it.
+        // `gather` has made the same source current again, because all other sources are now at or
+        // after `target` (forward) or before it (backward).
         Ok(())
     }
 

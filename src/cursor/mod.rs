@@ -1,5 +1,5 @@
-//! [`Cursor`]: the trait of everything that walks sorted entries: memtables, blocks, tables and
-//! merges of them.
+//! [`Cursor`]: the trait of everything that iterates over sorted entries: memtables, blocks, tables
+//! and merges of them.
 //!
 //! A cursor *lends*: [`Cursor::key`] and [`Cursor::value`] are valid until the cursor moves. It is
 //! on an entry or on none ([`Cursor::valid`]); after an error it is on none. Keys are internal
@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor is on an entry. All methods except the seeks and their prefetch require
-    /// this.
+    /// Whether the cursor is on an entry. All other methods except the seeks and their prefetch
+    /// require this.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;
@@ -35,8 +35,8 @@ pub(crate) trait Cursor {
 
     fn next(&mut self) -> Result<()>;
 
-    /// Moves to the next entry in the common case, which cannot fail. `None`: the cursor did not
-    /// move, and [`Cursor::next`] must be called.
+    /// Moves to the next entry in the common case, which cannot fail. If it returns `None`, the
+    /// cursor did not move, and [`Cursor::next`] must be called.
     fn step(&mut self) -> Option<Step> {
         None
     }
@@ -69,8 +69,8 @@ pub(crate) enum Fetch {
     Entries,
 }
 
-/// The result of [`Cursor::step`]. A walk of the tree needs both fields at every entry, and most
-/// cursors know them without a copy of the previous key.
+/// The result of [`Cursor::step`]. An iteration over the tree needs both fields at every entry, and
+/// most cursors know them without a copy of the previous key.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     /// Whether the entry has the same user key as the previous one.

@@ -28,8 +28,8 @@ pub(crate) fn head(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The [`head`] of this part of `bytes`. A short part is not copied if `bytes` has 8 bytes from the
-/// start of the part on.
+/// The [`head`] of this part of `bytes`. A part shorter than 8 bytes is read without a copy if
+/// `bytes` continues for 8 bytes from the start of the part.
 #[inline(always)]
 pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     let length = part.len();
@@ -40,9 +40,9 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
     }
 }
 
-/// How many of the ascending numbers are below `bound`. The last number must not be below `bound`.
-/// `N` is a power of two. The machine code has no branch and no loop: each halving takes fewer
-/// instructions than in `partition_point`.
+/// Returns how many of the ascending numbers are below `bound`. The last number must not be below
+/// `bound`. `N` is a power of two. The machine code has no branch and no loop: each halving takes
+/// fewer instructions than in `partition_point`.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };
@@ -82,7 +82,7 @@ impl Prefix {
         &self.bytes
     }
 
-    /// The [`head`] of what follows the prefix in `key`. `None` if `key` does not begin with the
+    /// The [`head`] of the bytes of `key` after the prefix. `None` if `key` does not begin with the
     /// prefix.
     #[inline(always)]
     pub fn head_after(&self, key: &[u8]) -> Option<u64> {
@@ -98,8 +98,9 @@ impl Prefix {
     }
 }
 
-/// What follows `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] returns it. Each lookup does this
-/// several times, with prefixes of a few bytes, for which a call costs more than the comparison.
+/// The bytes after `prefix` in `bytes`, as [`<[u8]>::strip_prefix`] returns them. Each lookup calls
+/// this several times, with prefixes of a few bytes, for which a call of `memcmp` costs more than
+/// the comparison.
 #[inline(always)]
 pub(crate) fn strip_prefix<'a>(bytes: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     let (front, rest) = bytes.split_at_checked(prefix.len())?;
@@ -112,7 +113,7 @@ pub(crate) fn are_equal(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    // Two words that overlap cover a length that is no multiple of a word.
+    // Two overlapping words cover the end, so the length need not be a multiple of a word.
     if let (Some(a_end), Some(b_end)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) {
         let (a_words, b_words) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
         let differ =
@@ -127,7 +128,7 @@ pub(crate) fn are_equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Compares two slices, eight bytes a step, without a call for keys that differ early.
+/// Compares two slices eight bytes at a time. Keys that differ early need no call of `memcmp`.
 #[inline(always)]
 pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while let (Some((x, a_rest)), Some((y, b_rest))) =
@@ -141,8 +142,8 @@ pub(crate) fn compare_words(mut a: &[u8], mut b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-/// Keeps code that a lookup seldom needs out of its hot path, where the freed registers save more
-/// than the call costs.
+/// Keeps code that a lookup seldom needs out of its hot path. The registers that this frees save
+/// more than the call costs.
 #[cold]
 #[inline(never)]
 pub(crate) fn cold_path<R>(settle: impl FnOnce() -> R) -> R {
@@ -163,8 +164,8 @@ mod tests {
     #[test]
     fn numbers_below_a_bound_are_counted_as_by_the_library() {
         fn check<const N: usize>() {
-            // Each number occurs twice or not at all, so that bounds are equal to numbers or in
-            // gaps.
+            // Each number occurs twice or not at all, so that some bounds are equal to numbers, and
+            // others are between them.
             let mut numbers: [u64; N] = std::array::from_fn(|i| i as u64 / 2 * 4 + 4);
             numbers[N - 1] = u64::MAX;
             for bound in (0..2 * N as u64 + 8).chain([u64::MAX]) {

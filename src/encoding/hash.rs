@@ -4,9 +4,9 @@
 //! `hash64` is XXH3 of **xxHash 0.7.2**, seed 0, with RocksDB's own value for the empty string. It
 //! is not the XXH3 that was released later: the avalanche multiplier differs in one digit pair
 //! (`…B1…` here, `…91…` there), short inputs are mixed in another order, and long inputs add a word
-//! to another lane. A wrong variant would still look like a good hash, and would lose keys only
-//! where RocksDB reads our filters, or we read theirs. So `tests/data/xxph3-vectors.csv` covers
-//! every branch.
+//! to another lane. A wrong variant would still look like a good hash. It would lose keys only
+//! where RocksDB reads Maypole's filters, or Maypole reads RocksDB's. So
+//! `tests/data/xxph3-vectors.csv` covers every branch.
 //!
 //! ```text
 //! length      method
@@ -56,7 +56,8 @@ pub fn hash64(bytes: &[u8]) -> u64 {
     seeded(bytes, 0)
 }
 
-/// [`hash64`] with a seed. Filters use seed 0, which the compiler folds away.
+/// [`hash64`] with a seed. For seed 0, which filters use, the compiler removes the seed's
+/// arithmetic.
 #[inline(always)]
 fn seeded(p: &[u8], seed: u64) -> u64 {
     match p.len() {

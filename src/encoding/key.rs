@@ -39,8 +39,8 @@ pub(crate) const TRAILER_BYTES: usize = 8;
 /// seek to `(key, sequence, SEEK_KIND)` finds the first version at or below `sequence`.
 pub(crate) const SEEK_KIND: u8 = 0xff;
 
-/// The kinds of entry that Maypole understands. Tables of other programs may hold more kinds, which
-/// readers see as raw bytes.
+/// The kinds of entry that Maypole understands. Tables of other programs may hold more kinds, for
+/// which [`EntryKind::from_byte`] returns `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {

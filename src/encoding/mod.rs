@@ -1,5 +1,5 @@
-//! How numbers and keys become bytes, how bytes are compared, and how keys become hashes;
-//! how reports write bytes and numbers.
+//! How numbers and keys are encoded as bytes, how bytes are compared, how keys are hashed, and how
+//! reports print bytes and numbers.
 
 pub(crate) mod bytes;
 pub(crate) mod coding;

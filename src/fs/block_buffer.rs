@@ -1,4 +1,4 @@
-//! [`BlockBuffer`]: memory for whole blocks of a device. A read past the system's cache needs it.
+//! [`BlockBuffer`]: memory for whole blocks of a device, for reads past the system's cache.
 //!
 //! ```text
 //!   file     │       ·      │       ·       │       ·       │      the device's blocks
@@ -44,8 +44,8 @@ impl BlockRange {
         (self.offset % self.block_bytes as u64) as usize
     }
 
-    /// The number of bytes from the start of the first block to the end of the range. The end of
-    /// the file may cut the last block, so no read needs to return more.
+    /// The number of bytes from the start of the first block to the end of the range. A read may
+    /// return only so many, because the end of the file may cut the last block.
     pub fn needed(self) -> usize {
         self.skipped() + self.bytes
     }

@@ -1,8 +1,9 @@
 //! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
 //!
 //! The system reads the device's blocks straight into a program's memory. So offset, length and
-//! address must be multiples of the block size. A read goes to a `BlockBuffer` of the thread, and
-//! the wanted bytes are copied, which takes little time compared with the read of a device.
+//! address must be multiples of the block size. A read fills a `BlockBuffer` of the thread, and the
+//! wanted bytes are copied from it. The copy takes little time compared with the read from the
+//! device.
 //!
 //! Where the file system has no such reads, or needs larger multiples, files are read through the
 //! cache, so that a database works everywhere and differs only in its use of memory.
@@ -24,9 +25,9 @@ use crate::error::Result;
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read
-/// ahead for a scan. Files are written as by [`RealFs`]. When a writing database opens a table, the
-/// system's cached pages of it are dropped. Only Linux has such reads: elsewhere this is the same
-/// as `RealFs`.
+/// ahead for a scan. Files are written as by [`RealFs`]. When a writing database opens a table, it
+/// drops the system's cached pages of the table. Only Linux has such reads. On other systems this
+/// is the same as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -105,7 +106,7 @@ pub(super) mod linux {
 
     /// The assumed block size. Common devices have no larger blocks.
     const BLOCK_BYTES: usize = 4096;
-    /// A thread keeps a buffer for ranges of up to this length.
+    /// Each thread keeps one buffer, for ranges of up to this length.
     const MAX_KEPT_BYTES: usize = 64 << 10;
 
     pub fn open(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
@@ -118,7 +119,8 @@ pub(super) mod linux {
         pool: &Arc<DescriptorPool>,
     ) -> Result<Arc<dyn RandomAccessFile>> {
         let inner = Arc::new(PooledFile::open(path, pool, opening)?);
-        // Drops the cached pages of a table that was just written. This is a hint that may fail.
+        // A table that was just written has cached pages. This call is a hint to drop them, and may
+        // fail.
         let _ = inner.drop_page_cache();
         Ok(Arc::new(DirectFile { inner }))
     }
@@ -132,7 +134,7 @@ pub(super) mod linux {
     impl RandomAccessFile for DirectFile {
         fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
             let Some(held) = self.descriptor() else {
-                // The file could not be opened again. This read returns the reason.
+                // The file could not be opened again. This read returns the error.
                 return self.inner.read_exact_at(offset, buffer);
             };
             let wanted = buffer.len();

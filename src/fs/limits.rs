@@ -25,8 +25,8 @@ pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { soft, hard }
 }
 
-/// Raises the soft limit to the hard limit, for the whole process, and returns the limits after
-/// that. If the system refuses, the limits do not change.
+/// Raises the soft limit to the hard limit, for the whole process. Returns the limits after this.
+/// If the system refuses, they are unchanged.
 ///
 /// Do not call this in a program that uses `select`, which cannot handle descriptors from 1024 on.
 pub fn raise_open_files_limit() -> OpenFilesLimit {
@@ -35,7 +35,7 @@ pub fn raise_open_files_limit() -> OpenFilesLimit {
 }
 
 /// Returns an error if the process may not make a file this long. The system would return the same
-/// error, but send SIGXFSZ first, which ends the process.
+/// error, but would first send SIGXFSZ, which ends the process.
 pub(super) fn check_file_length(path: &Path, bytes: u64) -> Result<()> {
     match system::longest_file_bytes() {
         Some(most) if bytes > most => Err(Error::io(path, "write", system::file_too_long())),

@@ -1,5 +1,5 @@
-//! A log file that is written through mapped memory, so that a copy is enough to pass a record to
-//! the operating system.
+//! A log file that is written through mapped memory, so that passing a record to the operating
+//! system takes only a copy.
 //!
 //! ```text
 //!   file     | written, unmapped … | written ▸ · · · · |                    |
@@ -17,9 +17,10 @@
 //!   signal during the copy. An append waits only for the steps that it needs ([`Pages`]).
 //! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
 //!   them off. After a kill the reader of the log takes the zeros for a torn tail.
-//! * The file continues as the plain file of [`super::real`] if no window is available: because the
-//!   file system does not allocate ahead, memory for the mapping is short (`ulimit -v`), or the
-//!   file may not become that long (`ulimit -f`). The plain file is also the oracle of the tests.
+//! * The file continues as the plain file of [`super::real`] if no window is available, for example
+//!   because the file system does not allocate ahead, because memory for the mapping is short
+//!   (`ulimit -v`), or because the file may not become that long (`ulimit -f`). The plain file is
+//!   also the oracle of the tests.
 //!
 //! # Where it is safe
 //!
@@ -53,12 +54,13 @@ use super::real::RealWritableFile;
 use super::system::longest_file_bytes;
 use crate::error::{Error, Result};
 
-/// Bytes of a window. They are only addresses until they are made ready.
+/// Bytes of a window, which is only a range of addresses until its steps are ready.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes that are made ready at once: a part of a window, and a multiple of every page size.
+/// Bytes of a step, which are made ready at once: a part of a window, and a multiple of every page
+/// size.
 const STEP_BYTES: usize = 64 << 10;
 
-/// A step of zeros is written from many references to this array.
+/// The zeros of a step are written by many references to this array.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 /// How the system's cache holds a step. Linux makes each page as large as the write that creates
@@ -101,7 +103,7 @@ impl MappedWindow {
     }
 
     /// Makes the next step of the window ready, which starts at `offset` in `file`. Returns `false`
-    /// if that is impossible: then a plain write may succeed, or it returns the reason.
+    /// if that is impossible. In this case a plain write may succeed, or returns the reason.
     fn step(&mut self, file: &File, offset: u64, pages: Pages) -> rustix::io::Result<bool> {
         let bytes = STEP_BYTES as u64;
         if longest_file_bytes().is_some_and(|most| offset + bytes > most) {
@@ -183,8 +185,7 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// Makes room in this window, or in a new one. If neither is possible, `window` is `None`
-    /// afterwards.
+    /// Makes room in this window, or in a new one. If neither is possible, sets `window` to `None`.
     fn make_room(&mut self) -> Result<()> {
         if self.filled() == WINDOW_BYTES as u64 {
             self.plain.skip(WINDOW_BYTES as u64);

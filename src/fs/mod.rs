@@ -20,12 +20,12 @@
 //! * `sync` of a file does not make its **name** durable. `sync_dir` of its directory does, for
 //!   every creation, rename and removal in that directory so far.
 //! * A rename within one directory happens as a whole or not at all.
-//! * After an error from a [`WritableFile`] nothing is known about its unsynced bytes. The caller
-//!   must drop the file: after a failed sync Linux marks the lost pages clean, so a second sync can
-//!   falsely succeed (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC
-//!   2020).
+//! * After an error from a [`WritableFile`] it is unknown which of the unsynced bytes are in the
+//!   file. After a failed `sync` the caller must drop the file: Linux marks the lost pages clean,
+//!   so a second sync can falsely succeed (Rebello et al., "Can Applications Recover from fsync
+//!   Failures?", USENIX ATC 2020).
 //!
-//! The interface deliberately has no overwriting, truncating, seeking or asynchronous I/O: a call
+//! The interface deliberately has no overwriting, truncating, seeking or asynchronous I/O. A call
 //! of [`OverlappedReader`] returns when all of its reads have ended. Only logs are mapped into
 //! memory, which makes `flush` cheap ([`Fs::create_log`]).
 
@@ -71,8 +71,8 @@ pub use real::RealFs;
 
 /// A file that is being written passes on this many bytes at a time, and starts each piece at a
 /// multiple of this number. Linux then keeps the piece in large units of its page cache and finds
-/// them faster: random reads of 4 KiB take a third less time than from a file that was written in
-/// pieces of 60 KiB.
+/// it faster: random reads of 4 KiB take a third less time than from a file that was written in
+/// pieces of 60 KiB (`docs/measurements/2026-11-25-small-cache.md`).
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system.
@@ -94,7 +94,8 @@ const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// Every method returns [`Error::Io`], with the path and the operation, when the system refuses the
 /// call. Methods that return other errors say so.
 pub trait Fs: Send + Sync + fmt::Debug + 'static {
-    /// An absolute path for `path`, which stays valid when the process changes its directory.
+    /// An absolute path for `path`, which stays valid when the process changes its current
+    /// directory.
     ///
     /// # Errors
     /// If the current directory cannot be found.
@@ -126,7 +127,7 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
 
     /// Like [`Fs::open`], but for a file that keeps its name and its bytes while it is open. If
     /// open files cost descriptors, the file takes a descriptor of `pool` when it is opened or
-    /// read, and may lose it to another file afterwards.
+    /// read, and may later lose it to another file.
     ///
     /// # Errors
     /// The same as for [`Fs::open`].
@@ -205,9 +206,10 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     /// [`Error::Locked`] if the lock is already held.
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
 
-    /// This file system with `dir` held open: the paths of `dir` and of the files in it keep their
-    /// meaning even if the directory is renamed or another directory gets its name. An open
-    /// database reaches its files this way. The default is `None`: files are found by name only.
+    /// This file system with `dir` held open: even if the directory is renamed or another directory
+    /// gets its name, the paths of `dir` and of the files in it refer to the open directory. An
+    /// open database reaches its files this way. The default is `None`: files are found by name
+    /// only.
     ///
     /// # Errors
     /// If `dir` is not a directory, or cannot be read.
@@ -299,16 +301,16 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many in
-    /// flight. If not, the reader executes these reads one after the other, in the order of the
-    /// requests.
+    /// Whether reads may wait for a device, so that an [`OverlappedReader`] should have many of
+    /// them in flight. If not, the reader executes such reads one after the other, in the order of
+    /// the requests.
     fn waits_for_device(&self) -> bool {
         true
     }
 
     /// Lets a file of [`Fs::open_pooled`] keep its descriptor from now on, outside its pool,
-    /// because the name of the file may soon be removed. Returns `false` if a quarter of the
-    /// process's limit on descriptors is kept already. The file then stays in its pool.
+    /// because the name of the file may soon be removed. Returns `false` if such files already keep
+    /// a quarter of the process's limit on descriptors. The file then stays in its pool.
     ///
     /// # Errors
     /// The errors of [`Fs::open`], if the file must be opened again.
@@ -381,8 +383,8 @@ pub fn create_dir_durably(fs: &dyn Fs, dir: &Path) -> Result<()> {
     missing.into_iter().rev().try_for_each(|created| fs.sync_dir(parent(created)))
 }
 
-/// `path` with the symbolic links of its existing part resolved. A path of another file system than
-/// the operating system's stays unchanged.
+/// `path` with the symbolic links of its existing part resolved. A path of which no part exists,
+/// such as most paths of other file systems, stays unchanged.
 pub(crate) fn resolved(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|ancestor| {
         let real = std::fs::canonicalize(ancestor).ok()?;

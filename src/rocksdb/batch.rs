@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Keys and values are length-prefixed strings. The tags of the second column are followed by a
-//! varint32, the column family. Other tags belong to family 0.
+//! varint32, the column family. Operations with other tags belong to family 0.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed32, fixed64};
@@ -38,7 +38,7 @@ pub(super) struct Operation<'a> {
     pub value: &'a [u8],
 }
 
-/// A batch. [`Batch::next`] returns its operations one by one, and checks their number at the end.
+/// A batch. [`Batch::next`] returns its operations one by one, and finally checks their number.
 pub(super) struct Batch<'a> {
     pub first: SequenceNumber,
     pub count: u32,

@@ -15,7 +15,7 @@ use crate::fs::Fs;
 use crate::known_files::MAYPOLE_LOG;
 use crate::version::names;
 
-/// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
+/// At most this many bytes of `CURRENT` are read. The name of a MANIFEST is shorter.
 const MAX_CURRENT_BYTES: u64 = 64;
 
 /// The content of a directory.
@@ -33,8 +33,9 @@ pub(crate) struct Directory {
 
 impl Directory {
     /// # Errors
-    /// [`Error::NoDatabase`] without `CURRENT`; [`Error::Unsupported`] for a database of Maypole's
-    /// own, and for features that this build does not have; [`Error::Corruption`] for damage.
+    /// [`Error::NoDatabase`] if there is no `CURRENT`; [`Error::Unsupported`] for a database of
+    /// Maypole's own, and for features that this build does not have; [`Error::Corruption`] for
+    /// damage.
     pub fn read(fs: &dyn Fs, dir: &Path) -> Result<Directory> {
         let number = current(fs, dir)?;
         let path = dir.join(names::manifest_name(number));
@@ -59,8 +60,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Whether `CURRENT` now names another MANIFEST, or the MANIFEST has another length. Either
-    /// means that a writer is active, so that logs may have been overwritten while they were read.
+    /// Whether `CURRENT` now names another MANIFEST, or the MANIFEST has another length. In both
+    /// cases a writer is active, so that logs may have been overwritten while they were read.
     pub fn has_changed(&self, fs: &dyn Fs) -> Result<bool> {
         Ok(current(fs, &self.dir)? != self.manifest.number
             || fs.open(&self.manifest.path)?.len() != self.manifest.file_bytes)
@@ -78,8 +79,8 @@ impl Directory {
     }
 
     /// Rejects a database whose logs are in another directory. RocksDB stores the name of the logs'
-    /// directory even if it is the database's own, and a copy of the database keeps that name. So a
-    /// directory that holds a database does not count as a directory of logs.
+    /// directory even if this is the database's directory, and a copy of the database keeps that
+    /// name. So a directory that holds a database does not count as a directory of logs.
     fn check_logs_are_here(&self, fs: &dyn Fs) -> Result<()> {
         let wal_dir = self.options.as_ref().and_then(|options| options.database("wal_dir"));
         let Some(wal_dir) = wal_dir.filter(|dir| !dir.is_empty()).map(Path::new) else {
@@ -240,8 +241,8 @@ mod tests {
         assert_eq!([3, 4, 5].map(name), ["000003.ldb", "000004.sst", "000005.sst"]);
     }
 
-    /// A copy keeps the name of the original's directory in its OPTIONS, and a checkpoint may have
-    /// no log. Neither is a reason to reject the database.
+    /// A copy keeps the name of the original's log directory in its OPTIONS, and a checkpoint may
+    /// have no log. Neither is a reason to reject the database.
     #[test]
     fn logs_in_another_directory_are_missed_only_where_they_are_alone() {
         let manifest = manifest();

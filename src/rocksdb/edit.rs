@@ -26,9 +26,9 @@
 //! other with bit 13 set                                        string; ignored
 //! ```
 //!
-//! Tags 8194 to 8197 have bit 13, but their fields are not strings. A custom field is a varint tag
-//! and a string; tag 1 without a string ends the custom fields. An unknown custom field with bit 6
-//! is rejected.
+//! Tags 8194 to 8197 have bit 13, but their fields are not strings. A custom field consists of a
+//! varint tag and a string. Tag 1, without a string, ends the custom fields. An unknown custom
+//! field with bit 6 is rejected.
 
 use super::{Refusal, unsupported};
 use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
@@ -88,8 +88,8 @@ pub(crate) struct Edit {
 }
 
 impl Edit {
-    /// Encodes an edit of a new MANIFEST: comparator, numbers and the tables that enter. No other
-    /// field is written.
+    /// Encodes an edit of a new MANIFEST: the comparator, the numbers and the added tables. No
+    /// other field is written.
     pub fn encode_new(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(comparator) = &self.comparator {
@@ -196,7 +196,7 @@ impl Edit {
     }
 }
 
-/// Appends the field of a table that enters. Properties whose values are not known are left out.
+/// Appends the field of an added table. Properties whose values are not known are left out.
 pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
     for value in [103, u64::from(table.level), table.number, table.file_bytes] {
         put_varint(out, value);

@@ -1,4 +1,5 @@
-//! Makes edits, tables and batches for tests and fuzz targets, and valid logs from arbitrary bytes.
+//! Makes edits, tables and batches for tests and fuzz targets. Turns arbitrary bytes into valid
+//! logs.
 
 use std::path::Path;
 
@@ -143,8 +144,8 @@ pub(crate) fn batch(first: u64, families: &[u32]) -> Vec<u8> {
     out
 }
 
-/// `data` with right checksums in most records, and lengths limited to the bytes that exist.
-/// Records whose first byte is 0xf0 or more keep their checksums.
+/// `data` as a log with correct checksums in most records, and with lengths limited to the bytes
+/// that exist. Records whose first byte is 0xf0 or more keep their checksums.
 pub(crate) fn repaired(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let mut at = 0;

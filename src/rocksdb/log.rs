@@ -63,7 +63,7 @@ pub(super) enum LogEnd {
     Clean,
     /// Within a record, which is dropped.
     CutOff,
-    /// At bytes that are no record. The damage has the offset in the file.
+    /// At bytes that are no record. The damage contains the offset in the file.
     Damaged(Damage),
 }
 
@@ -80,7 +80,8 @@ pub(super) struct RecordLog {
     file: Arc<dyn RandomAccessFile>,
     /// The low 32 bits of the log's number.
     number: u32,
-    /// The block in memory: its offset in the file, its bytes, and how many of them were consumed.
+    /// The block in memory: its offset in the file, its bytes, and the number of bytes that were
+    /// consumed.
     block_offset: u64,
     block: Vec<u8>,
     at: usize,
@@ -120,7 +121,7 @@ impl RecordLog {
         })
     }
 
-    /// The length of the file when it was opened. Nothing after it is read.
+    /// The length of the file when it was opened. Bytes after this length are not read.
     pub fn file_bytes(&self) -> u64 {
         self.file.len()
     }
@@ -164,7 +165,7 @@ impl RecordLog {
                 kind @ 5..=8 => kind - RECYCLABLE,
                 kind => kind,
             };
-            // Old writers left an empty first fragment at the end of a block, so a new record may
+            // Old writers left an empty first fragment at the end of a block. A new record may
             // follow such a fragment.
             let in_record = self.first_offset.is_some() && !self.pieces.is_empty();
             match kind {
@@ -221,15 +222,15 @@ impl RecordLog {
         Ok(None)
     }
 
-    /// The next physical record. `None` if the log has ended, or the caller must call again because
-    /// a new block begins.
+    /// The next physical record. `None` if the log has ended, or if the caller must call again
+    /// because the next block follows.
     fn fragment(&mut self) -> Result<Option<Fragment>> {
         let rest = self.block.len() - self.at;
         let is_last_block = self.block_offset + self.block.len() as u64 == self.file.len();
         let offset = self.block_offset + self.at as u64;
         if rest < HEADER_BYTES {
             match is_last_block {
-                // The last bytes of a whole block may be too few for a header.
+                // A whole block may end with too few bytes for a header.
                 true if rest == 0 || self.block.len() == BLOCK_BYTES => {
                     self.end = Some(match self.first_offset {
                         None => LogEnd::Clean,
@@ -342,7 +343,7 @@ mod tests {
     }
 
     fn payloads() -> Vec<Vec<u8>> {
-        // Records that end a block with 0 to 11 bytes to spare, empty ones, and long ones.
+        // Records that leave 0 to 11 bytes at the end of a block, empty records, and long ones.
         let mut sizes = vec![0, 1, 100, 3 * BLOCK_BYTES, 0];
         sizes.extend((0..12).map(|spare| BLOCK_BYTES - 2 * HEADER_BYTES - 40 - spare));
         sizes.extend([BLOCK_BYTES, 17]);
@@ -424,7 +425,7 @@ mod tests {
             let (records, end) = read(&log.bytes);
             assert!(records.is_empty() && matches!(end, LogEnd::Damaged(_)), "{kinds:?}: {end:?}");
         }
-        // An empty first fragment: old writers left it at the end of a block.
+        // Old writers left an empty first fragment at the end of a block.
         let mut log = LogBytes::new(None);
         log.add_fragment(FIRST, b"");
         log.add_fragment(WHOLE, b"whole");

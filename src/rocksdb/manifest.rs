@@ -1,4 +1,4 @@
-//! [`Manifest`]: the version edits of a MANIFEST, applied: column families and their tables.
+//! [`Manifest`]: the column families and tables that result from the version edits of a MANIFEST.
 //!
 //! ```text
 //! family 0, `default`, is there from the start
@@ -76,8 +76,8 @@ impl Manifest {
             Damage::new(0, expected, "none").in_file(path, offset)
         };
         for table in builder.families.values_mut().flat_map(|family| family.tables.values_mut()) {
-            // LevelDB's MANIFEST gives no sequence numbers of tables. No entry has a number above
-            // the database's last one.
+            // LevelDB's MANIFEST gives no sequence numbers of tables. No entry has a larger number
+            // than the last one of the database.
             if !table.has_sequences {
                 table.largest_sequence = builder.last_sequence.unwrap_or(0);
             }
@@ -134,7 +134,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Takes the next edit: applies it, or holds it back with its group.
+    /// Applies the next edit, or holds it back until its group is complete.
     fn take(&mut self, edit: Edit) -> Result<(), Damage> {
         let expected = self.group.last().and_then(|last| last.group_left);
         match (expected, edit.group_left) {
@@ -223,7 +223,7 @@ impl Builder {
 }
 
 impl Family {
-    /// Why this build does not read the family, in words; `None` if it does.
+    /// The reason why this build does not read the family; `None` if it does.
     pub fn refusal(&self) -> Option<String> {
         if self.cuts_timestamps {
             return Some("keys with user-defined timestamps".into());

@@ -1,5 +1,5 @@
-//! Reads a RocksDB directory: its current files, the contents of MANIFEST, write-ahead logs and
-//! OPTIONS. Also writes the files that turn tables into a new database.
+//! Reads a RocksDB directory: which files are current, and the contents of MANIFEST, write-ahead
+//! logs and OPTIONS. Also writes the files that turn tables into a new database.
 //!
 //! ```text
 //! directory   CURRENT ─► MANIFEST ─► files that count          Directory
@@ -16,13 +16,13 @@
 //!
 //! - Only `write` writes, and only to a directory without a database. No file is locked.
 //! - Bytes from disk are input. Invalid bytes are rejected, never asserted. No read allocates more
-//!   bytes than the file has. A compressed record is an exception: it takes at most what its bytes
-//!   can expand to, and a window of 8 MiB.
+//!   bytes than the file has, except for a compressed record. Such a record takes at most the size
+//!   to which its bytes can expand, and a window of 8 MiB.
 //! - A feature that this build does not understand is [`Error::Unsupported`], which names it.
 //!   Content that the format does not allow is [`Error::Corruption`].
 //!
 //! Absent on purpose: reading tables (`table/` does that), the meaning of operations (memtables and
-//! lookups know it), changes of existing directories, and writing WALs.
+//! lookups know it), changes to existing databases, and writing WALs.
 
 mod batch;
 pub(crate) mod directory;
@@ -51,8 +51,8 @@ use crate::error::{Damage, Error};
 pub(crate) enum Refusal {
     /// They violate the format.
     Damage(Damage),
-    /// The bytes are well formed and need a feature that this build does not have, given as a noun
-    /// phrase.
+    /// The bytes are well formed, but need a feature that this build does not have. The string
+    /// names it by a noun phrase.
     Unsupported(String),
 }
 

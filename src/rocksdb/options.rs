@@ -16,7 +16,7 @@ use std::path::Path;
 
 use crate::fs::Fs;
 
-/// Larger files are not read: OPTIONS of a thousand column families take about 8 MiB.
+/// OPTIONS files with more bytes than this are not read.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Sections with their options, in the order of the file.

@@ -7,12 +7,12 @@
 //!
 //! Logs are read in the order of their numbers, from the first that some column family needs. An
 //! operation is skipped if its family does not exist any more, or if the log's number is below the
-//! family's log number: such writes are in tables, and a replay could revive keys that were deleted
-//! since.
+//! family's log number. In the second case the write is in a table, and replaying it could revive
+//! keys that were deleted since.
 //!
-//! After a log that ended badly the replay continues only with the write whose sequence number
-//! follows the last one. This is RocksDB's default, point-in-time recovery, which recovers a prefix
-//! of the writes.
+//! After a log that ended badly, the replay continues only if the next write has the sequence
+//! number that follows the last one. This is RocksDB's default, point-in-time recovery, which
+//! recovers a prefix of the writes.
 
 use super::Directory;
 use super::batch::Batch;

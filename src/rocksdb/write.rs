@@ -30,7 +30,7 @@ use crate::version::names;
 /// The tag of the database's identity in a version edit.
 const IDENTITY_TAG: u64 = 8193;
 
-/// A database with one column family, `default`. The tables are in the directory already.
+/// A database with one column family, `default`. Its tables are already in the directory.
 #[derive(Debug)]
 pub(crate) struct NewDatabase {
     /// A UUID as text.
@@ -41,8 +41,8 @@ pub(crate) struct NewDatabase {
     /// above it.
     pub last_sequence: SequenceNumber,
     pub tables: Vec<ListedTable>,
-    /// In RocksDB's notation, such as `bloomfilter:10:false`. `None`: new tables get no filter, and
-    /// existing filters are not used.
+    /// In RocksDB's notation, such as `bloomfilter:10:false`. With `None`, RocksDB builds no filter
+    /// for new tables, and does not use existing filters.
     pub filter_policy: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl NewDatabase {
         fs::write_atomic(fs, &names::current_path(dir), format!("{name}\n").as_bytes())
     }
 
-    /// The bytes of the MANIFEST. Numbers from `next_file` on belong to no file.
+    /// The bytes of the MANIFEST. No file has the number `next_file` or a larger one.
     fn manifest(&self, next_file: u64) -> Vec<u8> {
         let mut identity = Vec::new();
         put_varint(&mut identity, IDENTITY_TAG);
@@ -94,7 +94,8 @@ impl NewDatabase {
     }
 }
 
-/// Whether [`NewDatabase::write`] creates a file of this name, which no Maypole database has.
+/// Whether [`NewDatabase::write`] creates a file of this name, although no Maypole database has
+/// such a file.
 pub(crate) fn is_rocksdbs_own(name: &str) -> bool {
     name == "IDENTITY" || name.strip_prefix("OPTIONS-").is_some_and(|it| it.parse::<u64>().is_ok())
 }
@@ -105,7 +106,7 @@ fn put_file(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<()> {
     file.sync()
 }
 
-/// The bytes of a record log being made: the records of a MANIFEST or of a WAL.
+/// The bytes of a record log that is being made, which is a MANIFEST or a WAL.
 pub(crate) struct LogBytes {
     pub bytes: Vec<u8>,
     /// The number of a log with recyclable headers.

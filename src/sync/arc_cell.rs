@@ -54,7 +54,7 @@ impl<T: Retired> ArcCell<T> {
 
     /// Replaces the value and retires the old one. The old value is not dropped here, so the caller
     /// may hold a lock. Call [`drain`](super::drain) after releasing the lock; otherwise the old
-    /// value stays until another thread collects.
+    /// value stays until the next collection.
     pub fn replace(&self, value: Arc<T>) {
         let old = self.pointer.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
         // SAFETY: the pointer came from `Arc::into_raw`, and the swap took its count out of the

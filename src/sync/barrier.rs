@@ -44,9 +44,9 @@ mod system {
     }
 }
 
-/// The model of the barrier: both sides change one word, so the side that changes it second sees
-/// everything that came before the first change. A fence on the other side, without [`barrier`],
-/// proves nothing about a reader without a fence.
+/// The model of the barrier. Both sides change one word, so the side that changes it second sees
+/// everything that came before the first change. If the other side executes only a fence, without
+/// [`barrier`], nothing is proved about a reader without a fence.
 #[cfg(loom)]
 mod system {
     use super::{AtomicBool, Ordering};

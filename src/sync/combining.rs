@@ -10,11 +10,12 @@
 //! combining and the synchronization-parallelism tradeoff", SPAA 2010). Here it lets many writes
 //! share one log record and one sync.
 //!
-//! Waiters do not block on the mutex. Otherwise each in turn would wake, get the mutex and find
+//! Waiters do not block on the mutex. Otherwise each would in turn wake, get the mutex and find
 //! that its work was done long ago, while the next leader waits behind them. Instead each waiter
 //! has a flag: the waiter spins on its flag for some microseconds, then yields to other threads,
 //! then sleeps. A waiter that is chosen to lead does not block on the mutex either: if another
-//! thread got the lock first, that thread does the waiter's work.
+//! thread got the lock first, that thread does the waiter's work, or chooses a leader when it
+//! unlocks.
 //!
 //! # Why no thread waits for ever
 //!
@@ -37,8 +38,8 @@ use std::sync::{Arc, PoisonError};
 use super::atomic::{AtomicU8, AtomicUsize, Ordering};
 use super::{Condvar, Mutex, MutexGuard, lock, try_lock};
 
-/// How many times a waiter checks for its answer before it yields: some microseconds, as long as a
-/// small group of writes takes. Models do not spin.
+/// How many times a waiter checks for its answer before it yields. This takes some microseconds, as
+/// long as a small group of writes. Models do not spin.
 const SPINS: usize = if cfg!(loom) { 0 } else { 200 };
 /// How many times a waiter then yields to other threads before it sleeps.
 const YIELDS: usize = if cfg!(loom) { 0 } else { 20 };
@@ -50,7 +51,8 @@ const LEADS: u8 = 1;
 /// The waiter's work is done.
 const DONE: u8 = 2;
 
-/// Guards `L`. The holder can do the waiting work `W`, and gives each piece of work an answer `A`.
+/// Guards `L`. The holder can do the work `W` of waiting threads, and gives each piece of work an
+/// answer `A`.
 pub(crate) struct CombiningLock<L, W, A> {
     leader: Mutex<L>,
     queue: Mutex<VecDeque<Arc<Waiting<W, A>>>>,
@@ -92,7 +94,7 @@ impl<L, W, A> CombiningLock<L, W, A> {
     /// The lock, if it is free and the queue is empty.
     #[inline]
     pub fn try_lead(&self) -> Option<Leading<'_, L, W, A>> {
-        // Without this check a newcomer would overtake all waiters while they wake. The value may
+        // Without this check a new thread would overtake all waiters while they wake. The value may
         // be stale, because only fairness depends on it.
         if self.queued.load(Ordering::Relaxed) > 0 { None } else { self.try_lock() }
     }
@@ -267,8 +269,8 @@ mod tests {
         assert_eq!(lock.queued.load(Ordering::Relaxed), 0);
     }
 
-    /// The story: a thread that never queues, such as a flush, holds the lock while others queue.
-    /// The others have stopped spinning and sleep. The holder leaves, and no other thread comes.
+    /// A thread that never queues, such as a flush, holds the lock while others queue. The others
+    /// have stopped spinning and sleep. The holder unlocks, and no other thread comes.
     #[test]
     fn sleepers_wake_when_a_holder_leaves_that_did_nothing_for_them() {
         let lock = Lock::new(0);
@@ -287,9 +289,8 @@ mod tests {
         });
     }
 
-    /// The story: two writers are chosen to lead at nearly the same time. The slower one used to
-    /// sleep until the first had left, although the first had done the slower one's work long
-    /// before.
+    /// Two writers are chosen to lead at nearly the same time. The slower writer once slept until
+    /// the faster one had unlocked, although its work had been done long before.
     #[test]
     fn one_that_lost_the_lead_hears_its_answer_while_the_leader_still_leads() {
         let lock = Lock::new(0);

@@ -1,14 +1,14 @@
 //! The building blocks of data that threads share. Under `cfg(loom)` every primitive here is
 //! loom's, so that the models check the code that runs.
 //!
-//! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches; user
-//!   code borrows a part of that without a pin.
+//! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. User
+//!   code borrows a part of this without a pin.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.
 //! - [`lock`]: locks every mutex of the crate.
 //!
-//! Absent on purpose: sequentially consistent *accesses*. loom does not model them: it treats them
+//! Absent on purpose: sequentially consistent *accesses*. loom does not model them, but treats them
 //! as acquire and release. It does model sequentially consistent *fences*, so the code uses fences.
 //!
 //! Run the models with `RUSTFLAGS="--cfg loom" cargo test --profile loom --lib loom_`.

@@ -18,8 +18,8 @@
 //! one comparison with a word in memory. Process ids are not used because the system reuses them
 //! and because reading them costs a system call.
 //!
-//! A child of the bare system call (`clone`) or of `_Fork` is not detected. `vfork` and
-//! `posix_spawn` need no detection because they execute another program at once, which shares no
+//! A child of the bare system call (`clone`) or of `_Fork` is not detected. Children of `vfork` and
+//! `posix_spawn` need no detection, because they execute another program at once, which shares no
 //! memory.
 
 use std::ptr;
@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::error::{Error, Result};
 
 /// The number of this process; 0 before its first use. A child that is forked later has a higher
-/// number than its parent. All accesses are relaxed, because after its first use the number changes
-/// only in a child that has one thread.
+/// number than its parent. All accesses are relaxed: once it is set, the number changes only in a
+/// child, which has one thread at that time.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
 
 /// The process in which a value was created.
@@ -58,7 +58,7 @@ impl Process {
 
     #[cold]
     fn first() -> Process {
-        // If two threads get here, both register the handler, and a child's number is higher by
+        // If two threads get here, both register the handler. A child's number is then higher by
         // two.
         watch_forks();
         let _ = CURRENT.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -158,7 +158,6 @@ fn watch_forks() {
 #[cfg(not(all(unix, not(any(miri, loom)))))]
 fn watch_forks() {}
 
-/// The C library calls this in a child, before `fork` returns there.
 #[cfg(all(unix, not(any(miri, loom))))]
 extern "C" fn child() {
     CURRENT.fetch_add(1, Ordering::Relaxed);

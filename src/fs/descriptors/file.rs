@@ -1,4 +1,4 @@
-//! [`PooledFile`]: a file that is opened again when it is read without a descriptor.
+//! [`PooledFile`]: a file that may lose its descriptor, and is then opened again for the next read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::fs::real::{Opening, drop_page_cache, read_exact_at};
 use crate::fs::system::Identity;
 use crate::sync::lock;
 
-/// The number of files of the process that keep their descriptor for good.
+/// The number of files of the process that keep their descriptors until they are dropped.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// A file for reading. Its pool may close the descriptor between two reads.
@@ -25,13 +25,13 @@ pub(in crate::fs) struct PooledFile {
     identity: Identity,
     slot: Arc<Slot>,
     pool: Arc<DescriptorPool>,
-    /// Whether the file keeps its descriptor for good. The mutex is held while the file is opened
-    /// again.
+    /// Whether the file keeps its descriptor until it is dropped. The mutex is held while the file
+    /// is opened again.
     kept: Mutex<bool>,
 }
 
 impl PooledFile {
-    /// Opens the file by `opening`, now and whenever it must be opened again.
+    /// Opens the file by `opening`, which also opens it again later.
     pub fn open(path: &Path, pool: &Arc<DescriptorPool>, opening: Opening) -> Result<PooledFile> {
         let slot = Arc::new(Slot::closed());
         let (_pinned, identity) = pool.open_into(&slot, || {
@@ -135,8 +135,8 @@ impl RandomAccessFile for PooledFile {
     }
 }
 
-/// Counts one more kept descriptor. Returns `false` if a quarter of the process's limit is already
-/// kept.
+/// Counts one more kept descriptor. Returns `false` if the process already keeps a quarter of its
+/// limit.
 fn keep_one() -> bool {
     let most = (open_files_limit().soft.min(4 * MAX_FILES) / 4) as usize;
     let one_more = |kept| (kept < most).then_some(kept + 1);
@@ -151,8 +151,8 @@ impl Drop for PooledFile {
         if *lock(&self.kept) {
             KEPT.fetch_sub(1, Ordering::Relaxed);
         }
-        // Outside the ring the slot belongs to this value alone, so its descriptor is closed with
-        // this value.
+        // A slot that is not in the ring belongs to this value alone, so its descriptor is closed
+        // with this value.
         self.pool.forget(&self.slot);
     }
 }

@@ -29,7 +29,7 @@ pub struct HeldDescriptor<'a> {
 // Only Linux has a ring that uses it.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
-    /// The descriptor of a pooled file. The pin keeps the pool from closing it.
+    /// The descriptor of a pooled file. While it is pinned, the pool does not close it.
     Pinned(Pinned<'a>),
     /// The descriptor of a file that keeps it open for good.
     Lent(Borrowed<'a>),

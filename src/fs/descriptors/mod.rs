@@ -1,5 +1,5 @@
-//! The descriptors of table files. Each pool keeps a bounded number open: those of the files that
-//! were read most recently.
+//! The descriptors of table files. Each pool keeps a bounded number of them open: those of the
+//! files that were read most recently.
 //!
 //! ```text
 //!   PooledFile   path, length and identity of the first opening            any number   (file.rs)
@@ -10,20 +10,20 @@
 //!   HeldDescriptor   of any file, open until it is dropped                        (held.rs)
 //! ```
 //!
-//! * A read of an open file takes no lock. A read of a closed file opens it again, under a lock of
-//!   that file alone.
+//! * A read of an open file takes no lock. A read of a closed file opens it again. While the system
+//!   opens the file, the read holds only a lock of that file.
 //! * Before a file is opened, the pool makes room: the hand takes the first descriptor that is not
 //!   in use and was not used since the hand last passed it. If all are in use, the file is opened
 //!   nevertheless, because a read never waits for another read. So the pool exceeds its capacity by
-//!   at most the number of reading threads. A thread that reads many files at once keeps this bound
-//!   too: at the capacity it lets its reads in flight end before it opens another file.
-//! * A file that is opened again must have the device, inode and length that it had at first, or on
-//!   Windows the times and length.
+//!   at most the number of reading threads. A thread that reads many files at once does not break
+//!   this bound: at the capacity it lets its reads in flight end before it opens another file.
+//! * When a file is opened again, its device, inode and length must be the same as at first. On
+//!   Windows its times and length must be the same.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
 //!   its descriptor.
 //!
-//! If the process has no descriptor left, idle descriptors of every pool are closed before an
-//! opening fails ([`with_descriptor`]).
+//! If the process has no descriptor left, opening a file fails only after the idle descriptors of
+//! every pool were closed ([`with_descriptor`]).
 //!
 //! No call waits for a descriptor, and nothing here knows what the files contain.
 
@@ -46,8 +46,8 @@ pub(super) use urings::MakeUring;
 
 /// When the system has no descriptor left, each pool closes up to this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
-/// How often descriptors are closed for one file. More than once, because other threads may take
-/// the descriptors that were closed for it.
+/// How many times descriptors are closed to open one file. Once may not be enough, because other
+/// threads may take the descriptors that were closed for it.
 const ATTEMPTS: usize = 64;
 
 /// Runs `open`, which takes a descriptor. If the process or the system has none left, closes table

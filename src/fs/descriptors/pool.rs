@@ -1,4 +1,4 @@
-//! [`DescriptorPool`]: decides which of its files have a descriptor at the moment.
+//! [`DescriptorPool`]: decides which of its files have a descriptor open.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ pub struct DescriptorPool {
     /// pool's lock at the fork.
     pub(super) process: Process,
     pub(super) ring: Mutex<Ring>,
-    /// Whether an opening exceeded the capacity since [`DescriptorPool::has_room`] last returned
+    /// Whether the pool has exceeded its capacity since [`DescriptorPool::has_room`] last returned
     /// `true`. This is a hint.
     crowded: AtomicBool,
     pub(super) reopened: AtomicU64,
@@ -105,8 +105,8 @@ impl DescriptorPool {
         Arc::clone(shared)
     }
 
-    /// The number of descriptors that the files of the pool may have. The pool may exceed it while
-    /// many files are being read at the same time.
+    /// The number of descriptors that the files and kernel rings of the pool may have. They may
+    /// exceed it while many files are being read at the same time.
     pub fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
     }
@@ -181,7 +181,8 @@ impl DescriptorPool {
 impl Drop for DescriptorPool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // The memory of a kernel ring belongs to the parent, and is not even mapped in a child.
+            // The memory of a kernel ring is not mapped in a forked child, so the child must not
+            // drop the ring.
             let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(ring));
         }
@@ -220,7 +221,7 @@ impl Ring {
     }
 
     /// Takes out a descriptor that is not in use, if there is one. The hand goes round twice,
-    /// because the first round may only clear the marks of use.
+    /// because the first round may only clear the `used` flags.
     fn take_idle(&mut self) -> Option<system::Descriptor> {
         for _ in 0..2 * self.slots.len() {
             self.hand %= self.slots.len();

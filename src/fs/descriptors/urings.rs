@@ -20,7 +20,7 @@ use super::{is_exhausted, with_descriptor};
 use crate::fs::overlapped::Uring;
 use crate::sync::lock;
 
-/// The most rings of one pool. Together they allow 2048 reads in flight, more than a device needs.
+/// The most rings of one pool. Together they allow 2048 reads in flight.
 const MAX_URINGS: usize = 32;
 /// A pool has at most one ring for each eight descriptors of its capacity, and none if its capacity
 /// is below eight. The other descriptors are for files.
@@ -116,7 +116,7 @@ impl DescriptorPool {
 }
 
 impl LentUring<'_> {
-    /// Passes the ring to `work`, which returns the ring if it is reusable.
+    /// Passes the ring to `work`, which returns it if it is reusable.
     pub fn use_for(mut self, work: impl FnOnce(Uring) -> Option<Uring>) {
         self.uring = self.uring.take().and_then(work);
     }

@@ -1,5 +1,5 @@
-//! One descriptor that is opened and closed, and the number of its users. Its state is in several
-//! words, each of which serves some of the threads.
+//! A descriptor that is opened and closed, and the number of its users. The state consists of
+//! several words, each of which serves some of the threads.
 //!
 //! ```text
 //!   63      62 … 32        31 … 0
@@ -35,7 +35,7 @@ const ONE_PIN: u64 = 1 << 32;
 /// Closed words count pins too: those of threads that are about to find the word closed.
 const PINS: u64 = OPEN - ONE_PIN;
 
-/// Enough words that most threads that use a file at the same time have different ones. More words
+/// With so many words, most threads that use a file at the same time have different ones. More
 /// would take more memory for each table.
 const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
@@ -132,8 +132,8 @@ impl Words {
     /// Takes the descriptor out, if there is one and it is not pinned.
     fn take_idle(&self) -> Option<u32> {
         let _unchanging = lock(&self.changes);
-        // Pins are checked first, because closing words and opening them again sends their users to
-        // the lock.
+        // Pins are checked first, because closing words and opening them again makes the threads
+        // that use them wait for the lock.
         if self.words.iter().any(|word| word.is_pinned()) {
             return None;
         }
@@ -147,8 +147,8 @@ impl Words {
         Some(number)
     }
 
-    /// Whether a descriptor is open. Exact only under the lock, because `take_idle` closes words
-    /// for a moment.
+    /// Whether a descriptor is open. The answer is exact only under the lock, because `take_idle`
+    /// closes words for a moment.
     fn is_open(&self) -> bool {
         self.words[0].is_open()
     }
@@ -363,7 +363,7 @@ mod models {
         });
     }
 
-    /// A thread that finds no descriptor opens one, while no other thread does the same. So the
+    /// A thread that finds no descriptor opens the file, while no other thread opens it. So the
     /// check whether all words are idle must never make an open descriptor look closed.
     #[test]
     fn loom_what_one_word_has_pinned_is_found_by_every_other() {

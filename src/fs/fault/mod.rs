@@ -2,11 +2,11 @@
 //!
 //! Every call of an [`Operation`] passes [`Control::decide`], which counts the call, runs the hook
 //! before anything changes, and decides whether the call fails. A test runs its workload once to
-//! count the calls, and then once for each call, which it lets fail, as in the example of
-//! [`FaultFs`].
+//! count the calls. Then it runs the workload once for each call, and makes this call fail, as in
+//! the example of [`FaultFs`].
 //!
 //! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
-//! report success. So the next crash exposes code that retries a sync.
+//! report success. So a crash after it exposes code that retries a sync.
 
 mod files;
 mod rules;
@@ -67,7 +67,7 @@ impl FaultFs {
         self.control.state().rules.push(rule);
     }
 
-    /// Fails no call from now on, as when the disk has space again or the device is back.
+    /// Makes no call fail from now on, as if the disk had space again or the device were back.
     pub fn heal(&self) {
         self.control.state().rules.clear();
     }

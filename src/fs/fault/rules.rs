@@ -117,7 +117,7 @@ pub enum Fault {
     Io,
     /// The call does nothing; no space is left (ENOSPC).
     NoSpace,
-    /// An append writes the first half of its bytes; then no space is left. On every other call
+    /// An append writes the first half of its bytes; then no space is left. For every other call
     /// this is the same as `NoSpace`.
     ShortWrite,
 }

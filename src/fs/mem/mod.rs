@@ -9,7 +9,7 @@
 //!   within one directory is one change.
 //! * Synced bytes survive if the file still has a name.
 //! * Zeros follow a log that is being written, also in the image of a killed process, because the
-//!   real file system allocates logs ahead.
+//!   real file system allocates space for logs ahead.
 //!
 //! Bytes that were appended but not flushed are in the buffer of the process, so they are in no
 //! image.
@@ -59,8 +59,8 @@ impl MemFs {
         MemFs::default()
     }
 
-    /// An image that a power loss at this moment may leave. `seed` decides which. Everything in it
-    /// is durable.
+    /// An image that a power loss at this moment may leave. `seed` determines which one. Everything
+    /// in the image is durable.
     pub fn crash(&self, seed: u64) -> MemFs {
         let mut loss = PowerLoss::new(seed);
         let directories =

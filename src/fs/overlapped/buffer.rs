@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::memory::LineBuf;
 
-/// The bytes of a range of a file, before and after they are read.
+/// Memory for a range of a file, before and after the range is read.
 pub struct ReadBuffer {
     memory: LineBuf,
     /// The range is the front of the memory.
@@ -26,7 +26,7 @@ impl ReadBuffer {
         ReadBuffer::in_front_of(LineBuf::zeroed(bytes), bytes)
     }
 
-    /// A buffer of the first `bytes` bytes of `memory`, which is at least as long.
+    /// A buffer that uses the first `bytes` bytes of `memory`, which is at least that long.
     pub(crate) fn in_front_of(memory: LineBuf, bytes: usize) -> ReadBuffer {
         debug_assert!(bytes <= memory.len());
         ReadBuffer { memory, bytes }

@@ -20,7 +20,8 @@
 //!   that the ring finishes.
 //! * `read_many` neither returns nor unwinds while the kernel has a buffer.
 //! * No call waits for another call: a call that finds no ring reads by threads. The threads never
-//!   call `done`, and the caller reads too, so a call ends even if the system refuses every thread.
+//!   call `done`, and the calling thread reads too, so a call ends even if the system starts no
+//!   thread.
 //!
 //! Without a ring, several threads read at one time, because a device needs many reads in flight to
 //! be fast.
@@ -47,8 +48,8 @@ use threads::Threads;
 pub(super) use uring::Uring;
 
 /// Reads many ranges of many files at one time. An open database owns one reader. Rings and threads
-/// are created when they are first needed. Idle ones cost little. The threads end with the reader,
-/// the rings with the last reader of their pool.
+/// are created when they are first needed. A thread ends when it has been idle for some seconds, or
+/// with the reader. The rings end with the last reader of their pool.
 ///
 /// ```
 /// use maypole::fs::{DescriptorPool, Fs, OverlappedReader, RealFs};
@@ -106,7 +107,7 @@ impl OverlappedReader {
     }
 
     /// A reader that never requests a ring from the kernel. Use it in sandboxes that kill a process
-    /// for such a request, and for comparisons.
+    /// for such a request, and for comparisons with rings.
     pub fn by_threads(pool: &Arc<DescriptorPool>) -> OverlappedReader {
         OverlappedReader::with(pool, None)
     }
@@ -198,8 +199,8 @@ trait Reads<'r> {
 
 impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
-        // The call holds descriptors, so without this check it could exceed the capacity by any
-        // number.
+        // The call holds a descriptor for each read in flight. Without this check it could exceed
+        // the capacity by any number.
         while !others_in_flight || self.pool.has_room() {
             let part = self.parts.next()?;
             match part.descriptor() {

@@ -6,11 +6,11 @@
 //!     └─────────┘  reads too while no answer is there, and calls `done` for all
 //! ```
 //!
-//! The caller reads too: if the system has the bytes in memory, the caller reads most of them
-//! before a thread has woken up. The price is that an answer that arrives during such a read waits
+//! The caller reads too. If the system has the bytes in memory, the caller reads most of them
+//! before a thread has woken up. The price is that a result that arrives during such a read waits
 //! until the read ends.
 //!
-//! A job owns its buffer and shares its file. A finished job no longer holds its file: when
+//! A job owns its buffer and shares its file. A finished job no longer holds its file, so when
 //! `read_all` has returned, no thread holds a file of its jobs.
 
 use std::collections::VecDeque;
@@ -30,7 +30,8 @@ const MAX_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The threads of one reader. They start when they are needed. Dropping the reader ends them.
+/// The threads of one reader. They start when needed, and end after [`PATIENCE`] without a batch,
+/// or with the reader.
 #[derive(Default)]
 pub(super) struct Threads(pub(super) Arc<Shared>);
 
@@ -45,7 +46,7 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Each batch occurs once for each thread that should help with it.
+    /// Contains each batch once for each thread that should help with it.
     batches: VecDeque<Arc<Batch>>,
     /// Includes threads that have already ended.
     handles: Vec<JoinHandle<()>>,
@@ -115,7 +116,7 @@ impl Threads {
         lock(&self.0.state).threads
     }
 
-    /// Lets up to `count` threads help with `batch`, or fewer if the system starts no more.
+    /// Lets up to `count` threads help with `batch`. There are fewer if the system starts no more.
     fn help(&self, batch: &Arc<Batch>, count: usize) {
         let mut state = lock(&self.0.state);
         for _ in 0..count.min(MAX_THREADS) {

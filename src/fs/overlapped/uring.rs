@@ -10,14 +10,14 @@
 //! ```
 //!
 //! Reads are submitted two at a time, and completed reads are processed in between. Submitting
-//! takes the kernel several µs for each read, so the device works on the first reads while the
+//! takes the kernel several µs for each read, so the device can work on the first reads while the
 //! later ones are being submitted.
 //!
 //! Why the kernel never writes to memory that the ring does not own:
 //!
-//! * A read in flight has a place, which owns the buffer and keeps the file's descriptor open. The
-//!   place is emptied only after the read has completed, or when the kernel has none of the reads.
-//!   Then the kernel does not write to the buffer any more.
+//! * A read in flight occupies a place, which owns the buffer and keeps the file's descriptor open.
+//!   The place is emptied only after the read has completed, or when the kernel has none of the
+//!   reads. Then the kernel does not write to the buffer any more.
 //! * The places are a local variable of [`Uring::read_all`], so no caller can forget them. When
 //!   they are dropped, also by a panic of `ended`, they wait until the kernel has none of their
 //!   reads. If this wait fails, the process ends.
@@ -38,15 +38,14 @@ use super::{Part, ReadRequest, Reads};
 use crate::fs::HeldDescriptor;
 use crate::fs::block_buffer::{BlockBuffer, BlockRange};
 
-/// The most reads in flight at one time. They keep a single device busy, so more would gain
+/// The most reads in flight at one time. So many keep a single device busy, so more would gain
 /// nothing.
 pub(super) const DEPTH: usize = 64;
 /// Reads that are submitted together.
 const TOGETHER: usize = 2;
 /// Larger block buffers are not kept for the next read.
 const MAX_KEPT_BYTES: usize = 16 << 10;
-/// A longer read is submitted in pieces, like the rest of a short read, because a queue entry has
-/// 32 bits for the length.
+/// A longer read is submitted in pieces, because a queue entry has 32 bits for the length.
 const MAX_BYTES: usize = 1 << 30;
 /// The pause before the next attempt when the kernel has no memory for another read.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -76,8 +75,8 @@ impl Uring {
         }
     }
 
-    /// Makes the reads of `reads` until there are no more or the ring fails. Returns the ring if it
-    /// is reusable.
+    /// Executes the reads of `reads` until there are no more or the ring fails. Returns the ring if
+    /// it is reusable.
     pub(super) fn read_all<'r>(mut self, reads: &mut impl Reads<'r>) -> Option<Uring> {
         let mut flight = Flight::new(&mut self.ring);
         loop {
@@ -192,8 +191,8 @@ impl<'u, 'r> Flight<'u, 'r> {
         pushed.expect("the queue is as long as there are places");
     }
 
-    /// Submits the queue and waits for this many completions, but returns early after a signal, or
-    /// if the kernel takes no more reads at the moment.
+    /// Submits the queue and waits for this many completions. Returns early after a signal, or if
+    /// the kernel takes no more reads at the moment.
     ///
     /// # Errors
     /// If the kernel has none of the reads, and takes none.

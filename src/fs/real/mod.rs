@@ -1,7 +1,7 @@
 //! The operating system's files.
 //!
 //! A buffer gathers writes, so that the blocks of a table or the parts of a log record together
-//! cost one system call. Reads are positioned (`pread`), so that threads share a descriptor.
+//! cost one system call. Reads are positioned (`pread`), so that threads can share a descriptor.
 //! [`super::descriptors`] decides which table files have a descriptor at the moment, and
 //! [`super::system`] handles differences between systems.
 //!
@@ -179,7 +179,7 @@ pub(super) fn open_by(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAc
 
 fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
     let metadata = file.metadata()?;
-    // Unix opens a directory for reading, and only the reads would fail.
+    // Unix opens a directory for reading, but the reads would fail.
     if metadata.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
@@ -328,10 +328,11 @@ impl RandomAccessFile for RealRandomAccessFile {
 
 /// Reads from `file`, which has this descriptor.
 ///
-/// This function is inlined, and so are the functions between the lookup and here that have only
-/// one caller on the path of a miss. With the mitigation of speculative return stack overflow,
-/// which Linux enables on many AMD processors, the kernel's returns spoil the processor's return
-/// stack, so the return from each frame between the system call and the lookup is mispredicted.
+/// This function is inlined, and so are those functions between the lookup and this one that have
+/// only one caller on the path of a miss. With the mitigation of speculative return stack overflow,
+/// which Linux enables on many AMD processors, each system call spoils the processor's return
+/// stack. Then the processor mispredicts the return from each frame between the system call and the
+/// lookup.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -366,9 +367,9 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
 /// The locks of this process, by the file that is locked. The operating system's lock excludes
-/// other processes. Whether it excludes a second opening in this process depends on the file
-/// system. A forked child holds none of these locks: when it opens a lock file, it finds the lock
-/// of the parent.
+/// other processes. Whether it also excludes a second descriptor of this process depends on the
+/// file system. A forked child holds none of these locks: when it opens a lock file, the lock of
+/// the parent excludes it.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {

@@ -124,7 +124,7 @@ fn open_at(anchor: Option<&Anchor>, path: &Path, flags: OFlags) -> io::Result<Fi
     Ok(File::from(retry_on_intr(|| rustix::fs::openat(dir, name, flags, mode))?))
 }
 
-/// Creates a file for writing and for reading. A mapping needs both.
+/// Creates a file for writing and for reading, because a mapping needs both.
 pub fn create_new(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     open_at(anchor, path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
 }
@@ -190,9 +190,9 @@ pub fn has_name(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.nlink() > 0)
 }
 
-/// Opens a file for reading. On Linux the time of last access stays as it is if the process owns
-/// the file, because noting it takes a tenth of each read of 4 KiB. Does not wait if the file is a
-/// pipe. Also opens a directory.
+/// Opens a file or a directory for reading. On Linux, reads do not change the file's time of last
+/// access if the process owns the file, because noting this time takes a tenth of each read of 4
+/// KiB. The call does not wait if the file is a pipe.
 pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| open_at(anchor, path, OFlags::RDONLY | flags);
     #[cfg(target_os = "linux")]
@@ -222,9 +222,9 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(descriptor, flags - OFlags::DIRECT)?)
 }
 
-/// Sets the descriptor's flags to `flags`, without `NONBLOCK`, which kept the opening from waiting.
-/// `pread` of a regular file ignores `NONBLOCK`, but on some file systems `io_uring` obeys it: it
-/// returns "try again" instead of waiting for the device.
+/// Sets the descriptor's flags to `flags`, which removes `NONBLOCK`. Only the call of `open` needed
+/// it, so as not to wait. `pread` of a regular file ignores `NONBLOCK`, but on some file systems
+/// `io_uring` obeys it, and returns "try again" instead of waiting for the device.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }

@@ -1,15 +1,15 @@
 //! Windows, and the promises that it does not make.
 //!
 //! * **Names.** Microsoft documents no call that makes the names of a directory durable.
-//!   `FlushFileBuffers` takes a directory's handle on NTFS and ReFS. Other file systems refuse it,
-//!   so that [`sync_dir`] does nothing there. NTFS logs its changes of names in order, so a power
+//!   `FlushFileBuffers` accepts the handle of a directory on NTFS and ReFS. Other file systems
+//!   refuse it, so [`sync_dir`] does nothing there. NTFS logs changes of names in order, so a power
 //!   loss leaves an earlier state of the names. Whether the newest name survives is not known.
 //! * **Open files.** Every file is opened so that other programs may rename and remove it. Windows
 //!   10 since version 1809 removes the name at once on NTFS. Before that, and on FAT, the name
 //!   stays until the last handle is closed, and cannot be created again until then.
 //! * **Limits.** A process may have sixteen million handles, and files of any length, so there are
 //!   no limits to query.
-//! * **Logs** are not mapped, because a mapped file can be neither truncated nor replaced.
+//! * **Logs** are not mapped, because Windows can neither truncate nor replace a mapped file.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};

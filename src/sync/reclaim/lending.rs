@@ -12,21 +12,22 @@
 //! ```
 //!
 //! This is enough. The memory at `v` is freed in two places only: by a collection that drops the
-//! last owner or its container ([`Retired::part_at`] finds the part), or by a thread that destroys
-//! the container after all readers have left it ([`drop_at_once`]). Both read `lent` after they
-//! have seen the guard gone: the thread stored `lent` before it withdrew the guard, with release,
-//! and the collector loads the thread's announcement with acquire. A guard that began later cannot
-//! reach the memory any more. So both read either `v`, or a value that the thread stored in `lent`
-//! after reading the bytes, again with release.
+//! last owner of the memory, or the container of this owner ([`Retired::part_at`] finds the part),
+//! or by a thread that destroys the container after all readers have left it ([`drop_at_once`]).
+//! Both read `lent` after they have seen the guard gone: the thread stored `lent` before it
+//! withdrew the guard, with release, and the collector loads the thread's announcement with
+//! acquire. A guard that began later cannot reach the memory any more. So both read either `v`, or
+//! a value that the thread stored in `lent` after reading the bytes, again with release.
 //!
 //! The part that contains the address in `lent` is kept. While `lent` shows `v`, no other memory
 //! can have this address.
 //!
-//! The reader pays two plain stores, and the collector reads one more word of each thread. Two
+//! The reader executes two plain stores, and the collector reads one more word of each thread. Two
 //! alternatives were rejected. With a count for each part, all readers of a memtable would write
-//! the count's line, which would move between processors. A copy is cheap for small values only.
+//! the line of its count, which would move between processors. Copies are cheap for small values
+//! only.
 //!
-//! Each thread has one loan: a lookup by user code that already reads a loan gets a copy.
+//! Each thread has at most one loan: a lookup by user code that already reads a loan gets a copy.
 
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ impl Guard {
         read(bytes)
     }
 
-    /// Lends a copy, to user code that runs inside other user code.
+    /// Lends a copy to user code that runs inside other user code.
     #[cold]
     #[inline(never)]
     fn lend_copy<R>(&self, bytes: &[u8], read: impl FnOnce(&[u8]) -> R) -> R {

@@ -13,15 +13,15 @@
 //! ```
 //!
 //! Sealing a bag of garbage ends the global epoch. The bag is stamped with that epoch. A thread's
-//! record announces the epoch at which the thread last pinned, and whether it still holds that
-//! guard. A collection reads all records, and drops the bags whose stamps are below the epoch of
-//! every thread that may still reach garbage. A thread that keeps doing lookups soon announces a
+//! record announces the epoch at which the thread last pinned, and whether the thread still holds
+//! that guard. A collection reads all records, and drops the bags whose stamps are below the epoch
+//! of every thread that may still reach garbage. A thread that keeps doing lookups soon announces a
 //! later epoch. If a thread has become idle, the collector marks its record and executes the heavy
 //! barrier (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no
-//! collection needs a barrier for it. After [`MARKED_PINS`] pins it clears the mark. A thread that
-//! is about to read a file marks itself ([`before_reading`]) and clears this mark in its next pin.
-//! So lookups that miss the cache cost each other no barrier, although they hold no guard while
-//! they read.
+//! collection needs a barrier for it. After [`MARKED_PINS`] pins the thread clears the mark. A
+//! thread that is about to read a file marks itself ([`before_reading`]) and clears this mark in
+//! its next pin. So threads whose lookups miss the cache need no barrier for each other, although
+//! they hold no guard while they read.
 //!
 //! The proof considers an object unlinked at U, a bag sealed with stamp e, and what the collector
 //! reads in a record:
@@ -30,9 +30,9 @@
 //!   sees U from there on and never finds the object. It announced the epoch with release, after
 //!   its last access under older guards; the collector loads it with acquire, before the drop.
 //! - An epoch of e or less, held. The record keeps the bag.
-//! - An epoch of e or less, idle, after a heavy barrier. The thread has not passed the barrier of
-//!   its next pin before the collector's, so its later loads see U. The end of its last guard is
-//!   ordered as above.
+//! - An epoch of e or less, idle, after a heavy barrier. If the light barrier of the thread's next
+//!   pin had come before the heavy one, the collector would have read that pin. So it comes later,
+//!   and the thread's later loads see U. The end of its last guard is ordered as above.
 //! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
 //!   fence before it reads.
 //!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
@@ -50,12 +50,13 @@
 //! - An epoch of e or less, idle, without a barrier and without a mark. The record keeps the bag.
 //!
 //! Cost of a pin: two plain stores to a line that other threads rarely write, and one load of the
-//! epoch. A pin takes no lock, executes no full fence and writes no shared line. The reclaiming
-//! side pays: a load for each thread, and a barrier for threads that became idle.
+//! epoch. A pin takes no lock and writes no shared line. It executes a full fence only if the
+//! thread is marked. The reclaiming side pays: a load for each thread, and a barrier for threads
+//! that became idle.
 //!
-//! Alternatives. `crossbeam-epoch` fences at every pin, so neighbouring lookups cannot overlap.
+//! Alternatives. `crossbeam-epoch` fences at every pin, so successive lookups cannot overlap.
 //! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is a full
-//! fence on x86; its readers drop garbage themselves, its batches are bounded by count, not by
+//! fence on x86. Its readers drop garbage themselves, its batches are bounded by count and not by
 //! bytes, and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
 //! a barrier for every object, whereas this scheme needs one for each lookup.
 //!
@@ -84,7 +85,8 @@ pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
 type Garbage = Arc<dyn Retired>;
 
 /// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
-/// own, because any of the parent's threads may have held a lock, and only one of them continues.
+/// own, because any of the parent's threads may have held a lock, and only one of them continues in
+/// the child.
 struct Collector {
     registry: Mutex<Registry>,
     garbage: Mutex<Bags>,
@@ -92,7 +94,7 @@ struct Collector {
 
 struct Registry {
     /// Every record ever created. New threads reuse the records of ended threads, so there are
-    /// about as many as there ever were threads at one time. Records are never freed.
+    /// about as many records as the largest number of threads at one time. Records are never freed.
     records: Vec<&'static Record>,
     /// Indexes into `records` that no live thread owns.
     free: Vec<usize>,
@@ -108,8 +110,9 @@ struct Record {
     /// the thread sets it before it reads a file. The thread clears it, or a collector whose
     /// barrier failed. On systems without a heavy barrier it is always set.
     marked: AtomicBool,
-    /// Pins since a collector set the mark, or the number that lets the next pin clear the mark.
-    /// Only the thread reads it, so loom does not model it.
+    /// The number of pins since a collector set the mark. If the thread set the mark, the count
+    /// starts so high that the next pin clears it. Only the thread reads it, so loom does not model
+    /// it.
     marked_pins: AtomicU32,
     /// How many guards the thread holds. Only the thread reads it.
     depth: AtomicU32,
@@ -227,7 +230,8 @@ fn collector() -> &'static Collector {
 }
 
 /// Keeps everything alive that its thread reaches through [`ArcCell`](super::ArcCell) and the
-/// cache's slots. It stays on its thread. Guards nest; only the outermost one counts.
+/// cache's slots. It stays on its thread. A thread may hold several guards; only the outermost one
+/// counts.
 pub(crate) struct Guard {
     record: &'static Record,
     /// Makes the guard neither `Send` nor `Sync`, because the record is its thread's.
@@ -265,7 +269,8 @@ impl Drop for Guard {
     }
 }
 
-/// In debug builds, panics if this thread holds a guard. The caller may block for long afterwards.
+/// Call this before a step that may block for long. In debug builds, it panics if this thread holds
+/// a guard.
 #[inline]
 pub(crate) fn assert_no_guard() {
     debug_assert_eq!(
@@ -275,8 +280,8 @@ pub(crate) fn assert_no_guard() {
     );
 }
 
-/// Call this before the thread reads a file. Collections then need no barrier for this thread until
-/// it has pinned again. Checks the same as [`assert_no_guard`].
+/// Call this before the thread reads a file. Until the thread has pinned again, collections need no
+/// barrier for it. Also checks the same as [`assert_no_guard`].
 #[inline]
 pub(crate) fn before_reading() {
     assert_no_guard();
@@ -289,9 +294,9 @@ pub(crate) fn before_reading() {
 /// Drops `object` when every guard that is held now is gone. The caller has unlinked the object: no
 /// later guard can reach it.
 ///
-/// The drop will free `heap_bytes`. If more than `limit_bytes` of garbage have gathered, this call
-/// collects. A collection runs destructors: with a finite limit, hold no lock that one of them
-/// could take.
+/// The drop will free `heap_bytes`. If more than `limit_bytes` of garbage have gathered since the
+/// last collection, this call collects. A collection runs destructors, so with a finite limit hold
+/// no lock that one of them could take.
 pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
     let mut bags = lock(&collector().garbage);
     bags.open.push(object);
@@ -301,14 +306,14 @@ pub(crate) fn retire(object: Garbage, heap_bytes: usize, limit_bytes: usize) {
     }
 }
 
-/// Drops, on this thread, all garbage that no guard can reach. Returns how many retired objects
-/// still wait for a guard. Hold no lock that a destructor could take.
+/// Drops, on this thread, all garbage that no guard can reach. Returns the number of retired
+/// objects that still wait for a guard. Hold no lock that a destructor could take.
 pub(crate) fn collect() -> usize {
     collect_bags(lock(&collector().garbage), 0)
 }
 
-/// [`collect`], but without a barrier for the newest `patience` bags, because other threads may
-/// have announced a later epoch by the next collection.
+/// Like [`collect`], but executes no barrier for the newest `patience` bags, because other threads
+/// may have announced a later epoch by the next collection.
 fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
@@ -343,9 +348,10 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     waiting
 }
 
-/// The least epoch of a record that keeps a bag with a stamp from `first` to `last`, and the loans.
-/// The epoch is at most `last + 1`, because bags that are sealed from here on wait for another
-/// collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be dropped.
+/// Returns the least epoch of the records that keep a bag with a stamp from `first` to `last`, and
+/// the loans. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
+/// another collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be
+/// dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -365,9 +371,9 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     if without_barrier > urgent {
         return without_barrier;
     }
-    // A guard keeps its bags, with or without a barrier, so no barrier is executed where it frees
-    // nothing. The barrier interrupts every processor, and while one thread is stopped under its
-    // guard, every cache miss of the others may come here.
+    // A guard keeps its bags, with or without a barrier. So no barrier is executed if it would free
+    // nothing: it interrupts every processor, and while one thread is suspended under its guard,
+    // every cache miss of the others may come here.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
         return without_barrier;
@@ -461,8 +467,8 @@ fn enter_thread() -> &'static Record {
         }
     };
     RECORD.with(|cell| cell.set(Some(record)));
-    // A destructor that runs after `AT_EXIT`'s and pins gets a record that is never given back.
-    // That is rare and costs one record.
+    // A destructor that runs after that of `AT_EXIT` and pins gets a record that is never given
+    // back. This is rare and costs one record.
     #[cfg(not(loom))]
     let _ = AT_EXIT.try_with(|_| ());
     record
