@@ -45,7 +45,7 @@ impl From<fmt::Error> for Stop {
     }
 }
 
-/// The bytes of a file or of an uncompressed block, and how many of them are printed.
+/// The bytes of a file or of an uncompressed block, and the position up to which they were dumped.
 pub(super) struct Dump<'a, 'w> {
     out: &'w mut dyn Write,
     bytes: &'a [u8],

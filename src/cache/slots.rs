@@ -357,8 +357,9 @@ impl<T: Cached> Slots<T> {
     /// Like [`Slots::get`], but returns a plain reference.
     #[inline]
     pub fn borrow<'g>(&'g self, i: usize, guard: &'g Guard) -> Option<&'g Resident<T>> {
-        // SAFETY: the resident lives while the guard is held and the array exists (module comment).
-        self.pointer(i, guard).map(|pointer| unsafe { pointer.as_ref() })
+        let resident = self.peek(i, guard)?;
+        resident.mark_used();
+        Some(resident)
     }
 
     /// Returns the pointer in slot `i`, and marks its resident as used. The pointer is not made

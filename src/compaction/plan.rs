@@ -10,9 +10,9 @@
 //!   fences                  ^        ^               here: a damaged file of a deeper level
 //! ```
 //!
-//! Two running compactions may write to neighbouring parts of one level without sharing a file: one
-//! merges small tables in their level, and the other writes into a gap between two of these tables.
-//! So a running plan also reserves the span of its output.
+//! Two compactions without a common file could still write overlapping tables to one level: one
+//! merges two small tables of the level, and the other writes into the gap between them. So a
+//! running plan also reserves the span of its output.
 //!
 //! A plan knows no open files and no threads. The caller passes in what is unavailable.
 

@@ -86,7 +86,8 @@ impl Repair<'_> {
 impl Drop for Repair<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            // No MANIFEST lists the new tables, and they only repeat the old ones.
+            // No MANIFEST lists the new tables, and their entries are still in the old tables and
+            // WALs, so the new files are deleted.
             let new =
                 self.tree.iter().filter(|(_, _, location)| matches!(location, FileLocation::New));
             new.for_each(|(level, file, _)| file.mark_obsolete(*level));

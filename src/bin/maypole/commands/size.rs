@@ -217,7 +217,7 @@ impl Size {
         }
     }
 
-    /// The figures of a filter that is built, of at most [`MAX_BUILT_KEYS`] keys.
+    /// Builds a filter of at most [`MAX_BUILT_KEYS`] keys and returns its figures.
     fn family(&self, family: Family, spec: FilterSpec) -> Result<SizeRow> {
         let keys = self.keys.min(MAX_BUILT_KEYS);
         let build = |spec: FilterSpec| lab::build(spec, keys, 1);
