@@ -64,8 +64,8 @@ impl TimerState {
 }
 
 /// Runs `work` after `delay` at the latest, and again after each wait that it returns. The caller
-/// must hold no lock of the database, because the timer's thread locks the list of turns first and the
-/// database's state after it.
+/// must hold no lock of the database, because the timer's thread locks the list of turns first and
+/// the database's state after it.
 pub(crate) fn add(inner: &Arc<Inner>, delay: Duration, work: &'static TurnWork) {
     let timer = TIMER.get();
     let mut state = lock(&timer.state);

@@ -22,10 +22,10 @@
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::Guard;
 
-use super::BlockPosition;
 use super::key::LookupKey;
 use super::observer::TableObserver;
 use super::tally::FilterTally;
+use super::{BlockPosition, count_use};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
@@ -115,9 +115,7 @@ impl Table {
                 match filter.map(|filter| (filter, filter.reader().answer_for(key.hash))) {
                     None => absent |= 1 << (first + i),
                     Some((filter, Some(maybe))) => {
-                        if filter.is_useful(!maybe) {
-                            filter.mark_used();
-                        }
+                        count_use(filter, !maybe);
                         *answer = maybe;
                         tally.hits += 1;
                         tally.maybes += u64::from(maybe);

@@ -38,7 +38,7 @@ mod tally;
 pub(crate) mod text;
 pub(crate) mod trace;
 
-use crate::cache::slots::Lease;
+use crate::cache::slots::{Lease, Resident};
 use crate::encoding::bytes::cold_path;
 use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::Guard;
@@ -50,7 +50,7 @@ use self::stop::{Absent, Stop};
 use self::tally::{FilterTally, record_true};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
-use crate::table::filter::block::{FilterAnswer, StoredFilter};
+use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
 use crate::table::index::{GROUP, Group};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
@@ -270,9 +270,7 @@ impl Table {
         };
         tickers.add(Ticker::BlockCacheFilterHit, 1);
         let answer = filter.may_contain(key);
-        if filter.is_useful(answer == FilterAnswer::No) {
-            filter.mark_used();
-        }
+        count_use(filter, answer == FilterAnswer::No);
         observer.filter_answered(self, filter, key, None, answer);
         Some(self.count_other_filter(answer, guard, tickers))
     }
@@ -286,6 +284,14 @@ impl Table {
     ) -> bool {
         FilterTally::of(answer).record(self, guard, tickers);
         answer != FilterAnswer::No
+    }
+}
+
+/// Counts the use of a filter part, unless it has lately said only "maybe" ([`admission`]).
+#[inline(always)]
+fn count_use(filter: &Resident<TableFilter>, says_no: bool) {
+    if filter.is_useful(says_no) {
+        filter.mark_used();
     }
 }
 
