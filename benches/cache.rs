@@ -6,13 +6,13 @@
 //!
 //! | group | figure, a miss |
 //! |---|---|
-//! | `miss` | all of it: claim, memory, `pread`, checksum, room made, the block taken in |
-//! | `held` | what of it is spent under the cache's mutex, one reading of the clock for each time included |
+//! | `miss` | the whole miss: claim, allocation, `pread`, checksum, eviction, insertion |
+//! | `held` | the time under the cache's mutex, with one reading of the clock for each locking |
 //!
 //! The number in a name is the number of threads. Each thread misses equally often, and a figure is
-//! that of one thread. The file is in the system's cache, the block cache has a tenth of its size,
-//! and blocks are read in random order. The other work of a lookup (filter, index, decoding,
-//! search) is left out, so the mutex takes a smaller share of a whole lookup.
+//! the mean of one thread. The file is in the system's cache, the block cache has a tenth of the
+//! file's size, and blocks are read in random order. The other work of a lookup (filter, index,
+//! decoding, search) is left out, so the mutex takes a smaller share of a whole lookup.
 //!
 //! The cache is not public, so this file compiles it, with a mutex that measures the time.
 
@@ -38,7 +38,7 @@ mod error;
 mod memory;
 #[path = "../src/slice.rs"]
 mod slice;
-/// Replaces the crate's module of this name for the cache.
+/// Stands in for the crate's module `sync`, which the cache imports.
 mod sync {
     pub(crate) use crate::timed::{Condvar, Mutex, lock, try_lock};
     pub(crate) use crate::untimed_sync::{
@@ -58,7 +58,7 @@ const BLOCK_BYTES: usize = 4096 + 5;
 const BLOCKS: usize = 96 << 10;
 const CACHE_BYTES: usize = 36 << 20;
 
-/// Mutexes that add up how long that of the cache is held.
+/// Mutexes that add up the time for which the cache's mutex is held.
 mod timed {
     use std::any::type_name;
     use std::cell::Cell;
@@ -78,7 +78,7 @@ mod timed {
     pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 
     pub(crate) struct Held<'m, T> {
-        /// `None` while the thread waits for a condition, and at the end.
+        /// `None` while the thread waits for a condition, and when the value is dropped.
         guard: Option<MutexGuard<'m, T>>,
         /// `None`: the mutex is not a cache's.
         since: Option<Instant>,

@@ -9,15 +9,15 @@
 //!
 //! ```text
 //! build/KEYS            from ready hashes
-//! hot-absent/KEYS       one filter; each query waits for the answer of the one before
-//! hot-present/KEYS      the same for keys that are there
-//! hot-many/KEYS         one filter, all queries at hand
+//! hot-absent/KEYS       one filter; each query waits for the result of the query before
+//! hot-present/KEYS      the same for present keys
+//! hot-many/KEYS         one filter, all queries in one call
 //! memory-one/KEYS       a random one of 100 MB of filters, one query after the other
 //! memory-batched/KEYS   the same, 32 queries at a time
 //! ```
 //!
-//! Sizes and rates differ between the peers, so times alone do not compare filters of different
-//! sizes and rates.
+//! Sizes and false-positive rates differ between the filters, so compare their times only together
+//! with these.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -172,7 +172,7 @@ fn bench<S: Subject>(c: &mut Criterion, name: &str, build: impl Fn(&[u64]) -> S)
         });
         let filters: Vec<S> =
             (0..FILTERS_BYTES.div_ceil(filter.bytes())).map(|_| filter.copy()).collect();
-        // Bits that the filters themselves hardly use.
+        // Chooses by bits of the hash that the filters themselves hardly use.
         let pick = |hash: u64| {
             let mixed = u128::from(hash.wrapping_mul(0xd6e8_feb8_6659_fd93));
             &filters[((mixed * filters.len() as u128) >> 64) as usize]

@@ -33,10 +33,11 @@ const FILE_BYTES: usize = 16 << 20;
 const BATCH: usize = 64;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_FILE_BYTES: u64 = 4 << 30;
-/// This much of it is in memory for the batches that need no device.
+/// For `many/memory`, this much of the large file is in the system's cache.
 const WARM_BYTES: u64 = 1 << 30;
 
-/// `log`: what [`Fs::create_log`] makes of the file system. `plain`: a `write` a record.
+/// `log`: appends to a file of [`Fs::create_log`]. `plain`: to an ordinary file, one `write` a
+/// record.
 fn appends(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let mut group = criterion.benchmark_group("append");
@@ -61,7 +62,7 @@ fn appends(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Blocks of 4 KiB that the system has in memory. `again`: each read opens its file first.
+/// Reads of 4 KiB blocks that are in the system's cache. `again`: each read opens its file first.
 fn reads(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let paths = ["one", "two"].map(|name| dir.path().join(name));
@@ -100,8 +101,8 @@ fn large_file(dir: &std::path::Path, pool: &Arc<DescriptorPool>) -> Arc<dyn Rand
     RealFs.open_pooled(&path, pool).unwrap()
 }
 
-/// Batches of 64 random blocks, by each method of reading: the time of a batch. `device`: the
-/// system has none of them in memory. `memory`: it has all.
+/// The time of a batch of 64 random blocks, by each method of reading. `device`: no block is in the
+/// system's cache. `memory`: all are.
 fn many(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let pool = DescriptorPool::new(100);

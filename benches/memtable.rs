@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! cargo bench --bench memtable                  # everything
-//! cargo bench --bench memtable -- /100000       # what has this in its name
+//! cargo bench --bench memtable -- /100000       # those with this in their name
 //! ```
 //!
 //! Entries have 20 + 100 bytes; 100,000 of them are the default memtable of 16 MiB. "text" keys are

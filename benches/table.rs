@@ -8,13 +8,14 @@
 //! | group | work |
 //! |---|---|
 //! | `blocks` | sorted entries into data blocks of 4096 bytes |
-//! | `checksum` | guarding the finished blocks |
+//! | `checksum` | computing the checksums of the finished blocks |
 //! | `compress` | compressing them |
-//! | `filter` | hashing every key and building the filter, asking each key once included |
+//! | `filter` | hashing every key, building the filter, and querying it once for each key |
 //! | `table` | all of it: a table into memory, and into a file that is synced |
 //!
-//! Entries have 20 + 100 bytes; half of a value repeats the other half. Throughput is of the same
-//! keys and values in every group, so the times of the groups add up to that of the table.
+//! Entries have 20 + 100 bytes; half of a value repeats the other half. Every group divides the
+//! bytes of the same keys and values by its time, so the times of the groups add up to that of the
+//! table.
 //!
 //! This file compiles the modules that are not public.
 
@@ -141,7 +142,7 @@ fn parts(criterion: &mut Criterion) {
     }
     group.finish();
 
-    // Criterion prints the time; divided by 200,000 it is that of a key.
+    // Criterion prints the time of all keys; divided by 200,000 it is the time of one key.
     let mut group = criterion.benchmark_group("filter");
     group.throughput(bytes);
     for text in ["bloom(10)", "ribbon(7)", "burr(7)"] {

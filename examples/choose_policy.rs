@@ -13,8 +13,8 @@ use std::path::Path;
 use maypole::{Builder, Compression, Db, FilterPolicy, Stats, Ticker, hash64};
 
 const KEYS: u64 = 40_000;
-/// Keys of a flush, chosen so that the last flushes leave tables in level 0, which a fourth one
-/// would have emptied.
+/// Keys of a flush, chosen so that the last flushes leave tables in level 0. With a fourth table
+/// there, compaction would have emptied the level.
 const KEYS_A_FLUSH: u64 = 1_300;
 const LOOKUPS: u64 = 20_000;
 
@@ -24,7 +24,7 @@ fn key(kind: &str, i: u64) -> String {
 
 fn builder(dir: &Path, policy: FilterPolicy) -> Builder {
     // Small tables, so that few keys make a tree of several levels. One thread and flushes at fixed
-    // places make every run the same.
+    // points make every run the same.
     Db::builder(dir)
         .filter(policy)
         .compression(Compression::None)
@@ -71,7 +71,7 @@ fn bottom_share(stats: &Stats) -> f64 {
     bottom as f64 / stats.filter_bytes() as f64
 }
 
-/// The rule. `memory` bytes may be spent on filters.
+/// The rule that chooses a policy. `memory` bytes may be spent on filters.
 fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
     if absent_share(stats) < 0.05 {
         // Lookups that reach the deepest level find the key there, so its filter denies nothing.
@@ -79,7 +79,7 @@ fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
     }
     if stats.filter_bytes() > memory {
         let keys: u64 = stats.levels.iter().map(|level| level.entries).sum();
-        // Rounded down. This family has the lowest rate for few bits.
+        // The bits are rounded down. Of all families, `burr` has the lowest rate for few bits.
         let bits = (80 * memory / keys) as f64 / 10.0;
         return (format!("burr({bits})"), "the filters take more than their share");
     }
@@ -88,7 +88,7 @@ fn advice(stats: &Stats, memory: u64) -> (String, &'static str) {
 
 fn line(policy: &str, stats: &Stats, out: &mut dyn Write) -> std::io::Result<()> {
     let wasted = stats.counts().filter.false_positive() as f64;
-    // Tables without a filter are read without a filter query.
+    // Blocks are counted, because a table without a filter is searched without a filter query.
     let examined = stats.counts().data_blocks_examined as f64;
     writeln!(
         out,

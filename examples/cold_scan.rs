@@ -8,14 +8,15 @@
 //!
 //! The tree has keys of 20 bytes and values of 100, nothing compressed, filters of 10 bits a key.
 //! `--dir` keeps it, so that the next run need not build it. Before each measurement the database
-//! is opened again, and the pages of all files are evicted from the system's cache; with
-//! `--warm yes` they are loaded instead. The program prints medians of `--rounds` rounds in turn,
-//! and the file reads and megabytes of one operation.
+//! is opened again, and the pages of all files are evicted from the system's cache; with `--warm
+//! yes` they are loaded instead. The measurements take turns in each of `--rounds` rounds. The
+//! program prints the medians, and the file reads and megabytes of one operation.
 //!
 //! `files`: all files front to back by reads of 1 MiB, through the system's cache, as a lower
-//! bound. `scan`: all entries by a cursor. `verify`: `Db::verify`. `seek 10`, `range 1000`: from a
-//! random key on 10 entries by a cursor without an end, 1000 by an iterator over a range;
-//! microseconds each. `compact`: the whole tree is merged into itself, in a copy of the directory.
+//! bound. `scan`: all entries by a cursor. `verify`: `Db::verify`. `seek 10`: 10 entries from a
+//! random key on, by a cursor without an end. `range 1000`: 1000 entries from a random key on, by
+//! an iterator over a range. These two are in microseconds. `compact`: the whole tree is merged
+//! into itself, in a copy of the directory.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -84,7 +85,7 @@ fn build(dir: &Path, options: &Options) -> Answer<()> {
     if db.get(key(options.entries - 1))?.is_some() {
         return Ok(());
     }
-    // An odd step without a divisor of the number of entries reaches every number once.
+    // A step that shares no factor with the number of entries reaches every number once.
     let step = ((options.entries / 3) | 1..).find(|step| gcd(*step, options.entries) == 1);
     let step = step.ok_or("no step")?;
     for i in 0..options.entries {

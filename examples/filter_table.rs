@@ -5,25 +5,27 @@
 //! ```
 //!
 //! `--avx2` leaves AVX-512 unused, as on a processor that has none. `--large-pages` (Linux): the
-//! random filters are in pages of 2 MiB, as in the block cache of a database; otherwise where the
-//! allocator puts them.
+//! random filters are in pages of 2 MiB, as in the block cache of a database; otherwise they are
+//! where the allocator puts them.
 //!
 //! What the columns mean, and how each is measured, on one thread:
 //!
-//! * stored bits a key; ÷ bound: that over `log2(1/ε)` of the predicted rate ε.
+//! * stored bits/key; ÷ bound: the same divided by the lower bound `log2(1/ε)` for the predicted
+//!   rate ε.
 //! * predicted and observed ε: absent keys are queried until there were 10,000 false positives
 //!   (1,000 with `--quick`), or 10^9 queries (10^8).
-//! * build: 24-byte keys are made, hashed and added, and the filter is finished. The query of every
-//!   key after the build is not included; it is the next column. The keys are new at every
-//!   repetition, because a repeated set trains the branch predictor. ÷: without making and hashing
-//!   keys.
+//! * build: 24-byte keys are made, hashed and added, and the filter is finished. The keys are new
+//!   at every repetition, because a repeated set trains the branch predictor. net: the same without
+//!   making and hashing keys. verify: the query of every key after the build, which is not included
+//!   in the build.
 //! * hot: one filter, each query waits for the result of the one before (latency), half of the keys
-//!   present; batched: 32 at a time. The hashes are computed before. floor: the same chain, where a
-//!   query is one load from as much memory.
+//!   present; batched: 32 at a time. The hashes are computed in advance. floor: the chain of hot,
+//!   where a query is only one load from as much memory as the filter has.
 //! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): keys are made and
 //!   hashed between queries, whose time is then subtracted, and nothing waits for a result.
-//! * random: a random one of 100 MB of filters, one by one (each waits for the last), and batched
-//!   by 32 through `prepare` and `finish`. For filters of 100 MB and more: one filter.
+//! * random: each query goes to a random one of 100 MB of filters, one by one (each query waits for
+//!   the one before), and batched by 32 through `prepare` and `finish`. A filter of 100 MB or more
+//!   is queried alone.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -104,7 +106,8 @@ impl LargePages {
         !start.is_null() && pointer.addr().wrapping_sub(start.addr()) < Self::BYTES
     }
 
-    /// Runs `make`, after everything that an earlier call has made was dropped.
+    /// Runs `make`, which allocates from the large pages. Everything that an earlier call has made
+    /// must have been dropped.
     fn during<T>(&self, make: impl FnOnce() -> T) -> T {
         self.used.store(0, Relaxed);
         self.on.store(!self.start.load(Relaxed).is_null(), Relaxed);
@@ -114,8 +117,8 @@ impl LargePages {
     }
 }
 
-// SAFETY: a piece is given out once a call of `during`, within the mapping; the rest is the
-// system's.
+// SAFETY: pieces are within the mapping, and during a call of `during` none is given out twice; all
+// other memory is the system's.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if self.on.load(Relaxed) {
@@ -147,7 +150,7 @@ unsafe impl GlobalAlloc for LargePages {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         if !self.has(pointer) && !self.on.load(Relaxed) {
-            // SAFETY: the caller's promise, and it is the system's.
+            // SAFETY: the caller's promise, and the pointer is the system's.
             return unsafe { System.realloc(pointer, layout, new_bytes) };
         }
         // SAFETY: the caller's promise; the smaller of both sizes is in both.
@@ -257,7 +260,7 @@ fn measure(spec: FilterSpec, keys: usize, quick: bool) -> Row {
         })
         .collect();
     let copies = (FILTERS_BYTES / stored.len()).max(1);
-    // Copies of one filter, which are different memory.
+    // Copies of one filter, each in memory of its own.
     let filters: Vec<FilterReader> = LARGE_PAGES
         .during(|| (0..copies).map(|_| FilterReader::from_bytes(&stored, encoding)).collect());
 
@@ -334,7 +337,7 @@ fn mixed(
         let added = rng.random_bool(0.5);
         let i = rng.random_range(0..keys as u64) | u64::from(!added) << 40;
         let parts = key(run, i);
-        // In words of 4 bytes, hidden from the optimizer.
+        // The key is copied in words of 4 bytes, which the optimizer cannot see.
         for (to, from) in buffer.chunks_exact_mut(4).zip(parts.chunks_exact(4)) {
             to.copy_from_slice(from);
             black_box(&mut *to);
@@ -346,7 +349,8 @@ fn mixed(
     false_positives
 }
 
-/// The one of `filters` for a query, chosen by bits that the filter itself hardly uses.
+/// The number of the filter for a query, below `filters`, chosen by bits that the filter itself
+/// hardly uses.
 fn pick(hash: KeyHash, filters: usize) -> usize {
     let mixed = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
     ((u128::from(mixed) * filters as u128) >> 64) as usize
@@ -365,7 +369,7 @@ fn random_in_batches(filters: &[FilterReader], asked: &[KeyHash]) {
     black_box(found);
 }
 
-/// `None` if there was hardly any false positive.
+/// `None` if there were too few false positives.
 fn observed_fpr(filter: &FilterReader, quick: bool) -> Option<f64> {
     let (enough, most) = if quick { (1_000, 100_000_000) } else { (10_000, 1_000_000_000) };
     let mut rng = StdRng::seed_from_u64(2);

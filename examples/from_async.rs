@@ -125,7 +125,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 async fn visit(db: &AsyncDb, user: &str) -> maypole::Result<u64> {
     let key = format!("visits/{user}");
     db.call(move |db| {
-        // Both in one call, which takes one round trip to the threads.
+        // Reads and writes in one call, so that a request takes one round trip to the threads.
         let visits = db.get_with(&key, |count| count.try_into().map_or(0, u64::from_be_bytes))?;
         let visits = visits.unwrap_or(0) + 1;
         db.put(&key, visits.to_be_bytes())?;
@@ -142,7 +142,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         for user in ["Ada", "Mary", "Ada"] {
             writeln!(out, "{user}: visit {}", visit(&db, user).await?)?;
         }
-        // Both calls run now, and no task waits yet.
+        // Both calls run already, before the task awaits either.
         let (count, last) = (db.call(|db| db.len()), db.call(|db| db.last_key_value()));
         let (count, last) = (count.await?, last.await?);
         writeln!(out, "{count} users, the last is {:?}", last.map(|(key, _)| key))?;

@@ -1,4 +1,4 @@
-//! Measures the cost of hidden entries: in queues, and of keys that are overwritten.
+//! Measures the cost of hidden entries: those of queues, and old versions of overwritten keys.
 //!
 //! ```text
 //! cargo run --release --example hidden_entries -- [--entries N] [--turns N] [--versions N]
@@ -6,8 +6,8 @@
 //!
 //! `--entries`: entries that are popped from the front until none is left. `--turns`: turns of a
 //! queue of 1,000 entries, each a push at its end and a pop at its front. `--versions`: versions of
-//! one key between two other keys. A scan passes the three keys in both directions, in the memtable
-//! and after a flush. A snapshot keeps the versions.
+//! one key between two other keys. A snapshot keeps the versions. Scans pass the three keys in both
+//! directions, in the memtable and after a flush.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Measures a large tree: filling, merging, opening, and the memory of filters and indexes. The
-//! figures of `docs/scaling.md`.
+//! Measures a large tree: filling, merging, opening, and the memory of filters and indexes. These
+//! are the figures of `docs/scaling.md`.
 //!
 //! ```text
 //! cargo run --release --example large_tree -- [--keys N] [--value-bytes N] [--operations N]
@@ -7,13 +7,13 @@
 //! ```
 //!
 //! Keys have 20 bytes and are written out of order, in batches of 100; values do not compress, and
-//! nothing is compressed. `--dir` keeps the tree, and a directory that has one is not filled again.
-//! Without `--cache-mb` the cache has room for filters and indexes, and 256 MiB for data.
+//! nothing is compressed. `--dir` keeps the tree, and a directory that has a tree is not filled
+//! again. Without `--cache-mb` the cache has room for filters and indexes, and 256 MiB for data.
 //!
-//! `open`: from the call to the handle. `cold`: the pages of all tables were evicted from the
-//! system's cache before. `first get`: of a present key, right after a cold opening. `warm_up`:
-//! filters and indexes of all tables are loaded. `absent`, `present`: lookups after that, of random
-//! keys, one thread.
+//! `open`: the time until the call returns the handle. `cold`: an opening after the pages of all
+//! tables were evicted from the system's cache. `first get`: of a present key, right after a cold
+//! opening. `warm_up`: filters and indexes of all tables are loaded. `absent`, `present`: lookups
+//! of random keys by one thread after the warm-up.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -163,7 +163,7 @@ fn peak_memory_mb() -> Option<f64> {
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? * 1024.0 / 1e6)
 }
 
-/// Looks up random keys; `first` is the lowest number of a key. Returns seconds.
+/// Looks up random keys; `first` is the lowest number of a key. Returns the seconds of one lookup.
 fn look_up(db: &Db, options: &Options, first: u64, is_present: bool) -> Answer<f64> {
     let start = Instant::now();
     for i in 0..options.operations {

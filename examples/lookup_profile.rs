@@ -9,8 +9,8 @@
 //!
 //! The tree is that of `benches/peers`: keys of 20 bytes, values of 100 or `--value-bytes`, nothing
 //! compressed, filters of 10 bits a key, everything in the block cache, or as much as `--cache-mb`
-//! holds. `--dir` keeps it, so that the next run need not build it. The program prints medians of
-//! nanoseconds an operation, of `--rounds` rounds in turn.
+//! holds. `--dir` keeps it, so that the next run need not build it. The measurements take turns in
+//! each of `--rounds` rounds. The program prints the medians of the nanoseconds an operation.
 //!
 //! `isolated`: with a fence after each lookup, so that adjacent lookups cannot overlap. `of 1000`:
 //! the same thousand keys again and again, whose cache lines are all in the processor's caches, so
@@ -20,12 +20,12 @@
 //! each with operations and keys of its own. The gain is the time of an operation with one thread
 //! over that with all of them. The gain of `pread` is what the system and the processor allow.
 //!
-//! `large pages`: loads from large pages, which larger caches use too; other loads are from small
-//! pages.
+//! `large pages`: loads from large pages, which large block caches use too. All other loads are
+//! from small pages.
 //!
 //! `pread`: one call for 4 KiB and a trailer, at random places of a file as large as the tree's
-//! data, into one buffer: the lower bound of a lookup that misses the cache, with the file in the
-//! system's cache.
+//! data, into one buffer. The file is in the system's cache, so this is the lower bound of a lookup
+//! that misses the block cache.
 //!
 //! Under `valgrind --tool=callgrind --toggle-collect='*profiled*'` with `--only` and one round,
 //! only the lookups are counted.
@@ -144,7 +144,7 @@ fn open(options: &Options) -> Answer<(Db, Option<tempfile::TempDir>)> {
         db.flush()?;
     }
     db.wait_for_compaction()?;
-    // A small cache would evict the rest, so it is not loaded.
+    // With `--cache-mb`, a tenth of the keys is enough: the cache would evict the blocks of more.
     let entries = if options.cache_mb.is_some() { options.entries / 10 } else { options.entries };
     for n in 0..entries {
         db.get_with(key(n), |_| ())?.ok_or("a present key was not found")?;
@@ -203,7 +203,7 @@ fn dependent_loads(memory: &[u32], count: usize, seed: u64) -> usize {
     at
 }
 
-/// Zeros in pages of 2 MiB, as far as the system has them, like the memory of a cache.
+/// Zeros in pages of 2 MiB, like the memory of a cache, as far as the system has such pages.
 #[cfg(target_os = "linux")]
 fn large_pages(words: usize) -> Answer<&'static mut [u32]> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -240,14 +240,14 @@ fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
-/// Windows may read less than the whole, which makes no difference to the time of this file's
-/// reads.
+/// Windows may read fewer bytes than the buffer has, which makes no difference to the times
+/// measured here.
 #[cfg(windows)]
 fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset).map(|_| ())
 }
 
-/// Reads of a stored block each, at random places.
+/// Reads at random places, each of the size of a stored block.
 fn plain_reads(file: &File, count: usize, seed: u64) -> Answer<usize> {
     let mut buffer = [0; 4101];
     let places = file.metadata()?.len() - buffer.len() as u64;
@@ -295,7 +295,8 @@ fn main() -> Answer<()> {
     };
     large.copy_from_slice(&memory);
     let file = plain_file(if names.contains(&"pread") { options.entries } else { 1 })?;
-    // The number of keys that one thread found. The choice of its keys is not timed.
+    // The work of one thread, which returns the number of keys found. The choice of its keys is not
+    // timed.
     let run = |name: &str, seed: u64, start: &Barrier| -> Answer<usize> {
         let absent = name.contains("absent");
         let count = if name.ends_with("of 1000") { some } else { entries };

@@ -1,6 +1,6 @@
-//! Questions about any combination of columns, as PostgreSQL's `bloom` index answers them: each row
-//! has a *signature* of 80 bits, in which each column's value sets two. A query sets the bits of
-//! its conditions and reads all signatures; rows whose signature has these bits are checked.
+//! Queries by any combination of columns, as PostgreSQL's `bloom` index answers them. Each row has
+//! a *signature* of 80 bits, in which each column's value sets two. A query sets the bits of its
+//! conditions and reads all signatures; rows whose signature has these bits are checked.
 //!
 //! ```text
 //! row 7    Oslo, red, 42 …      signature  ..1....1..1.....1…    two bits a column

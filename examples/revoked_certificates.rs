@@ -1,5 +1,5 @@
-//! Revoked certificates by a filter cascade, as CRLite brought them to browsers. All certificates
-//! are known, so all false positives of a filter can be listed, and a second filter corrects them.
+//! Revoked certificates in a filter cascade, as CRLite brought it to browsers. All certificates are
+//! known, so all false positives of a filter can be listed, and a second filter corrects them.
 //!
 //! ```text
 //! cargo run --release --example revoked_certificates
@@ -40,7 +40,7 @@ pub fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         + good.iter().filter(|&&hash| cascade.contains(hash)).count();
     writeln!(out, "{} certificates queried, {wrong} wrong answers", REVOKED + GOOD)?;
 
-    // One filter that is wrong for at most one good certificate on average.
+    // A single filter that is wrong for one good certificate on average.
     let single = BloomFilter::for_rate(Layout::Shared, REVOKED, 1.0 / GOOD as f64);
     writeln!(out, "bytes: {:>6} the cascade, never wrong", cascade.bytes())?;
     writeln!(out, "       {:>6} one Bloom filter, about 1 wrong answer in {GOOD}", single.bytes())?;

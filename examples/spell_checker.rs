@@ -39,7 +39,8 @@ fn made_up() -> BTreeSet<String> {
     words
 }
 
-/// Every word that one letter less, more or other, or two letters exchanged, makes of this one.
+/// Every word that results from this one if a letter is left out, added or replaced, or if two
+/// adjacent letters are exchanged.
 fn one_slip_away(word: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in word.char_indices().chain([(word.len(), ' ')]) {

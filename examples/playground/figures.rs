@@ -1,5 +1,5 @@
 //! The parts of the book's figures that the playground uses: the ribbon of a dozen keys, the
-//! equations of a real one, and keys that are always the same.
+//! equations of a real ribbon, and keys that are always the same.
 
 #![allow(dead_code)]
 

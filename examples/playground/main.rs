@@ -11,10 +11,10 @@
 //! answer() -> bytes, text() -> address       the page reads the answer there
 //! ```
 //!
-//! The requests are in `answers`, which does not depend on WebAssembly, so that `tests/book` runs
-//! it on this machine and compares with the answers of the page in a browser.
+//! The requests are in `answers`, which does not depend on WebAssembly, so that `tests/book` can
+//! run them natively, and compare the answers with those of the page in a browser.
 
-// On other machines than WebAssembly this is only compiled as a check, and never called.
+// For other targets than WebAssembly this is only compiled as a check, and never called.
 
 mod answers;
 mod figures;

@@ -47,7 +47,7 @@ def table_writer(maypole, out, filter):
         path = out / f"part-{index:05}.sst"
         first = next(entries, None)
         if first is None:
-            # A sample may leave a range empty. A table needs an entry.
+            # The sample may leave a range empty, but a table needs at least one entry.
             return
         command = [maypole, "write-table", "--format", "binary", "--json"]
         command += ["--filter", filter, "--out", str(path)]
@@ -74,7 +74,7 @@ def main():
     args.out.mkdir(parents=True)
     spark = SparkSession.builder.master(args.master).appName("maypole tables").getOrCreate()
     data = rows(spark, args.rows)
-    # One entry a key is what a table takes; which one of several is the job's to decide.
+    # A table takes one entry a key. If the data has several, the job decides which one to keep.
     ranges = data.dropDuplicates(["key"]).repartitionByRange(args.partitions, "key")
     ordered = ranges.sortWithinPartitions("key")
     write = table_writer(args.maypole, args.out, args.filter)

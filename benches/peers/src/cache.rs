@@ -1,11 +1,11 @@
 //! The hit rate of a block cache for lookups that prefer some keys, alone and with a concurrent
 //! scan.
 //!
-//! The lookups are of present keys, rank r with probability proportional to 1 / r^0.99. Every
-//! thousand lookups a scan continues for [`SCANNED`] entries, from the first key to the last and
-//! then from the first again. It runs in the same thread, so that the counts depend on the order of
-//! the work and not on the machine. The result is the share of lookups that read no block of any
-//! kind.
+//! The lookups are of present keys: the key of rank r is looked up with probability proportional to
+//! 1 / r^0.99. After every thousand lookups a scan continues for [`SCANNED`] entries; after the
+//! last key it starts again at the first. It runs in the same thread, so that the counts depend on
+//! the order of the work and not on the machine. The result is the share of lookups that read no
+//! block of any kind.
 //!
 //! Filters and indexes are in the cache in all engines (RocksDB: `cache_index_and_filter_blocks`).
 
@@ -18,9 +18,10 @@ use crate::{Options, read};
 pub const WORKLOADS: &[&str] = &["zipf", "zipf+scan", "zipf+scan-past-the-cache"];
 
 const EXPONENT: f64 = 0.99;
-/// Lookups between two parts of the scan.
+/// Lookups between two pieces of the scan.
 const LOOKUPS: u64 = 1000;
-/// Entries of a part: as many blocks as half the lookups, at about thirty entries a block.
+/// Entries of a piece. At about thirty entries a block, a piece has half as many blocks as there
+/// are lookups between two pieces.
 const SCANNED: u64 = 15_000;
 
 /// Runs one workload; returns the percentage of lookups that read no block.

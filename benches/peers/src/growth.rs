@@ -1,6 +1,6 @@
-//! How the time of lookups grows with the tree: present and absent keys at several sizes,
-//! everything in the cache, and for each size the cost of one dependent load from as much memory as
-//! the filters take.
+//! How the time of lookups grows with the tree: lookups of present and absent keys at several
+//! sizes, with the whole tree in the cache, and for each size the cost of one dependent load from
+//! as much memory as the filters take.
 
 use clap::Args;
 
@@ -32,7 +32,7 @@ impl Growth {
             let mut options = self.options.clone();
             options.entries = size * 1_000_000;
             let entry_bytes = options.key_bytes + options.value_bytes;
-            // Blocks in a cache take more than their entries.
+            // A block in the cache takes more memory than its entries.
             let data_mb = (options.entries as usize * (entry_bytes + 60)) >> 20;
             options.cache_mb = options.cache_mb.max(data_mb + data_mb / 4);
             let filter_bytes = options.entries as usize * 10 / 8;

@@ -1,4 +1,5 @@
-//! The keys and values of all workloads: each a function of its number, the same for every engine.
+//! The keys and values of all workloads: each is a function of a number, so that it is the same for
+//! every engine.
 //!
 //! ```text
 //! key          "user000…" cut to fit │ mix(n + 1) in 16 hexadecimal digits     in no order of n
@@ -11,9 +12,9 @@ use crate::engine::Result;
 
 /// Bytes of the longest key.
 pub const MAX_BYTES: usize = 32;
-/// Bytes of the digits that tell keys apart: the shortest key.
+/// Bytes of the digits in which keys differ, and so of the shortest key.
 pub const DIGITS: usize = 16;
-/// Keys of one `multi_get`.
+/// The number of keys of one `multi_get`.
 pub const TOGETHER: usize = 64;
 
 /// A bijection of 64-bit numbers: the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
@@ -62,10 +63,10 @@ impl Keys {
         key
     }
 
-    /// Random ones of the `count` keys from number `first` on. They must be made before the first
-    /// lookup: a lookup of a key that was just written waits until the stores of its parts have
-    /// reached the processor's cache. Stores complete in order, so each lookup would wait for the
-    /// one before it, and no two would overlap.
+    /// Random choices of the `count` keys from number `first` on. Make all of them before the first
+    /// lookup, because a lookup of a key that was just written waits until the stores of its bytes
+    /// have reached the processor's cache. Stores complete in order, so each lookup would wait for
+    /// the one before it, and no two would overlap.
     pub fn random(
         self,
         first: u64,
@@ -87,7 +88,8 @@ impl Keys {
     }
 }
 
-/// Sixteen digits at once, because a key must cost little compared with its lookup.
+/// Sixteen hexadecimal digits, eight at a time, because making a key must cost little compared with
+/// its lookup.
 fn hex(number: u64) -> [u8; DIGITS] {
     let digits = |half: u32| {
         let mut x = u64::from(half);
@@ -128,8 +130,8 @@ impl Values {
     }
 }
 
-/// Keys in ascending order with their values: one of `parts` parts of all keys, spread over the
-/// whole range.
+/// Keys in ascending order with their values: those of every `parts`-th number, which are spread
+/// over the whole range of keys.
 pub struct Run {
     keys: Keys,
     values: Values,
@@ -144,7 +146,8 @@ impl Run {
         Run { keys, values, mixed }
     }
 
-    /// One entry. [`Keys::key`] makes no key of the highest numbers.
+    /// A run of one entry, whose key has this mixed number. The highest mixed numbers are those of
+    /// no key that the loads make by [`Keys::key`].
     pub fn of_one(keys: Keys, values: Values, mixed: u64) -> Run {
         Run { keys, values, mixed: vec![mixed] }
     }
@@ -159,7 +162,7 @@ impl Run {
     }
 }
 
-/// Numbers that look random, the same for every engine.
+/// Pseudorandom numbers, the same for every engine.
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -172,7 +175,7 @@ impl Numbers {
         ((u128::from(mix(self.0)) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 to before 1.
+    /// A number from 0 up to, but not including, 1.
     pub fn fraction(&mut self) -> f64 {
         self.below(1 << 53) as f64 / (1_u64 << 53) as f64
     }

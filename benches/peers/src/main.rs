@@ -6,7 +6,7 @@
 //! peers cache     how often the block cache has what lookups want, with a scan during them
 //! peers meta      lookups where filters and indexes do not fit into the block cache
 //! peers growth    present and absent lookups in trees of several sizes, and the cost of a memory access
-//! peers threads   what a second reader thread gains, and what one of pure loads gains
+//! peers threads   the gains of a second reader thread and of a second thread of pure loads
 //! peers write     fills and overwrites, until compaction has settled; reads during writes
 //! peers living    deletions, queues, retention, snapshots and checkpoints: time, and what is left
 //!
@@ -14,9 +14,10 @@
 //! keys     what is written and queried           memory   what a load from memory costs
 //! ```
 //!
-//! One process an engine. The parent starts them all, lets each load its tree, then asks them in
-//! turn for one round of a workload after another: what the machine does to one engine it does to
-//! the next. It prints medians of the rounds and their ratios to the first engine's.
+//! Each engine has a process of its own. The parent starts all processes, and lets each load its
+//! tree. Then the engines run each round of each workload in turn, so that a disturbance of the
+//! machine affects all of them alike. It prints medians of the rounds and their ratios to the first
+//! engine's.
 
 mod cache;
 mod engine;
@@ -188,7 +189,7 @@ impl Options {
         self.memtable_mb << 20
     }
 
-    /// Whether the tree's runs must stay apart, whatever the engine would do about them.
+    /// Whether the engine must not merge the tree's runs.
     fn keeps_runs(&self) -> bool {
         self.runs > 1
     }
@@ -197,7 +198,7 @@ impl Options {
         self.only.is_empty() || self.only.iter().any(|only| workload.contains(only.as_str()))
     }
 
-    /// What a server must know.
+    /// The arguments that a server process gets.
     fn for_server(&self) -> Vec<String> {
         let numbers: [(&str, u64); 11] = [
             ("entries", self.entries),
@@ -245,7 +246,7 @@ fn main() {
     }
 }
 
-/// The middle one.
+/// The middle value of an odd number of values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

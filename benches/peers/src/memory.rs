@@ -1,6 +1,6 @@
-//! The cost of memory itself: loads that wait for each other. No lookup can be faster than the
-//! loads for which it has to wait, and two threads of lookups cannot gain more than two threads of
-//! loads.
+//! The cost of memory itself: loads, each of which waits for the one before. No lookup can be
+//! faster than the loads for which it has to wait, and two threads of lookups cannot gain more than
+//! two threads of loads.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,8 +15,8 @@ impl Memory {
         Memory((0..(bytes / 4).max(1) as u64).map(|i| mix(i) as u32).collect())
     }
 
-    /// Makes `loads` loads from the position `at` on, the first of which has the number `first`;
-    /// returns the position of the next one.
+    /// Makes `loads` loads from the position `at` on, numbered from `first` on; returns the
+    /// position of the next one.
     pub fn follow(&self, mut at: u32, first: u64, loads: u64) -> u32 {
         for i in first..first + loads {
             // The position depends on the loaded value; the counter breaks cycles.

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! *Metadata* are the stored bytes of filters and indexes. RocksDB charges them to the cache, as
-//! Maypole does, and counts its reads by its perf context, Maypole by its ticker `file.reads`. A
-//! read is a read whatever its length: of a data block, a part of 4 KiB or a filter of 600 KiB.
+//! Maypole does. Reads are counted by RocksDB's perf context and by Maypole's ticker `file.reads`.
+//! Each counts as one, whatever its length: a read of a data block, a part of 4 KiB or a filter of
+//! 600 KiB.
 
 use std::path::Path;
 use std::time::Instant;
@@ -21,21 +22,21 @@ use crate::keys::{Key, Numbers, Zipf, mix};
 use crate::server::Server;
 use crate::{Options, median, read};
 
-/// Unless others are named.
+/// The engines that are measured unless others are named.
 pub const ENGINES: &str = "rocksdb,rocksdb-parts,maypole,maypole-whole,maypole-none";
 const WORKLOADS: [&str; 3] = ["absent", "present", "half"];
-/// Workloads of servers with this prefix are steps of [`run`].
+/// A server passes workloads with this prefix to [`run`], as its steps.
 pub const PREFIX: &str = "meta-";
-/// These decide from the cache when they write a table whether it gets parts, so they write the
-/// tree with each cache, as they would have from the start.
+/// When these engines write a table, they decide by the size of the cache whether its filter and
+/// index get parts. So they write the tree again with each cache.
 const REWRITTEN: [Kind; 2] = [Kind::Maypole, Kind::MaypoleNone];
 /// The sizes of caches, in sixteenths of the metadata.
 const SIXTEENTHS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 const EXPONENT: f64 = 0.99;
-/// Mixed numbers below it are a tenth of the range of keys.
+/// Keys with mixed numbers below this are the first tenth of the range of keys.
 const TENTH: u64 = u64::MAX / 10;
-/// Warm-up has a lookup for each 1024 bytes of the cache, a quarter of a block.
+/// Warm-up makes one lookup for each 1024 bytes of the cache, that is four a block.
 const WARM_UP_BYTES: u64 = 1024;
 
 /// Which keys lookups prefer.
@@ -68,8 +69,8 @@ pub struct Meta {
     options: Options,
 }
 
-/// One step of a server. Returns microseconds and reads a lookup, and where the tree is written the
-/// metadata.
+/// Runs one step. Returns the microseconds and the reads of a lookup, or the bytes of the metadata
+/// for a step that writes the tree.
 pub fn run(engine: &dyn Engine, step: &str, seed: u64, options: &Options) -> Result<Vec<f64>> {
     match step {
         "load" => read::ingest(engine, options)?,
@@ -128,7 +129,7 @@ fn lookups(
     (0..options.operations).map(next).collect()
 }
 
-/// What the rounds of one engine took.
+/// The microseconds and the reads of a lookup in each round of one engine.
 struct Row {
     kind: Kind,
     us: Vec<f64>,
@@ -199,7 +200,7 @@ impl Meta {
     }
 }
 
-/// Lets an engine write its tree; returns the metadata.
+/// Lets an engine write its tree; returns the bytes of the metadata.
 fn write_tree(server: &mut Server, step: &str) -> Result<f64> {
     let bytes = server.ask(step, 1)?;
     eprintln!("{}: {:.0} KiB of filters and indexes", server.kind.name(), bytes / 1024.0);
@@ -228,7 +229,7 @@ fn print(rows: &[Row], beginning: &str) {
     }
 }
 
-/// The median of the ratios of the rounds, because what slows a round slows all engines in it.
+/// The median of the rounds' ratios, because a disturbance slows all engines of a round alike.
 fn ratio(own: &[f64], base: Option<&Vec<f64>>) -> String {
     let Some(base) = base else { return "-".into() };
     let ratios: Vec<f64> = own.iter().zip(base).map(|(own, base)| own / base).collect();

@@ -3,7 +3,7 @@
 //! Every engine builds its tree in the same way: from sorted runs (`--runs`) that together hold
 //! each key once. The first is built as tables by the engine's own writer, and ingested into the
 //! last level. Each further run goes through the memtable, large enough to take all of it, and is
-//! flushed to one table of level 0; three of these start no compaction in any of the engines.
+//! flushed to one table of level 0; three such tables start no compaction in any of the engines.
 //! (fjall may cut a run into several tables.)
 
 use std::fmt;
@@ -19,11 +19,11 @@ use crate::memory::Memory;
 use crate::server::Server;
 use crate::{Options, cache, median};
 
-/// Large enough that the processor's caches hold only a small part.
+/// Large enough that the processor's caches hold only a small part of the memory.
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// db_bench's names where it has one. Those with `+l0` come last: three tables in level 0 are
-/// added before the first of them.
+/// The names are those of RocksDB's db_bench where it has the workload. Workloads with `+l0` come
+/// last, because three tables in level 0 are added before the first of them.
 pub const IN_MEMORY: &[&str] = &[
     "readrandom",
     "readmissing",
@@ -44,12 +44,13 @@ pub const IN_MEMORY: &[&str] = &[
 /// Workloads whose rounds start with no file in the system's cache.
 pub const FROM_THE_DEVICE: &[&str] =
     &["readrandom-device", "readmissing-device", "multireadrandom-device", "readseq-device"];
-/// A read of the device takes fifty times as long as one of the system's cache. A round must also
-/// end before it has read a good part of the files, which are in the cache then.
+/// Workloads on the device make one operation for this many of the others, because a read of the
+/// device takes fifty times as long as one of the system's cache. A round must also end before it
+/// has read a large part of the files, because the part that was read is in the system's cache.
 const DEVICE_SHARE: u64 = 50;
 
-/// Runs one workload; returns nanoseconds an operation, and a percentage for those of [`cache`].
-/// Keys are made before the measurement.
+/// Runs one workload; returns nanoseconds an operation or, for the workloads of [`cache`], a
+/// percentage. Keys are made before the measurement.
 pub fn run(engine: &Arc<dyn Engine>, workload: &str, seed: u64, options: &Options) -> Result<f64> {
     let name = workload.strip_suffix("+l0").unwrap_or(workload);
     let (entries, keys) = (options.entries, options.keys());
@@ -121,7 +122,7 @@ fn timed(work: impl FnOnce() -> Result<u64>) -> Result<f64> {
     Ok(start.elapsed().as_nanos() as f64 / operations as f64)
 }
 
-/// Looks the keys up, which are all present or all absent.
+/// Looks up the keys, which must all be present or all be absent.
 fn get_each(engine: &dyn Engine, asked: &[Key], is_present: bool, fence: bool) -> Result<u64> {
     for key in asked {
         if engine.get(key)?.is_some() != is_present {
@@ -194,8 +195,9 @@ fn add_3_l0_files(engine: &dyn Engine, options: &Options) -> Result<u64> {
     Ok(3 * each)
 }
 
-/// Loads what a fresh tree reads once: filters, indexes, blocks. First in random order, assuming
-/// eight entries a block, so that adjacent blocks are not adjacent in memory; then the rest.
+/// Loads filters, indexes and blocks into the cache. Lookups load most of them in random order, one
+/// for every eight entries, so that adjacent blocks are not adjacent in memory; a scan loads the
+/// rest.
 fn warm_up(engine: &dyn Engine, options: &Options) -> Result<()> {
     for n in 0..options.entries / 8 {
         black_box(engine.get(&options.keys().key(n))?);
@@ -228,7 +230,7 @@ fn check_count((found, bytes): (u64, usize), entries: u64) -> Result<u64> {
 /// Keeps a lookup from overlapping with the next.
 fn isolate() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has the instruction; it touches no memory.
+    // SAFETY: every x86-64 processor has the instructions; they touch no memory.
     unsafe {
         std::arch::x86_64::_mm_lfence();
         std::arch::x86_64::_mm_mfence();
@@ -247,8 +249,8 @@ impl fmt::Display for Row {
         for rounds in &self.rounds {
             write!(f, "{:>12.1}", median(rounds.clone()))?;
         }
-        // The median of the ratios of each round, because what slows a round slows all engines in
-        // it.
+        // The median of the rounds' ratios, because a disturbance slows all engines of a round
+        // alike.
         for rounds in &self.rounds[1..] {
             let ratios = rounds.iter().zip(&self.rounds[0]).map(|(own, base)| own / base);
             write!(f, "{:>18.3}", median(ratios.collect()))?;
@@ -259,7 +261,7 @@ impl fmt::Display for Row {
 
 /// Measures the requested ones of `workloads`, and prints a table.
 pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
-    // Three more tables in level 0 would be too many in addition to those that are kept there.
+    // Three more tables in level 0 would be too many in addition to the runs that are kept there.
     let possible = |workload: &&str| !(options.keeps_runs() && workload.ends_with("+l0"));
     let wanted = workloads.iter().copied().filter(possible);
     let wanted: Vec<&'static str> = wanted.filter(|workload| options.wants(workload)).collect();
@@ -275,7 +277,7 @@ pub fn compare(options: &Options, workloads: &[&'static str]) -> Result<()> {
     Ok(())
 }
 
-/// Prints a table of figures in this unit.
+/// Prints a table of figures in `unit`.
 pub fn print(options: &Options, unit: &str, rows: &[Row]) {
     print!("{unit:<24}");
     options.engines.iter().for_each(|kind| print!("{:>12}", kind.name()));
@@ -295,7 +297,8 @@ pub fn measure(options: &Options, workloads: &[&'static str]) -> Result<Vec<Row>
     for engines in options.engines.chunks(together) {
         let mut options = options.clone();
         if options.keeps_runs() {
-            // Holds a whole run, including the overhead of an entry in any of the engines.
+            // The memtable holds a whole run, including the overhead of an entry in any of the
+            // engines.
             let run_bytes = options.entries as usize / options.runs as usize
                 * (options.key_bytes + options.value_bytes + 60);
             options.memtable_mb = (run_bytes >> 20) + 16;

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! in   WORKLOAD SEED
-//! out  NANOSECONDS-PER-OPERATION, and what else the workload has to tell, in numbers
+//! out  NANOSECONDS-PER-OPERATION, and further figures of the workload, as numbers
 //! ```
 //!
-//! It ends when standard input does.
+//! The process ends when its standard input ends.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::engine::{Kind, Result};
 use crate::{Options, meta, read, threads, write};
 
-/// The side of the process.
+/// The engine's process.
 pub fn serve(kind: Kind, options: &Options) -> Result<()> {
     let dir: PathBuf = options.dir.clone().ok_or("serve needs --dir")?;
     let engine = kind.open(&dir, options)?;
@@ -38,7 +38,7 @@ pub fn serve(kind: Kind, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The side of the parent.
+/// The parent's handle of an engine's process.
 pub struct Server {
     pub kind: Kind,
     child: Child,

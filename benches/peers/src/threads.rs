@@ -1,5 +1,6 @@
-//! The gain of a second reader thread, compared with that of a second thread of pure loads from
-//! memory: the share that the engine does not lose to cache lines that its threads share.
+//! The gain of a second reader thread, divided by the gain of a second thread of pure loads from
+//! memory. The ratio is the share of the gain that the engine does not lose to cache lines that its
+//! threads share.
 //!
 //! ```text
 //! cycle     memory-1  get-1  memory-2  get-2     a slice each; every second cycle backwards
@@ -8,8 +9,8 @@
 //! ```
 //!
 //! Slices are short, so that a disturbance of the machine affects all slices of a cycle, and there
-//! are many. The memory is as large as the tree's keys and values, and each load waits for the one
-//! before, as those of a lookup do.
+//! are many cycles. The memory is as large as the tree's keys and values, and each load waits for
+//! the one before, as the loads of a lookup do.
 
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
@@ -92,8 +93,8 @@ pub fn run(engine: &Arc<dyn Engine>, options: &Options) -> Result<Vec<f64>> {
     Ok((0..FIGURES.len()).map(|i| median(cycles.iter().map(|cycle| cycle[i]).collect())).collect())
 }
 
-/// Runs steps of operations in `threads` threads for a while; returns nanoseconds an operation, of
-/// all threads together.
+/// Repeats `step` in `threads` threads for the time of a slice; returns nanoseconds an operation,
+/// of all threads together.
 fn ns_an_operation(
     threads: u64,
     slice: Duration,

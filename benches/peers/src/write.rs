@@ -13,8 +13,7 @@ use crate::server::Server;
 use crate::{Options, median};
 
 const WORKLOADS: &[&str] = &["fillseq", "fillrandom", "overwrite", "fillsync-2-threads"];
-/// The workloads of several threads, each with its share of the entries. The name has the number of
-/// threads.
+/// Workloads that divide the entries among several threads, whose number is in the name.
 const FROM_THREADS: &[&str] =
     &["fillrandom-2-threads", "fillrandom-4-threads", "fillrandom-8-threads"];
 
@@ -180,7 +179,7 @@ fn read_while_writing(engine: &Arc<dyn Engine>, seed: u64, options: &Options) ->
     })
 }
 
-/// The figures of one round, under these names.
+/// A workload, and the names of the figures of a round.
 struct Table {
     workload: &'static str,
     columns: &'static [&'static str],
@@ -240,7 +239,7 @@ fn fill(workload: &str, kind: Kind, round: u64, dir: &Path, options: &Options) -
     Ok([&[ns, settled], &costs(server, before, dir)?[..]].concat())
 }
 
-/// Compacts everything into the last level, from the tree on which reads are measured.
+/// Loads the tree on which reads are measured, and compacts all of it into the last level.
 fn compact(kind: Kind, dir: &Path, options: &Options) -> Result<Vec<f64>> {
     let mut server = Server::start(kind, dir, options)?;
     server.ask("load", 1)?;
@@ -261,7 +260,8 @@ fn beside_a_writer(kind: Kind, round: u64, dir: &Path, options: &Options) -> Res
     Ok([&figures[..], &costs(server, before, dir)?].concat())
 }
 
-/// Megabytes written since `before`, megabytes on disk, and the most in memory. Ends the server.
+/// Megabytes written since `before`, megabytes on disk, and megabytes of peak memory. Ends the
+/// server.
 fn costs(server: Server, before: Option<u64>, dir: &Path) -> Result<[f64; 3]> {
     let megabytes = |bytes: Option<u64>| bytes.map_or(f64::NAN, |bytes| bytes as f64 / 1e6);
     let written = server.written_bytes().zip(before).map(|(after, before)| after - before);
@@ -271,8 +271,8 @@ fn costs(server: Server, before: Option<u64>, dir: &Path) -> Result<[f64; 3]> {
 }
 
 impl Table {
-    /// Runs all rounds, the engines in turn; prints the medians, and the median of the rounds'
-    /// ratios.
+    /// Runs all rounds, in each of which the engines take turns; prints the medians, and the
+    /// medians of the rounds' ratios.
     fn fill(
         &self,
         options: &Options,

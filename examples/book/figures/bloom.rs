@@ -32,7 +32,7 @@ impl Bloom {
         self.words[(position / 64) as usize] >> (position % 64) & 1 == 1
     }
 
-    /// The part of all bits that is set.
+    /// The share of the bits that are set.
     pub fn fill(&self) -> f64 {
         let ones: u32 = self.words.iter().map(|word| word.count_ones()).sum();
         f64::from(ones) / self.m as f64

@@ -1,4 +1,4 @@
-//! The same dozen keys in fewer slots, and what bumping costs at full size.
+//! The dozen keys of `ribbon.rs` in fewer slots, and what bumping costs at full size.
 
 use std::fmt::Write;
 
@@ -20,8 +20,8 @@ pub fn bumped() -> String {
         writeln!(out, "layer {layer}: {} keys, {slots} slots", left.len()).unwrap();
         let mut band = vec![None; slots as usize];
         let (mut kept, mut bumped) = (Vec::new(), Vec::new());
-        // The overflow of a bucket is at the left end of the next one, so buckets are handled left
-        // to right.
+        // A bucket that has too many keys overflows into the left end of the next bucket, so
+        // buckets are handled from left to right.
         for bucket in 0..(slots - WIDTH + 1).div_ceil(BUCKET) {
             let of_bucket = |key: &&&str| row(key, slots, seed).start / BUCKET == bucket;
             let keys: Vec<&str> = left.iter().filter(of_bucket).copied().collect();

@@ -1,4 +1,4 @@
-//! Common claims about Bloom filters, and the result of the formula for each.
+//! Common claims about Bloom filters, and what the formula gives for each.
 
 use std::f64::consts::LN_2;
 use std::fmt::Write;

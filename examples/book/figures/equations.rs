@@ -1,4 +1,5 @@
-//! The equations of a ribbon of the library, at full size: eliminated and solved the plain way.
+//! The equations of a ribbon of the library, at full size: eliminated and solved by the plain
+//! algorithm.
 
 use maypole::filter::inspect::{BandParts, KeyEquation};
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -33,7 +34,7 @@ pub fn columns(parts: &BandParts) -> u32 {
     parts.columns - u32::from(parts.layers[0].low_blocks > 0)
 }
 
-/// The rows of the first layer, by their starts, as far as all its blocks have columns.
+/// The rows of the first layer, sorted by their starts, with the columns that all its blocks have.
 pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
     let equations = (0..keys).filter_map(|i| parts.equation(key_hash("present", i)));
     let first = equations.filter(|equation| equation.layer == 0);
@@ -44,8 +45,8 @@ pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
     rows
 }
 
-/// Each row is added to others until its first coefficient is in a slot of its own. A row of which
-/// nothing is left follows from the others.
+/// Adds others to each row until its first coefficient is in a slot of its own. A row that has no
+/// coefficient left follows from the others.
 pub fn eliminate(rows: &[Row], slots: u32) -> Vec<Option<Row>> {
     let mut band: Vec<Option<Row>> = vec![None; slots as usize];
     for &(mut row) in rows {
@@ -72,7 +73,7 @@ pub fn picked(slots: &[u32], row: &Row) -> u32 {
     (0..u128::BITS).filter(of).fold(0, |sum, i| sum ^ slots[(row.start + i) as usize])
 }
 
-/// The slots, from the last one to the first. A slot without a row is 0.
+/// Solves the slots from the last one to the first. A slot without a row is 0.
 pub fn solve(band: &[Option<Row>]) -> Vec<u32> {
     let mut slots = vec![0; band.len()];
     for (slot, row) in band.iter().enumerate().rev() {

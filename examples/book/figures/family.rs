@@ -21,7 +21,7 @@ const LOAD: usize = 40;
 /// The line and the fingerprint of a key.
 fn split(hash: u64, lines: usize) -> (usize, u8) {
     let line = ((u128::from(hash) * lines as u128) >> 64) as usize;
-    // Bits that did not choose the line. 0 means "free", so it is no fingerprint.
+    // The low bits, which did not choose the line. 0 means "free", so it is no fingerprint.
     (line, (hash as u8).max(1))
 }
 
@@ -62,7 +62,7 @@ impl Geometry {
         block[64 * line..64 * (line + 1)].contains(&fingerprint)
     }
 
-    /// The rate to expect: 1 of 255 fingerprints on a line is equal to the queried one.
+    /// The rate to expect: a fingerprint on the line equals the queried one in 1 of 255 cases.
     pub fn predicted_fpr(&self, keys: u64) -> f64 {
         1.0 - (-(keys as f64) / self.lines as f64 / 255.0).exp()
     }

@@ -1,4 +1,4 @@
-//! The figures, a file for each subject. Each is a function that returns what is printed.
+//! The figures, a file for each subject. A figure is a function that returns the text to print.
 
 pub mod bloom;
 pub mod bumping;

@@ -1,4 +1,4 @@
-//! False-positive rates: those of the formulas, and those of filters.
+//! False-positive rates: those of the formulas, and those observed with filters.
 
 use std::f64::consts::LN_2;
 use std::fmt::Write;

@@ -20,7 +20,7 @@ pub fn monkey(bits_per_key: f64) -> Vec<f64> {
             |(rate, n): (f64, u64)| n as f64 * f64::from(sizing::bloom_millibits_for_fpr(rate));
         rates(log2_lambda).into_iter().zip(RUNS).map(of).sum::<f64>() / 1000.0
     };
-    // A larger λ costs less: halve the interval until it is found.
+    // A larger λ needs fewer bits, so bisection finds the λ that needs the given bits.
     let (mut low, mut high) = (-60.0, 0.0);
     for _ in 0..50 {
         let middle = (low + high) / 2.0;
@@ -49,7 +49,7 @@ pub fn measured(specs: &[FilterSpec]) -> Vec<Measured> {
     RUNS.iter().zip(specs).enumerate().map(of).collect()
 }
 
-/// The filters of [`monkey`].
+/// Filters with the rates of [`monkey`].
 pub fn divided(bits_per_key: f64) -> Vec<FilterSpec> {
     let spec = |rate| FilterSpec::fpr(rate, Family::Bloom).unwrap();
     monkey(bits_per_key).into_iter().map(spec).collect()

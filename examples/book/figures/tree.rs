@@ -1,4 +1,4 @@
-//! Small databases in memory, and what they counted.
+//! Small databases in memory, and what their counters show.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -192,7 +192,7 @@ pub fn deletions() -> String {
 /// The keys of the experiment with deletions.
 pub const KEYS: u64 = 10_000;
 
-/// The entries of the tables after a part of the keys was deleted.
+/// The entries of the tables after some of the keys were deleted.
 pub struct Dead {
     pub deleted: u64,
     pub entries: u64,

@@ -10,12 +10,12 @@ use std::{fs, process, thread};
 /// One thing that must hold when a step is done.
 pub struct Check {
     pub says: &'static str,
-    /// Panics where it does not hold, with a message for the learner.
+    /// Panics if it does not hold, with a message for the learner.
     pub run: fn(),
 }
 
 pub enum Outcome {
-    /// It holds. A remark may say how that was found out.
+    /// The check holds. A remark may say how that was found out.
     Done(Option<String>),
     /// A `todo!` was reached, with this text, at this place.
     Todo(String, String),
@@ -26,10 +26,10 @@ pub enum Outcome {
 static PANIC: Mutex<Option<(String, String)>> = Mutex::new(None);
 static REMARK: Mutex<Option<String>> = Mutex::new(None);
 
-/// A check that takes longer counts as one that does not end.
+/// A check that takes longer than this counts as one that does not end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Adds a remark to what is said of the check that is running.
+/// Adds a remark to the result of the check that is running.
 pub fn remark(text: impl Into<String>) {
     *REMARK.lock().unwrap() = Some(text.into());
 }
@@ -48,7 +48,7 @@ pub fn run(check: &Check) -> Outcome {
     let run = check.run;
     REMARK.lock().unwrap().take();
     PANIC.lock().unwrap().take();
-    // A thread of its own, which is left alone if it does not end.
+    // The check runs in a thread of its own, which is abandoned if it does not end.
     thread::spawn(move || {
         let result = panic::catch_unwind(AssertUnwindSafe(run));
         let _ = done.send(result.is_ok());

@@ -11,7 +11,7 @@
 
 use std::io;
 
-/// The error of bytes that cannot be what they should be.
+/// The error for bytes that cannot be what they should be.
 pub fn damaged(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("damaged: {what}"))
 }
@@ -89,7 +89,7 @@ pub fn split_key(internal: &[u8]) -> (&[u8], u64, u8) {
     (user_key, tail >> 8, tail as u8)
 }
 
-/// What a source of the tree knows of a key.
+/// What the memtable or a table knows of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub sequence: u64,

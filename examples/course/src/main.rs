@@ -82,7 +82,7 @@ fn from_here(place: &str) -> String {
     course.strip_prefix(here).unwrap_or(course).join(place).display().to_string()
 }
 
-/// Runs the checks of a step on the skeleton. Whether all pass.
+/// Runs the checks of a step on the skeleton. Returns whether all pass.
 fn check_step(step: usize) -> bool {
     let about = &STEPS[step - 1];
     println!("Step {step}: {} ({})", about.title, about.page_name());
@@ -100,7 +100,8 @@ fn check_step(step: usize) -> bool {
             }
             Outcome::Wrong(why, place) => {
                 println!("  wrong  {}\n         {}", check.says, why.replace('\n', "\n         "));
-                // A check's own place says nothing. Where the engine panicked, its place does.
+                // The place is printed only if the engine panicked: the place of an assertion in a
+                // check does not help.
                 if !place.contains("checks") && !place.is_empty() {
                     println!("         at {}", from_here(&place));
                 }

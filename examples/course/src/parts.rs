@@ -1,4 +1,4 @@
-//! The steps: titles, pages, files. And how a skeleton is made of a solution.
+//! The steps: titles, pages, files, and how a skeleton is made from a solution.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,14 +71,14 @@ pub fn without_parts(solution: &str) -> String {
     skeleton
 }
 
-/// The hint on the page of a step: what its page folds up.
+/// The hint on the page of a step, in the part that the page folds.
 pub fn hint(step: usize) -> &'static str {
     let page = STEPS[step - 1].page;
     let folded = page.split_once("<summary>Hint</summary>").map_or("", |(_, after)| after);
     folded.split_once("</details>").map_or("", |(hint, _)| hint.trim())
 }
 
-/// Writes the skeleton of a step as it was. Whether that was possible.
+/// Restores the skeleton of a step. Returns whether that was possible.
 pub fn reset(step: usize) -> bool {
     let step = &STEPS[step - 1];
     let written = fs::write(step.file(), without_parts(step.solution));

@@ -9,10 +9,10 @@ use crate::figures::keys::key_hash;
 
 /// Slots of the first layer that are drawn, from the first on.
 const SHOWN: u32 = 96;
-/// Keys that are named as bumped, at most.
+/// At most this many bumped keys are named.
 const MAX_BUMPED: usize = 100;
 
-/// Keys below `keys` are in the filter, the others are not.
+/// Keys with numbers below `keys` are in the filter, the others are not.
 pub fn answer(family: &str, bits: &str, keys: &str, asked: &str) -> Result<String, String> {
     let spec: FilterSpec = format!("{family}({bits})").parse().map_err(|e| format!("{e}"))?;
     let (keys, asked) = (number(keys, 1, 100_000)?, number(asked, 0, 1_000_000)?);
@@ -39,7 +39,7 @@ pub fn answer(family: &str, bits: &str, keys: &str, asked: &str) -> Result<Strin
     let rows = rows(&parts, keys);
     let slots = solve(&eliminate(&rows, parts.layers[0].slots));
     let shown = rows.iter().filter(|row| row.start < SHOWN);
-    // The last of the shown rows pick slots up to here.
+    // The shown rows pick only slots below this one.
     let picked = (SHOWN + parts.width) as usize;
     let row = |row: &Row| format!("[{},\"{:x}\",{}]", row.start, row.coefficients, row.sum);
     Ok(format!(
@@ -58,7 +58,7 @@ pub fn answer(family: &str, bits: &str, keys: &str, asked: &str) -> Result<Strin
     ))
 }
 
-/// The start positions of a key in the layers that it comes to, and the answer for it.
+/// The start positions of a key in the layers that its query reaches, and the filter's answer.
 fn path(trace: &QueryTrace) -> String {
     let (bumped, last) = match trace {
         QueryTrace::Slots { bumped, start, .. } => (&bumped[..], Some(start)),

@@ -4,15 +4,15 @@
 //!
 //! ```text
 //! bloom BITS                    a Bloom filter of the library: its lines, the bits of each key
-//! ribbon SLOTS                  a ribbon on paper: seed after seed, until one solves
+//! ribbon SLOTS                  a ribbon on paper: seed after seed until one works
 //! burr SLOTS                    the same with bumping
 //! full FAMILY BITS KEYS ASKED   a ribbon of KEYS keys of the library: its layers, its first
 //!                               equations and slots, and what a query for key number ASKED meets
 //! rate FAMILY BITS KEYS ASKED   a filter of KEYS keys is queried for ASKED others
 //! ```
 //!
-//! Requests that cannot be answered get `{"error":"…"}`. Rates have seven digits, because the last
-//! digits of a logarithm may differ between WebAssembly and another processor.
+//! Requests that cannot be answered get `{"error":"…"}`. Rates have only seven digits, because the
+//! last digits of a logarithm may differ between WebAssembly and a processor.
 
 mod bloom;
 mod full;

@@ -11,7 +11,8 @@ use crate::figures::ribbon::{Row, WIDTH, picked, row, solve};
 
 /// The most keys and slots that can be drawn.
 const MOST: usize = 16;
-/// Seeds that are tried. The format has 256; too few slots fail with all of them.
+/// The number of seeds that are tried. The format allows 256, but if the slots are too few, every
+/// seed fails.
 const SEEDS: u64 = 8;
 /// Start positions of a bucket, which is kept or bumped as a whole.
 const BUCKET: u32 = 2;
@@ -20,7 +21,7 @@ const BUCKET: u32 = 2;
 enum Step {
     /// The row of a key, and its form after each row that was added to it.
     Key(usize, Vec<Row>),
-    /// A bucket is bumped and its slots are free again. These are its keys.
+    /// This bucket, which has these keys, is bumped, and its slots are free again.
     Bumped(u32, Vec<usize>),
 }
 
@@ -64,7 +65,8 @@ fn seeds(slots: u32, keys: &[&str]) -> Vec<Band> {
     bands
 }
 
-/// A bumped ribbon: each layer takes what the one before bumped. The last few keys are spelled out.
+/// A bumped ribbon: each layer takes the keys that the layer before bumped. The last keys, at most
+/// two, become tags.
 fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
     let mut left: Vec<usize> = (0..keys.len()).collect();
     let (mut bands, mut slots) = (Vec::new(), slots);
@@ -72,8 +74,8 @@ fn layers(slots: u32, keys: &[&str]) -> (Vec<Band>, Vec<usize>) {
         let seed = bands.len() as u64;
         let mut band = Band { seed, slots, steps: vec![], bumped_buckets: vec![], solution: None };
         let (mut rows, mut bumped) = (vec![None; slots as usize], Vec::new());
-        // The overflow of a bucket is at the left end of the next one, so buckets are handled left
-        // to right.
+        // A bucket that has too many keys overflows into the left end of the next bucket, so
+        // buckets are handled from left to right.
         for bucket in 0..(slots - WIDTH + 1).div_ceil(BUCKET) {
             let here = |key: &usize| row(keys[*key], slots, seed).start / BUCKET == bucket;
             let of_bucket: Vec<usize> = left.iter().copied().filter(here).collect();
@@ -121,7 +123,8 @@ impl Band {
     }
 }
 
-/// The answer for a key: the band that holds it, its row there, the sum of its slots.
+/// The answer for a key: the band that holds it, the key's row in this band, and the sum of its
+/// slots.
 fn ask(key: &str, bands: &[Band], bumping: bool, keys: &[&str], tags: &[usize]) -> String {
     for (i, band) in bands.iter().enumerate() {
         let row = row(key, band.slots, band.seed);
@@ -136,8 +139,7 @@ fn ask(key: &str, bands: &[Band], bumping: bool, keys: &[&str], tags: &[usize]) 
             return format!("{{\"band\":{i},\"row\":{row},\"sum\":{sum},\"maybe\":{maybe}}}");
         }
     }
-    // Without a seed that solves the keys there is no filter, and the answer is "maybe". A tag is a
-    // whole hash here.
+    // If no seed works, there is no filter, and the answer is "maybe". A tag is a whole hash here.
     let same = |&tag: &usize| hash64(keys[tag].as_bytes()) == hash64(key.as_bytes());
     format!("{{\"band\":null,\"maybe\":{}}}", !bumping || tags.iter().any(same))
 }

@@ -42,7 +42,7 @@ impl Engine for Fjall {
         Ok(self.keyspace.get(key)?.map(|value| value.len()))
     }
     fn multi_get(&self, keys: &[Key]) -> Result<usize> {
-        // It has no batched lookup.
+        // fjall has no batched lookup.
         let mut found = 0;
         for key in keys {
             found += usize::from(self.keyspace.get(key)?.is_some());
@@ -89,7 +89,7 @@ impl Engine for Fjall {
         Ok(self.keyspace.remove(key)?)
     }
     fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()> {
-        // It has no range deletions.
+        // fjall has no range deletions.
         for entry in self.keyspace.range(begin..end) {
             self.keyspace.remove(entry.key()?)?;
         }

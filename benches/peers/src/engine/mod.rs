@@ -1,8 +1,8 @@
 //! The engines behind one interface, each set up the same way: the same compression, a 10-bit Bloom
 //! filter, the same cache and memtable, WAL on, no sync.
 //!
-//! What is not the same: Maypole and fjall charge filters and indexes to the cache, RocksDB with
-//! its defaults holds them outside. fjall has no batched lookup.
+//! Two differences remain. Maypole and fjall charge filters and indexes to the cache, whereas
+//! RocksDB by default keeps them outside it. fjall has no batched lookup.
 
 mod fjall;
 mod maypole;
@@ -40,7 +40,7 @@ impl Compression {
 pub enum Kind {
     Rocksdb,
     RocksdbLru,
-    /// Filters and indexes in parts of 4 KiB, their tops pinned.
+    /// Filters and indexes in parts of 4 KiB, whose top levels are pinned in the cache.
     RocksdbParts,
     Maypole,
     /// All filters and indexes in parts.
@@ -79,7 +79,8 @@ impl Kind {
         })
     }
 
-    /// As [`Kind::open`]. RocksDB gets its options for trees with many deletions, and counts bytes.
+    /// As [`Kind::open`]. RocksDB gets its options for trees with many deletions, and counts the
+    /// bytes that it writes.
     pub fn open_for_deletions(self, dir: &Path, options: &Options) -> Result<Arc<dyn Engine>> {
         match self {
             _ if self.is_rocksdb() => {
@@ -91,24 +92,26 @@ impl Kind {
     }
 }
 
-/// What the workloads ask of an engine. Answers are summed by the caller so that no work can be
-/// left out.
+/// The operations that the workloads need. Callers use the results, so that the compiler cannot
+/// remove the work.
 pub trait Engine: Send + Sync {
-    /// Adds a sorted run to an empty tree, without WAL and memtable: where nothing is in its way it
-    /// goes to the last level. Tables are built in `scratch`, a directory on the same file system.
+    /// Adds a sorted run to an empty tree, without WAL and memtable: it goes to the last level
+    /// unless another table overlaps it. Tables are built in `scratch`, a directory on the same
+    /// file system.
     fn ingest(&self, scratch: &Path, run: &Run) -> Result<()>;
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()>;
     /// Bytes of the value, or `None`.
     fn get(&self, key: &[u8]) -> Result<Option<usize>>;
-    /// How many of the keys are there.
+    /// Returns how many of the keys are present.
     fn multi_get(&self, keys: &[Key]) -> Result<usize>;
-    /// Reads up to `count` entries from `key` on; answers their bytes.
+    /// Reads up to `count` entries from `key` on; returns their bytes.
     fn seek(&self, key: &[u8], count: usize) -> Result<usize>;
-    /// Entries and bytes of everything, by the engine's cheapest way to walk.
+    /// The number and the bytes of all entries, by the engine's cheapest method of scanning.
     fn scan(&self) -> Result<(u64, usize)>;
-    /// The same through an iterator that hands out owned items; `None` where there is none.
+    /// As [`Engine::scan`], through an iterator that returns owned items; `None` if the engine has
+    /// no such iterator.
     fn iterate(&self) -> Result<Option<(u64, usize)>>;
-    /// Blocks that lookups of this thread had to read so far. An error for engines that do not count them.
+    /// The number of blocks that the lookups of this thread have read so far.
     fn blocks_read(&self) -> Result<u64> {
         Err("this engine does not count the blocks that it reads".into())
     }
@@ -116,24 +119,24 @@ pub trait Engine: Send + Sync {
     fn metadata_bytes(&self) -> Result<u64> {
         Err("this engine does not tell the bytes of its filters and indexes".into())
     }
-    /// A scan of everything, to be taken in pieces.
+    /// Starts a scan of all entries, which the caller continues piece by piece.
     fn scan_from_start(&self, _fills_cache: bool) -> Result<Box<dyn Scan + '_>> {
         Err("this engine has no scan in pieces".into())
     }
     /// Writes the memtable to a table.
     fn flush(&self) -> Result<()>;
-    /// Brings everything to the last level and rewrites all of it.
+    /// Compacts all entries into the last level, and rewrites those that are there already.
     fn compact(&self) -> Result<()> {
         Err("this engine has no compaction of everything".into())
     }
-    /// Waits until the background is idle.
+    /// Waits until the background threads are idle.
     fn settle(&self) -> Result<()>;
-    /// Tables a level, for the reader of the figures.
+    /// The number of tables in each level, as text.
     fn shape(&self) -> String;
     fn delete(&self, key: &[u8]) -> Result<()>;
     /// Deletes the keys from `begin` up to before `end`.
     fn delete_range(&self, begin: &[u8], end: &[u8]) -> Result<()>;
-    /// Drops the tables whose keys all are from `begin` to `end`. RocksDB alone has it.
+    /// Drops the tables whose keys all are from `begin` to `end`. Only RocksDB can do this.
     fn delete_files(&self, _begin: &[u8], _end: &[u8]) -> Result<()> {
         Err("this engine does not delete files by range".into())
     }
@@ -154,7 +157,8 @@ pub trait Engine: Send + Sync {
         Err("this engine has no checkpoints".into())
     }
     fn tables(&self) -> Result<u64>;
-    /// Bytes that flushes and compactions have written since it was opened, where it counts them.
+    /// Bytes that flushes and compactions have written since the engine was opened; `None` if it
+    /// does not count them.
     fn table_bytes_written(&self) -> Result<Option<u64>> {
         Ok(None)
     }
@@ -162,16 +166,16 @@ pub trait Engine: Send + Sync {
 
 /// A scan that continues on request.
 pub trait Scan {
-    /// Reads up to `entries` entries; answers how many there were.
+    /// Reads up to `entries` entries; returns how many it has read.
     fn step(&mut self, entries: u64) -> Result<u64>;
 }
 
-/// Something that is only kept, and released when it is dropped: a snapshot.
+/// A snapshot: callers only keep it, and dropping it releases it.
 pub trait Held {}
 
 impl<T> Held for T {}
 
-/// Where the tables of a run are cut: the engines' own default.
+/// The size at which a run is cut into tables: the engines' own default.
 const TABLE_BYTES: u64 = 64 << 20;
 /// Larger than any tree: no level is ever too large.
 const NO_LIMIT: u64 = 1 << 40;

@@ -9,10 +9,12 @@ use super::{Compression, Engine, Held, Kind, NO_LIMIT, Result, Scan, TABLE_BYTES
 use crate::Options;
 use crate::keys::{Key, Run};
 
-/// A table is compacted when half of this many consecutive entries are tombstones, or half of all.
+/// A table is compacted when half of this many consecutive entries are tombstones, or half of all
+/// its entries.
 const DELETION_WINDOW: usize = 1000;
 const DELETION_RATIO: f64 = 0.5;
-/// A memtable is flushed when an iterator has stepped over this many of its tombstones at once.
+/// This option of RocksDB flushes a memtable when one operation of an iterator has stepped over
+/// this many of its tombstones.
 const SCAN_TRIGGER: &str = "memtable_op_scan_flush_trigger";
 const SCAN_TRIGGER_ENTRIES: &str = "100";
 
@@ -29,8 +31,8 @@ impl Rocks {
         Rocks::open_with(settings(kind, options), dir, options)
     }
 
-    /// With the options that are meant for trees with many deletions, each as its documentation
-    /// advises; and with statistics, which cost some nanoseconds an operation.
+    /// Opens with the options for trees with many deletions, each as its documentation advises, and
+    /// with statistics, which cost some nanoseconds an operation.
     pub fn open_for_deletions(kind: Kind, dir: &Path, options: &Options) -> Result<Rocks> {
         let mut db = settings(kind, options);
         db.add_compact_on_deletion_collector_factory(
@@ -41,7 +43,7 @@ impl Rocks {
         db.set_level_compaction_dynamic_level_bytes(true);
         db.enable_statistics();
         let rocks = Rocks::open_with(db, dir, options)?;
-        // Versions 9 and older do not have it.
+        // Versions 9 and older do not have this option.
         if let Err(error) = rocks.db.set_options(&[(SCAN_TRIGGER, SCAN_TRIGGER_ENTRIES)]) {
             static TOLD: Once = Once::new();
             TOLD.call_once(|| eprintln!("rocksdb: without {SCAN_TRIGGER}: {error}"));
@@ -68,7 +70,7 @@ fn settings(kind: Kind, options: &Options) -> rocksdb::Options {
     let mut table = rocksdb::BlockBasedOptions::default();
     table.set_block_cache(&match kind {
         Kind::RocksdbLru => {
-            // In shards of its usual size a few filters are too much for some of them.
+            // One shard: in shards of the usual size, a few filters would overfill some of them.
             let mut lru = rocksdb::LruCacheOptions::default();
             lru.set_capacity(options.cache_bytes());
             lru.set_num_shard_bits(0);
@@ -182,7 +184,7 @@ impl Engine for Rocks {
     fn metadata_bytes(&self) -> Result<u64> {
         let properties = self.db.property_value("rocksdb.aggregated-table-properties")?;
         let properties = properties.ok_or("no properties of tables")?;
-        // The name of the index's bytes goes on in parentheses.
+        // The name of the index's property continues in parentheses.
         let bytes = |name: &str| -> Result<u64> {
             let property = properties.split("; ").find(|text| text.starts_with(name));
             let (_, bytes) = property.and_then(|text| text.rsplit_once('=')).ok_or(name)?;
@@ -258,7 +260,7 @@ impl Engine for Rocks {
         Ok(self.db.live_files()?.len() as u64)
     }
     fn table_bytes_written(&self) -> Result<Option<u64>> {
-        // As text: the numbers of tickers differ between versions.
+        // The statistics are read as text because the numbers of tickers differ between versions.
         let Some(statistics) = self.options.get_statistics() else { return Ok(None) };
         let count = |name: &str| {
             let line = statistics.lines().find_map(|line| line.strip_prefix(name))?;

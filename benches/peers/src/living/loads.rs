@@ -19,8 +19,9 @@ const KB: usize = 1024;
 /// Bytes of a value in loads with small values.
 const SMALL: usize = 100;
 
-/// Puts of 1 KB a second during ingestions, so that every engine has the same bytes to sync.
-/// RocksDB keeps this rate on two processors; at its fastest it puts 160,000 to 230,000 a second.
+/// Puts of 1 KB a second during ingestions. The rate is fixed so that every engine has the same
+/// bytes to sync. RocksDB can keep it on two processors, because at its fastest it puts 160,000 to
+/// 230,000 a second.
 pub const PUTS_PER_SECOND: u64 = 50_000;
 
 /// Names and figures, in the order of the columns.
@@ -31,12 +32,13 @@ pub struct Load {
     pub text: &'static str,
     /// Engines that cannot run the load.
     pub not: &'static [Kind],
-    /// Further rows: an engine with help from the application.
+    /// Further rows of the table: an engine, and the help that the application gives it.
     pub helps: &'static [(Kind, &'static str)],
     pub run: fn(Place) -> Result<Figures>,
 }
 
-/// A consumer that remembers the last key it has taken, and looks for the next one from there on.
+/// With this help, the consumer remembers the last key that it has taken, and looks for the next
+/// one from there on.
 const POSITION: &[(Kind, &str)] = &[(Kind::Rocksdb, "position"), (Kind::Fjall, "position")];
 
 pub const LOADS: &[Load] = &[
@@ -157,7 +159,7 @@ impl Place<'_> {
         self.kind.open_for_deletions(&self.dir.join("db"), &self.options)
     }
 
-    /// A number of the load's text, at this scale.
+    /// A number in the load's text, multiplied by the scale.
     fn scaled(&self, count: u64) -> u64 {
         ((count as f64 * self.scale) as u64).max(1)
     }
@@ -179,13 +181,13 @@ impl Place<'_> {
         pace(self.phase, count, operation)
     }
 
-    /// Without a time limit, because what follows needs all entries.
+    /// As [`Place::pace`] without a time limit, for phases whose entries the next phases need.
     fn fill(&self, count: u64, operation: impl FnMut(u64) -> Result<()>) -> Result<Phase> {
         pace(Duration::MAX, count, operation)
     }
 
-    /// Flushes, waits for compaction and measures the space, with `live_bytes` of keys and values
-    /// that can be read.
+    /// Flushes, waits for compaction and measures the space. `live_bytes` are the bytes of the keys
+    /// and values that can still be read.
     fn settle(&self, engine: &dyn Engine, live_bytes: u64) -> Result<Figures> {
         let start = Instant::now();
         engine.flush()?;
@@ -216,7 +218,7 @@ fn put(engine: &dyn Engine, key: &[u8], values: Values, n: u64, out: &mut Vec<u8
     engine.put(key, out, false)
 }
 
-/// Microseconds to find out whether there is any entry.
+/// Microseconds that the engine takes to find out whether there is any entry.
 fn is_empty_us(engine: &dyn Engine, expected: bool) -> Result<f64> {
     let start = Instant::now();
     let found = engine.first(b"")?;
@@ -275,7 +277,7 @@ fn reopen(place: Place) -> Result<Figures> {
     Ok([own, settled].concat())
 }
 
-/// Deletes one key of `one_in`.
+/// Puts all keys, and then deletes one in `one_in` of them.
 fn delete_share(place: Place, one_in: u64) -> Result<Figures> {
     let (keys, values, count) = (place.keys(), place.values(KB), place.scaled(1_000_000));
     let engine = place.open()?;
@@ -334,8 +336,8 @@ fn snapshots(place: Place) -> Result<Figures> {
     engine.compact()?;
     let held_bytes = directory_bytes(&place.dir.join("db"))?;
     let snapshots = held.len() as f64;
-    // At the release RocksDB compacts the tables whose entries are all older than the newest one of
-    // the database.
+    // When a snapshot is released, RocksDB compacts only tables whose entries are all older than
+    // the newest entry of the database, which this put adds.
     put(engine, &keys.key(live), values, live, &mut out)?;
     held.clear();
     let settled = place.settle(engine, (live.min(count) + 1) * KB as u64)?;
@@ -347,7 +349,7 @@ fn snapshots(place: Place) -> Result<Figures> {
     Ok([own, settled].concat())
 }
 
-/// Deletes the oldest keys, `together` at a time.
+/// Puts ascending keys, and deletes the oldest ones, `together` at a time.
 fn retention(place: Place, together: u64) -> Result<Figures> {
     let (keys, values) = (place.keys(), place.values(KB));
     let (count, window) = (place.scaled(250_000), place.scaled(25_000));
@@ -378,7 +380,7 @@ fn retention(place: Place, together: u64) -> Result<Figures> {
     Ok([own, settled].concat())
 }
 
-/// Pops the first entry, from the position where the consumer of a queue looks for it.
+/// Pops the first entry at or after `position`, where the consumer of a queue begins to look.
 fn pop(place: &Place, engine: &dyn Engine, position: &mut Vec<u8>) -> Result<()> {
     let key = engine.pop_first(position)?.ok_or("the queue is empty too early")?;
     if place.help == "position" {
@@ -492,7 +494,7 @@ fn checkpoints(place: Place) -> Result<Figures> {
         Ok(std::fs::remove_dir_all(&copy)?)
     })?;
     let mut settled = place.settle(engine, (count + times * each) * KB as u64)?;
-    // What the checkpoints caused it to write, without the fill.
+    // The bytes that the engine wrote because of the checkpoints, without those of the fill.
     for (name, figure) in &mut settled {
         match name.as_str() {
             "MB to tables" => *figure -= before.0.map_or(f64::NAN, |bytes| bytes as f64 / 1e6),
@@ -504,7 +506,7 @@ fn checkpoints(place: Place) -> Result<Figures> {
     Ok([own, settled].concat())
 }
 
-/// Nanoseconds up to ten minutes.
+/// A histogram of nanoseconds up to ten minutes.
 fn latencies() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_max(600_000_000_000, 3)?)
 }
@@ -536,7 +538,7 @@ fn ingest(place: Place) -> Result<Figures> {
             while !over.load(Ordering::Relaxed) {
                 let scratch = place.dir.join(format!("ingest-{ingested}"));
                 std::fs::create_dir(&scratch)?;
-                // Above every other key.
+                // Its key is above every other key.
                 let run = Run::of_one(keys, values, u64::MAX - ingested);
                 let start = Instant::now();
                 if place.help == "synced" {
@@ -588,7 +590,7 @@ mod tests {
         options: Options,
     }
 
-    /// At a thousandth of the size, on every engine and with every help.
+    /// Runs every load at a thousandth of its size, on every engine and with every help.
     #[test]
     fn every_load_runs_and_weighs_what_lives() {
         for load in LOADS {

@@ -5,9 +5,10 @@
 //! loads   what each load does to an engine      pace   operations against a clock
 //! ```
 //!
-//! Each load runs once per engine, in turns. It gets a process and a directory of its own, and the
-//! directory is removed afterwards. RocksDB runs with its options for trees with many deletions. A
-//! row with a `+` is the same engine with help from the application, which the load's text names.
+//! The engines run each load one after the other. Each run has a process and a directory of its
+//! own, and the directory is removed afterwards. RocksDB runs with its options for trees with many
+//! deletions. A row with a `+` is the same engine with help from the application; the text of the
+//! load says which.
 
 mod loads;
 mod pace;
@@ -147,7 +148,8 @@ fn print(rows: &[(String, Figures)]) {
     }
 }
 
-/// Three digits at least, and no more behind the point than needed for that.
+/// A whole number has no decimals. Other numbers have as many as make three digits, and at most
+/// three.
 fn digits(figure: f64) -> String {
     match figure.abs() {
         _ if figure.is_nan() => "-".into(),
@@ -159,8 +161,8 @@ fn digits(figure: f64) -> String {
     }
 }
 
-/// Bytes of all files in a folder. Space that a file has reserved but not filled does not count:
-/// holes within its length, and blocks behind its end.
+/// Bytes of all files in a directory. Space that a file has reserved but not filled does not count:
+/// neither holes within its length nor blocks behind its end.
 fn directory_bytes(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
 

@@ -1,5 +1,5 @@
-//! Operations against a clock: a phase of a load ends with its last operation, or when its time is
-//! over. Some engines take quadratic time for some loads, and would run for hours.
+//! Operations against a clock. A phase of a load ends with its last operation or when its time is
+//! over, because some engines take quadratic time for some loads and would run for hours.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ pub struct Phase {
     pub done: u64,
     /// Nanoseconds an operation.
     pub ns: f64,
-    /// Nanoseconds of the first and of the last thousandth of all operations; those of all, if less
-    /// than a thousandth was done.
+    /// Nanoseconds an operation in the first and in the last thousandth of all operations; the mean
+    /// of all if less than a thousandth was done.
     pub ns_at_start: f64,
     pub ns_at_end: f64,
 }
@@ -50,12 +50,13 @@ pub fn pace(
     Ok(Phase { done, ns: whole, ns_at_start, ns_at_end })
 }
 
-/// A writer that is ahead of its rate sleeps this long.
+/// A writer that is ahead of its rate sleeps for this time.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Runs `operation` with the numbers from 0 to `count`, each as soon as it is due at `per_second`,
-/// or at once if that is 0. After an operation that took long, those that were due meanwhile follow
-/// at once, so that a stall does not reduce the work. Returns how many ran in a second.
+/// or at once if `per_second` is 0. After an operation that took long, the operations that became
+/// due meanwhile follow at once, so that a stall does not reduce the work. Returns how many ran a
+/// second.
 pub fn at_rate(
     per_second: u64,
     count: u64,
@@ -109,7 +110,7 @@ mod tests {
         .unwrap();
         let due = |n: usize| Duration::from_millis(n as u64);
         assert!((0..200).all(|n| begun[n] + Duration::from_micros(10) >= due(n)), "{begun:?}");
-        // Those that the stall delayed are not spread over further time.
+        // The operations that the stall delayed run at once after it.
         assert!(begun[85] - begun[51] < Duration::from_millis(20), "{begun:?}");
         assert!(achieved <= 1010.0, "{achieved}");
     }

@@ -44,7 +44,7 @@ fn read_kib(form: MetadataForm) -> [f64; CACHE_KIB.len()] {
             }
             db.stats().tickers.get(Ticker::FileReadBytes)
         };
-        // The cache fills first.
+        // The first pass fills the cache.
         let filled = look_up(0);
         let bytes = look_up(LOOKUPS) - filled;
         db.close().unwrap();
@@ -61,8 +61,8 @@ pub fn counted() -> String {
     out
 }
 
-/// The cache in KiB, and the KiB that are read if filters and indexes are whole, and if they are in
-/// parts.
+/// The rows of a figure: the cache in KiB, then the KiB that a lookup reads if filters and indexes
+/// are whole, and if they are in parts.
 pub fn rows(text: &str) -> Vec<[f64; 3]> {
     let row = |line: &str| {
         let (cache, read) = line.split_once(" KiB ")?;

@@ -1,10 +1,11 @@
-//! What tombstones cost: the entries in tables after a part of the keys was deleted.
+//! What tombstones cost: the number of entries in the tables after some of the keys were deleted.
 
 use super::plot::{Axis, Look, Plot, Point, Series, Spread};
 use super::plot_file;
 use crate::figures::tree::{Dead, KEYS, dead_after};
 
-/// If more is deleted than this, compaction leaves only live entries.
+/// The percentages of keys that are deleted. Above the last one, compaction leaves only live
+/// entries.
 const PERCENT: [u64; 14] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20];
 
 pub fn draw() -> String {

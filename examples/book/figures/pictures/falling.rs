@@ -56,7 +56,8 @@ fn key(i: u32) -> [u8; 8] {
     hash64(&i.to_le_bytes()).to_be_bytes()
 }
 
-/// Each run that the lookup came to. A run none of whose ranges has the key is passed.
+/// What happened in each run that the lookup came to. A run without a table whose range includes
+/// the key counts like one whose filter says no.
 fn steps(trace: &LookupTrace) -> Vec<Step> {
     let step = |file: &FileTrace| match (&file.table.index, &file.table.found) {
         (None, _) => Step::FilterSaidNo,
@@ -83,10 +84,10 @@ impl Fall {
     }
 }
 
-/// The lookups of absent keys, and those of keys of the last level.
+/// The lookups of absent keys, and those of present keys.
 fn falls(db: &Db, runs: usize) -> [Fall; 2] {
     let traces = |from: u32| (from..).map(|i| db.explain(key(i)).unwrap());
-    // Every run's range holds the key.
+    // Whether every run has a table whose range includes the key.
     let reaches_all = |trace: &LookupTrace| {
         trace.levels.len() == runs && trace.levels.iter().all(|level| level.file.is_some())
     };
@@ -161,7 +162,7 @@ pub fn draw() -> String {
     canvas.text("name", (26.0, bottom + 12.0), "start", "blocks searched");
     let mean = format!("a lookup, mean of {}", count(LOOKUPS as u64));
     canvas.text("soft small", (26.0, bottom + 28.0), "start", &mean);
-    // Why it is slow, for a reader who looks only at the pictures.
+    // Why a lookup without filters is slow, for a reader who looks only at the pictures.
     let why = [
         "A search ends where it finds its key. An absent key is found nowhere: every run is searched.",
         "Each block in vain is a read of 4 KiB from the device, unless it happens to be in memory.",

@@ -1,4 +1,5 @@
-//! One line of a Bloom filter, key by key: the bits that are set, and what passes.
+//! One line of a Bloom filter, key by key: the bits that are set, and the share of absent keys that
+//! pass.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ const CELL: f64 = 7.0;
 const COLUMN: f64 = 250.0;
 const ROW: f64 = 172.0;
 
-/// The bits that a key sets in the only line.
+/// The bits that a key sets in the filter's only line.
 fn bits(filter: &FilterReader, set: &str, i: u64) -> Vec<u32> {
     let QueryTrace::Line { bits, .. } = filter.trace(key_hash(set, i)) else { panic!("no line") };
     bits.into_iter().map(|bit| bit.number % LINE_BITS).collect()

@@ -1,5 +1,5 @@
-//! The pictures of the chapters, a file for each. They are drawn from what the library computes, by
-//! the drawing of the command line.
+//! The pictures of the chapters, a file for each. They are drawn from what the library computes,
+//! with the drawing code of the command line.
 
 mod band;
 mod bars;
@@ -12,7 +12,7 @@ mod filling;
 mod rates;
 mod uneven;
 
-// The command line's own drawing: it has more than these pictures use.
+// The command line's drawing code, which has more than these pictures use.
 #[path = "../../../../src/bin/maypole/show/plot/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod plot;
@@ -38,8 +38,8 @@ pub const PICTURES: &[Picture] = &[
     ("dead.svg", dead::draw),
 ];
 
-/// A plot as a file of its own, as large as the other pictures. Labels reach a little beyond the
-/// plot where the viewer's font is wide.
+/// A plot as a file of its own, as large as the other pictures. It has a margin because labels
+/// reach a little beyond the plot if the viewer's font is wide.
 fn plot_file(plot: &plot::Plot) -> String {
     const MARGIN: f64 = 10.0;
     let size = (plot::WIDTH + 2.0 * MARGIN, plot::HEIGHT);

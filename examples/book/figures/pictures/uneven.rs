@@ -1,4 +1,4 @@
-//! The keys of a Bloom filter's lines, and which lines the false positives come from.
+//! How many keys the lines of a Bloom filter have, and which lines the false positives come from.
 
 use maypole::filter::inspect::QueryTrace;
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
@@ -9,7 +9,8 @@ use crate::figures::keys::key_hash;
 
 const KEYS: u64 = 51_200;
 const ABSENT: u64 = 500_000;
-/// Keys of a line that share a column of the picture, and where the columns begin.
+/// Each column of the picture counts the lines that have from n to n + `STEP` - 1 keys; n is
+/// `FIRST` in the first column.
 const STEP: usize = 5;
 const FIRST: usize = 30;
 const COLUMNS: usize = 9;
@@ -37,7 +38,7 @@ pub fn draw() -> String {
         let all: u32 = counts.iter().sum();
         counts.map(|count| f64::from(count) / f64::from(all) * 100.0)
     };
-    // Each line is queried for the same share of the absent keys.
+    // Every line gets the same share of the queries for absent keys.
     let rates = (0..COLUMNS).map(|column| {
         let queried = ABSENT as f64 * f64::from(lines[column]) / keys_of.len() as f64;
         f64::from(passed[column]) / queried * 100.0

@@ -46,7 +46,7 @@ fn percent(rate: f64) -> String {
     format!("{:.2} %", 100.0 * rate)
 }
 
-/// Demands that a rate is near to what is expected of it.
+/// Asserts that a rate is within 20 % of the expected one.
 fn assert_near(observed: f64, expected: f64, why: &str) {
     assert!(
         (0.8 * expected..1.2 * expected).contains(&observed),

@@ -18,7 +18,7 @@ const BITS_PER_KEY: f64 = 8.0;
 const CACHE_BYTES: usize = 256 << 10;
 const ABSENT: u64 = 20_000;
 
-/// A cache that a database uses and others look at.
+/// A cache that a database uses, and whose counters the tour reads.
 pub struct Shared(pub Rc<Cache>);
 
 impl Blocks for Shared {
@@ -41,11 +41,12 @@ pub fn tree(scratch: &Scratch, bits_per_key: [f64; LEVELS]) -> io::Result<Db> {
     Ok(db)
 }
 
-/// The tour as a check. Its remark is what [`tour`] tells.
+/// The tour as a check. Its remark is the report of [`tour`].
 pub const CHECK: Check =
     Check { says: "the tour", run: || remark(tour().unwrap_or_else(|error| panic!("{error}"))) };
 
-/// Fills the engine, looks up every key and as many absent ones, and tells what the filters did.
+/// Fills the engine, looks up every key and [`ABSENT`] absent ones, and reports what the filters
+/// did.
 fn tour() -> io::Result<String> {
     let scratch = Scratch::new("tour");
     let mut bits = [0.0; LEVELS];

@@ -1,10 +1,10 @@
 //! Step 1: an array of bits, and a Bloom filter in it.
 //!
-//! Each key sets `k` bits. Each of them has a hash function of its own.
+//! Each key sets `k` bits. Each of these bits has a hash function of its own.
 
 use maypole::hash64;
 
-/// An array of bits. All are clear at first. There are at least 64, and whole words of them.
+/// An array of bits, all clear at first. It has one or more whole words of 64 bits.
 pub struct Bits {
     words: Vec<u64>,
 }

@@ -1,8 +1,8 @@
-//! Step 2: all bits of a key from one hash, and the trap in that.
+//! Step 2: all bits of a key from one hash, and the trap in this method.
 
 use super::step01_bloom::Bits;
 
-/// The `k` bits of a key among `bits`: a start, and then a step further each time.
+/// The positions of a key's `k` bits, below `bits`: a start, and then a step further each time.
 ///
 /// `bits` is a multiple of 64, and `k` at most 64. The positions of a key are different from each
 /// other.

@@ -26,7 +26,7 @@ pub fn bits_of(hash: u64, k: u32) -> Vec<u32> {
 /// The filter block of the keys with these hashes.
 pub fn build(hashes: &[u64], bits_per_key: f64) -> Vec<u8> {
     let lines = (hashes.len() as f64 * bits_per_key / 512.0).ceil().max(1.0) as u32;
-    // RocksDB's table of the best `k`, which is a little less than that of step 1.
+    // RocksDB's choice of `k`, which is a little less than the best `k` of step 1.
     let k = bloom_probes((bits_per_key * 1000.0) as u32);
     let mut block = vec![0; LINE * lines as usize];
     todo!("set each key's bits in its line (bit b: byte b / 8, bit b % 8); then ff 00 k 00 00")
@@ -34,7 +34,7 @@ pub fn build(hashes: &[u64], bits_per_key: f64) -> Vec<u8> {
 
 /// Whether the filter `block` may contain the key with this hash.
 ///
-/// A block that is not exactly what [`build`] writes is not believed: it may contain everything.
+/// A block that [`build`] cannot have written is not trusted: the answer is `true` for every key.
 pub fn may_contain(block: &[u8], hash: u64) -> bool {
     todo!("split off the trailer and check all of it; then all bits of the key must be set")
 }

@@ -71,8 +71,8 @@ impl Log {
     }
 }
 
-/// The keys and entries of a log, up to the first record that is not whole or not right: a crash may
-/// have torn it. If there is no log, there are none.
+/// The keys and entries of a log, up to the first record that is incomplete or wrong, which a crash
+/// may have torn. Without a log there are none.
 pub fn replay(path: &Path) -> io::Result<Vec<(Vec<u8>, Entry)>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

@@ -94,7 +94,7 @@ impl Db {
             db.last_sequence = db.last_sequence.max(entry.sequence);
             db.memtable.insert(&key, entry);
         }
-        // What was logged becomes a table, and the log starts again: its end may be torn.
+        // What was logged becomes a table, and the log starts again, because its end may be torn.
         db.flush()?;
         Ok(db)
     }
@@ -129,7 +129,7 @@ impl Db {
         *self.counts.borrow()
     }
 
-    /// Makes a table of level 0 of the memtable.
+    /// Writes the memtable to a table of level 0.
     pub fn flush(&mut self) -> io::Result<()> {
         if !self.memtable.is_empty() {
             self.last_number += 1;
@@ -147,8 +147,8 @@ impl Db {
         Ok(())
     }
 
-    /// Merges the tables of `level` and of the level below into one table there. `level` is not the
-    /// last.
+    /// Merges the tables of `level` and of the level below into one table of the level below.
+    /// `level` is not the last.
     pub fn compact(&mut self, level: usize) -> io::Result<()> {
         let into = level + 1;
         let is_last = self.levels[into + 1..].iter().all(Vec::is_empty);
@@ -161,7 +161,7 @@ impl Db {
         }
         let mut merged = Memtable::default();
         for (key, entry) in newest {
-            // Below the last table there is nothing to hide, so tombstones end here.
+            // If no deeper level has a table, there is nothing to hide, so tombstones are dropped.
             if entry.value.is_some() || !is_last {
                 merged.insert(&key, entry);
             }
@@ -173,7 +173,7 @@ impl Db {
             self.open_table(into, self.last_number)?;
             kept = 1;
         }
-        // The oldest goes first. So what a crash leaves hides nothing that is newer.
+        // The oldest is removed first, so that a table that a crash leaves hides nothing newer.
         for (level, kept) in [(into, kept), (level, 0)] {
             while self.levels[level].len() > kept {
                 let table = self.levels[level].pop().expect("it is not empty");

@@ -35,8 +35,8 @@ pub fn picked(slots: &[u8], row: &Row) -> u8 {
     todo!("for each bit of the coefficients that is set, one slot")
 }
 
-/// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`: the
-/// row contradicts those that are there.
+/// Adds a row to the band. A slot of the band holds one row at most, which starts there. `false`:
+/// the row contradicts the rows of the band.
 pub fn add(band: &mut [Option<Row>], mut row: Row) -> bool {
     todo!("a free slot takes the row; else XOR both rows, move to the first coefficient")
 }

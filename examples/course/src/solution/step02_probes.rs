@@ -1,15 +1,15 @@
-//! Step 2: all bits of a key from one hash, and the trap in that.
+//! Step 2: all bits of a key from one hash, and the trap in this method.
 
 use super::step01_bloom::Bits;
 
-/// The `k` bits of a key among `bits`: a start, and then a step further each time.
+/// The positions of a key's `k` bits, below `bits`: a start, and then a step further each time.
 ///
 /// `bits` is a multiple of 64, and `k` at most 64. The positions of a key are different from each
 /// other.
 pub fn positions(hash: u64, bits: u64, k: u32) -> Vec<u64> {
     // yours: start in the high half of the hash, step in the low half; what if the step is 0?
     let start = hash >> 32;
-    // An odd step shares no factor 2 with a multiple of 64: it returns after 64 positions or more.
+    // An odd step has no factor 2, so no position returns before 64 steps.
     let step = hash & 0xffff_ffff | 1;
     (0..u64::from(k)).map(|i| (start + i * step) % bits).collect()
     // end

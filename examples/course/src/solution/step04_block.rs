@@ -108,8 +108,9 @@ impl Block {
         Ok(Entries { at, ..self.entries() })
     }
 
-    /// The first entry whose key is not before what is sought, if there is one. `is_before` says it
-    /// of a key: it holds for all keys up to some place of the block, and for none behind it.
+    /// The first entry whose key is not before the sought place, if there is one. `is_before` says
+    /// whether a key is before this place. It holds for all keys up to some entry, and for none
+    /// after it.
     pub fn seek(&self, is_before: impl Fn(&[u8]) -> bool) -> io::Result<Option<KeyValue>> {
         // yours: by halving, the last restart point whose key is before; from there entry by entry
         let (mut low, mut high) = (0, self.restarts);
@@ -142,7 +143,8 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Reads the entry at `at`. `self.key` and `self.at` then are those behind it.
+    /// Reads the entry at `at`. Then `self.key` is its key, and `self.at` is where the next entry
+    /// begins.
     fn read(&mut self) -> io::Result<KeyValue> {
         let bytes = self.bytes.get(self.at..self.end);
         let mut rest = bytes.ok_or_else(|| damaged("a restart point behind the entries"))?;

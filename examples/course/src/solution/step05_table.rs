@@ -9,7 +9,8 @@
 //! footer      53 bytes: kind of checksum, handles of metaindex and index, zeros, version, magic
 //! ```
 //!
-//! A reader starts with the footer. The file is RocksDB's, but for what step 6 adds.
+//! A reader starts with the footer. The file has the format of RocksDB, except for what step 6
+//! adds.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -66,7 +67,7 @@ pub struct TableBuilder {
     data: BlockBuilder,
     index: BlockBuilder,
     last_key: Vec<u8>,
-    /// Of all user keys, for the filter.
+    /// The hashes of all user keys, for the filter.
     hashes: Vec<u64>,
     counts: Counts,
 }
@@ -178,7 +179,7 @@ impl Blocks for Uncached {
 
 /// An open table.
 pub struct Table {
-    /// Differs from that of every other table.
+    /// A number that no other table has.
     pub number: u64,
     /// Blocks that were read from the file.
     pub reads: Cell<u64>,
@@ -257,7 +258,7 @@ impl Table {
 
     /// The table's entry of a key. The filter is not queried.
     pub fn get(&self, blocks: &dyn Blocks, user_key: &[u8]) -> io::Result<Option<Entry>> {
-        // A key is compared by its user key. The eight bytes behind it are no part of the order here.
+        // A key is compared by its user key. The eight bytes behind it do not count here.
         let is_before = |key: &[u8]| split_key(key).0 < user_key;
         // yours: seek in the index, get the data block, seek in it; is it this key?
         let index = Block::new(blocks.block(self, self.index, Kind::Index)?)?;
@@ -269,7 +270,8 @@ impl Table {
         // end
     }
 
-    /// All entries in order: internal keys and values. They are read past every cache.
+    /// All entries in order: internal keys and values. They are read from the file, not through a
+    /// cache.
     pub fn entries(&self) -> io::Result<Vec<KeyValue>> {
         let mut entries = Vec::new();
         for block in Block::new(self.read_block(self.index)?)?.entries() {

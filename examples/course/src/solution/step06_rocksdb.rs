@@ -60,7 +60,7 @@ pub fn properties(counts: Counts) -> Vec<u8> {
         ("rocksdb.comparator", b"leveldb.BytewiseComparator".to_vec()),
         ("rocksdb.compression", b"NoCompression".to_vec()),
         ("rocksdb.filter.policy", b"bloomfilter".to_vec()),
-        // A fixed32: the index is searched by halving, in one piece.
+        // A fixed32 of 0: the index is a single block, searched by halving.
         ("rocksdb.block.based.table.index.type", vec![0; 4]),
     ];
     // yours: sort them by name, and put them into one block

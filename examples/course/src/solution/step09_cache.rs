@@ -1,4 +1,4 @@
-//! Step 9: a block cache. Filters are loaded through it, as data is, and leave it last.
+//! Step 9: a block cache. Filters are loaded through it, as data is, and are evicted last.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -43,8 +43,8 @@ impl Cache {
         self.blocks.borrow().values().map(|block| block.bytes.len()).sum()
     }
 
-    /// Removes a block. It takes the data that was not used for the longest time, and others only
-    /// when there is no data. `false`: the cache is empty.
+    /// Removes the data block that was not used for the longest time, or if there is no data, such
+    /// a block of the other kinds. `false`: the cache is empty.
     fn evict(&self) -> bool {
         // yours: the smallest by (is it no data?, time of the last use)
         let mut blocks = self.blocks.borrow_mut();
