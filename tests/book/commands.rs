@@ -1,10 +1,11 @@
 //! The commands that the documents tell a reader to run, and those at the heads of source files.
 //!
-//! - Every `maypole` command has a command line that the program accepts. It is run with `--help`
-//!   at the end, so that the options before are parsed and nothing is done.
+//! - Every `maypole` command has a command line that the program accepts. The test runs the command
+//!   with `--help` appended, so that the program parses the options and does nothing.
 //! - Every test, example, benchmark, script and file that a command names exists.
 //!
-//! Commands of a dated measurement belong to its date and are not checked.
+//! Commands of dated measurements are not checked, because they are those of the program at that
+//! date.
 //!
 //! Whether a command does what the text says is not checked, because that would take too long.
 
@@ -89,7 +90,7 @@ fn pasted() -> Vec<Pasted> {
 }
 
 impl Pasted {
-    /// The words after these words, which may be preceded by variables and `time`.
+    /// The words of the command after `words`, before which there may be variables and `time`.
     fn after(&self, words: &[&str]) -> Option<&[String]> {
         let at = self.words.windows(words.len()).position(|window| window == words)?;
         Some(&self.words[at + words.len()..])
@@ -112,7 +113,7 @@ fn maypole_takes_every_command_line_of_the_documents() {
     for pasted in pasted() {
         let named = pasted.words.first().is_some_and(|first| first == "maypole");
         let Some(arguments) = pasted.after(&["cargo", "maypole"]).or_else(|| {
-            // Without an argument it is the name of the program.
+            // Without arguments, `maypole` is the name of the program and no command.
             pasted.after(&["maypole"]).filter(|after| named && !after.is_empty())
         }) else {
             continue;
@@ -127,7 +128,7 @@ fn maypole_takes_every_command_line_of_the_documents() {
     assert!(checked > 50, "only {checked} commands were found");
 }
 
-/// The places in `folder` where the target `name` of cargo's may be.
+/// The file or directory in `folder` that is cargo's target `name`.
 fn sources(folder: &str, name: &str) -> Option<PathBuf> {
     let folder = root().join(folder);
     let file = folder.join(format!("{name}.rs"));
@@ -135,7 +136,7 @@ fn sources(folder: &str, name: &str) -> Option<PathBuf> {
     [file, directory].into_iter().find(|path| path.exists())
 }
 
-/// Whether a test or a module of tests in `path` has this in its name.
+/// Whether a test or a module of tests in `path` has `part` in its name.
 fn has_test(path: &Path, part: &str) -> bool {
     let sources = if path.is_dir() { files(path, ".rs") } else { vec![path.to_owned()] };
     sources.iter().any(|path| {
@@ -187,7 +188,7 @@ fn what_cargo_is_told_to_run_is_there() {
 
 #[test]
 fn scripts_and_files_that_commands_name_are_there() {
-    // The package that is downloaded has neither `.ci` nor the packages below this one.
+    // The published package has neither `.ci` nor the packages below this one.
     let Ok(long) = fs::read_to_string(root().join(".ci/long")) else { return };
     let ours = [".ci/", "benches/", "examples/", "fuzz/", "tests/"];
     let mut checked = 0;

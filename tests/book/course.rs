@@ -1,6 +1,6 @@
-//! The course in `examples/course`: a package of its own, which checks itself. The package that is
-//! downloaded does not have it, since cargo leaves nested packages out. Then nothing is checked
-//! here.
+//! The course in `examples/course`: a package of its own, which checks itself. The published
+//! package does not have it, because cargo leaves nested packages out. There these tests check
+//! nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -120,7 +120,8 @@ fn exercise_6_remove_what_was_never_added() {
     let mut filter = Counting(vec![0; 6_000]);
     present(1_000).for_each(|hash| filter.change(hash, |count| (count + 1).min(15)));
     assert_eq!(missed(|hash| filter.may_contain(hash), present(1_000)), 0);
-    // A careful caller queries first. It does not help, because these are the false positives.
+    // A careful caller queries a key before removing it. This does not help here, because these
+    // keys are false positives.
     let strangers: Vec<u64> = (0..10_000)
         .map(|i| key_hash("absent", i))
         .filter(|&hash| filter.may_contain(hash))
@@ -197,7 +198,7 @@ fn exercise_12_ask_where_no_filter_is_asked() {
     (0..10_000).for_each(|i| db.put(format!("m{:08}", 2 * i), "value").unwrap());
     db.flush().unwrap();
     for i in 0..1_000 {
-        // Above every key of the table, so its range excludes them.
+        // These keys are above every key of the table, so the table's range excludes them.
         assert!(db.get(format!("z{i:08}")).unwrap().is_none());
     }
     let counts = db.stats().counts().filter;

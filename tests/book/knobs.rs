@@ -1,5 +1,6 @@
-//! The settings of other engines: one table has their equals, `docs/book/src/knobs.md`, which
-//! `tests/knobs.rs` holds against the library. Other documents agree with it.
+//! The settings of other engines. One table, in `docs/book/src/knobs.md`, has their equals in
+//! Maypole. `tests/knobs.rs` compares it with the library; here, the other documents must agree
+//! with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,7 @@ fn passages(document: &Document) -> Vec<String> {
     passages
 }
 
-/// What a passage says of a knob that the table does not.
+/// The statements about knobs in a passage that contradict the table.
 fn contradictions(passage: &str, table: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let ours: BTreeSet<String> =
         code(passage).filter(|c| is_setting(c)).map(String::from).collect();
@@ -58,8 +59,9 @@ fn contradictions(passage: &str, table: &BTreeMap<String, BTreeSet<String>>) -> 
         .collect()
 }
 
-/// Two chapters had tables of RocksDB's settings. One gave `ribbon_like_bloom(10)` for a policy
-/// that makes Bloom filters for flushes, the other gave the list of levels.
+/// Two chapters once had tables of RocksDB's settings that contradicted each other: for a policy
+/// that makes Bloom filters for flushes, one gave `ribbon_like_bloom(10)`, the other the list of
+/// levels. Now documents must agree with one table.
 #[test]
 fn other_documents_say_of_a_knob_what_the_table_says() {
     let table = table();

@@ -3,9 +3,9 @@
 //! - `text`: links, anchors and width of all documents, the shape of the chapters, code that says
 //!   where it is from.
 //! - `printed`: every figure in the text is what `cargo run --example book` prints.
-//! - `examples`: code that is shown in the chapters and stands nowhere else.
-//! - `commands`: the commands in all documents are ones that the program and cargo take.
-//! - `knobs`: other documents give the equals of other engines' settings as the one table does.
+//! - `examples`: code that is shown in the chapters and is in no other file.
+//! - `commands`: the program and cargo accept the commands in all documents.
+//! - `knobs`: the documents agree with the table of other engines' settings and their equals.
 //! - `course`: each check of the course passes for its solution and fails for its skeleton.
 //! - `exercises`: the twelve breaks and their solutions.
 //! - `playground`: the page with the filters as WebAssembly.

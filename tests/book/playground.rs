@@ -1,5 +1,5 @@
-//! The pages with the filters as WebAssembly: their answers on this machine, and that a browser
-//! shows the same.
+//! The pages with the filters as WebAssembly: the answers of their code on this machine are right,
+//! and a browser shows the same ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -285,7 +285,7 @@ async function touch() {
   byId("full-more").click();
   told.path = byId("full-path").textContent;
   told.visited = document.querySelectorAll("#full-layers .visited").length;
-  // Typing is enough; what cannot be drawn is said in the place of the picture.
+  // Typing redraws the picture. If the keys cannot be drawn, a text in its place says so.
   const drawn = () => byId("ribbon-picture").childElementCount;
   const keys = byId("ribbon-keys").value;
   told.typed = [];
@@ -389,7 +389,7 @@ fn a_browser_moves_the_pictures_of_a_tree() {
         let of = |name: &str| -> Vec<f64> {
             told[name].as_array().unwrap().iter().map(|figure| figure.as_f64().unwrap()).collect()
         };
-        // Four runs; of the keys that are there, most are in the last one.
+        // The tree has four runs, and most present keys are in the last one.
         assert!(of("lookups")[0] < 0.1 && of("lookups")[1] < 1.1, "{told}");
         assert!(of("plain")[0] == 4.0 && of("plain")[1] > 3.0, "{told}");
         assert!(told["columns"].as_u64().unwrap() > 5, "{told}");
@@ -422,7 +422,7 @@ fn copy(copy: &Path, page: &str, touch: &str) -> PathBuf {
     file
 }
 
-/// A copy of the page that tells what it did, with the filters of `filters`.
+/// A copy of the page that records what it did, with the filters of `filters`.
 fn watched(to: &Path, filters: &Path, requests: &[String]) -> PathBuf {
     let requests = serde_json::to_string(requests).unwrap();
     let touch = format!("<script>const REQUESTS = {requests};</script>{TOUCH}");

@@ -26,7 +26,8 @@ fn every_figure_is_what_the_program_prints() {
     }
 }
 
-/// What the cache evicts depends a little on the other threads of the process.
+/// These figures are compared with a tolerance, because what the cache evicts depends a little on
+/// the other threads of the process.
 #[test]
 fn what_parts_save_is_near_what_the_chapter_says() {
     let chapters = chapters();
@@ -45,10 +46,10 @@ fn what_parts_save_is_near_what_the_chapter_says() {
     }
 }
 
-/// Plots whose figures no page computes.
+/// Plots whose figures no page of the playground computes.
 const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
 
-/// A chapter shows each picture, which leads to a page on which the reader moves it.
+/// A chapter shows each picture. The picture links to a page on which the reader can move it.
 #[test]
 fn every_picture_is_what_the_program_draws() {
     let chapters = chapters();
@@ -64,7 +65,8 @@ fn every_picture_is_what_the_program_draws() {
     assert_eq!(stored.len(), PICTURES.len(), "a stored picture is not drawn");
 }
 
-/// The plots' y axes had no titles. (Bars and columns have theirs as fields that must be given.)
+/// The y axes of plots once had no titles. (Those of bars and columns cannot be missing, because
+/// they are fields.)
 #[test]
 fn every_axis_of_a_plot_has_a_title() {
     let mut plots = 0;

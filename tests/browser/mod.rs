@@ -1,6 +1,6 @@
 //! A page in headless Chromium: the errors in it, and the results of a script in it.
 //!
-//! Included by the tests that have pages, `tests/cli` and `tests/book`.
+//! The tests of pages in `tests/cli` and `tests/book` include this module.
 
 use std::fs;
 use std::path::Path;
@@ -18,13 +18,13 @@ addEventListener("error", (event) => faults.push(String(event.message || event.t
 addEventListener("unhandledrejection", (event) => faults.push(String(event.reason)));
 </script>"##;
 
-/// Wide, as half a screen, and as a phone; light (1) and dark (0).
+/// The widths of a screen, of half a screen and of a phone, each in light (1) and dark (0).
 pub const VIEWS: [(u32, u32); 6] = [(1400, 1), (1400, 0), (800, 1), (800, 0), (400, 1), (400, 0)];
 
 /// A window is never narrower than this. A narrower page is shown in a frame.
 const LEAST_WINDOW: u32 = 500;
 
-/// In a frame: sends the page to the frame around it, once the script has told.
+/// In a frame: sends the page to the page around it, once the script has added its results.
 const SEND: &str = r##"<script>
 const send = () => document.getElementById("told")
   && parent.postMessage(document.documentElement.outerHTML, "*");

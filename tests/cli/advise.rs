@@ -1,4 +1,4 @@
-//! `advise`: on RocksDB's directories, on Maypole's, and on what is neither.
+//! `advise`: on RocksDB's directories, on Maypole's, and on directories that are neither.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -148,13 +148,13 @@ fn tables_of_an_older_policy_are_found_and_bloom_of_a_flush_is_none() {
     assert!(told.iter().all(|told| told.ends_with("OPTIONS ask for 14.0")), "{told:?}");
     assert!(!told.is_empty());
 
-    // A name without bits is no ground for a verdict.
+    // If the policy's name has no bits, there is no verdict.
     edit_options(dir.path(), "filter_policy=bloomfilter:14:false", "filter_policy=bloomfilter");
     let found = family(dir.path(), &[]);
     assert_eq!(texts(&found["findings"], "finding"), [""; 0]);
     assert!(text(dir.path(), &[]).contains("without bits, so that sizes are not judged"));
 
-    // RocksDB reads no filter where it has no policy.
+    // Without a policy, RocksDB reads no filters.
     edit_options(dir.path(), "filter_policy=bloomfilter", "filter_policy=nullptr");
     let found = family(dir.path(), &[]);
     let told = texts(&found["findings"], "finding");
@@ -320,7 +320,7 @@ fn a_database_of_maypole_is_advised_while_it_is_in_use() {
     assert!(number(&family["levels"]) >= 2.0, "{family}");
     let same = number(&policy(family, "bloom:10")["filter_bytes"]);
     assert!((same / stats.filter_bytes() as f64 - 1.0).abs() < 0.02, "{same}");
-    // What is said of another policy is what a copy with it has.
+    // The figures for another policy are those of a copy with this policy.
     let burr = policy(family, "burr(7)");
     let copy = tempfile::tempdir().unwrap();
     let copy = copy.path().join("copy");
@@ -330,7 +330,8 @@ fn a_database_of_maypole_is_advised_while_it_is_in_use() {
     assert!((number(&burr["filter_bytes"]) / real - 1.0).abs() < 0.02, "{burr} {real}");
     let (computed, measured) =
         (number(&burr["blocks_per_absent_get"]), number(&rewritten["absent"]["blocks"]));
-    // Of five thousand lookups each: seven deviations of one.
+    // Both are means of five thousand lookups; the slack is seven standard deviations of one of
+    // them.
     let slack = 7.0 * (computed.max(measured) / 5000.0).sqrt();
     assert!((computed - measured).abs() < slack, "{computed} {measured}");
     db.put("still", "open").unwrap();
@@ -341,7 +342,7 @@ fn recorded_lookups_replace_drawn_ones() {
     let dir = unpacked("11.9-rangedel");
     let recorded = tempfile::tempdir().unwrap();
     let file = recorded.path().join("keys");
-    // None of them is there, and only the last one lies within the tables.
+    // None of these keys is present, and only the last one is within the range of the tables.
     fs::write(&file, "\\x00\n\\x01\nzzzz\nzzzzz\nkey500x\n").unwrap();
     let file = file.to_str().unwrap();
     let found = family(dir.path(), &["--query-file", file]);
@@ -414,7 +415,7 @@ fn what_is_neither_is_called_by_its_name() {
     assert!(error.contains("user-defined timestamps"), "{error}");
 }
 
-/// The tickers of RocksDB on lookups of absent keys, and the rate that is measured here.
+/// The rate that is measured here agrees with the tickers of RocksDB's own lookups.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
@@ -432,15 +433,16 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
-    // Flushed, so that an import has no table more.
+    // The memtable is flushed, so that an import has no additional table.
     bench("fillrandom,flush,waitforcompaction", &[]);
     let before = state_of(dir.path());
     let found = family(dir.path(), &[]);
     assert_eq!(state_of(dir.path()), before);
     let rows = found["filters"].as_array().unwrap();
     assert!(rows.len() >= 2, "{found}");
-    // The rate to expect of lookups of which this share finds its key, and its variance. Small
-    // tables have more bits a key, so the levels count as often as they are in the way.
+    // The expected false-positive rate if this share of the lookups finds its key, and the variance
+    // of the rate. Small tables have more bits a key, so each level has the weight of the tables
+    // that lookups search there in vain.
     let expected = |share_present: f64| {
         let (mut tables, mut wrong, mut variance) = (0.0, 0.0, 0.0);
         for row in rows {
@@ -455,7 +457,7 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
         }
         (wrong / tables, variance / (tables * tables))
     };
-    // A million puts of as many keys leave out one in e of them.
+    // A million random puts of a million keys leave out one in e of the keys.
     let shares = [("readmissing", 0.0), ("readrandom", 1.0 - (-1.0f64).exp())];
     for (lookups, share_present) in shares {
         let told = bench(lookups, &["--use_existing_db", "--statistics", "--reads=300000"]);
@@ -481,7 +483,7 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
             assert!((theirs - blocks).abs() < slack, "{theirs} blocks, here {blocks}");
         }
     }
-    // What is said of another policy is what the imported tree has with it.
+    // The figures for another policy are those of the imported tree with this policy.
     let target = tempfile::tempdir().unwrap();
     let (imported, copy) = (target.path().join("imported"), target.path().join("copy"));
     let before = state_of(dir.path());
@@ -499,8 +501,8 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     assert!((told - real).abs() < slack, "{told} {real}");
 }
 
-/// Below format_version 5 the policy of Bloom gives filters of 32-bit hashes, and that of Ribbon
-/// gives Ribbon: neither is a finding.
+/// Below format_version 5 the policy of Bloom gives filters of 32-bit hashes, and the policy of
+/// Ribbon gives Ribbon filters. Neither is reported as a finding.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn filters_of_old_versions_are_what_their_version_gives() {

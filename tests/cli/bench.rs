@@ -44,7 +44,7 @@ fn figures_of_every_workload_hang_together() {
     let rows = rows(&text);
     let names: Vec<&str> = rows.iter().map(|row| row["workload"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), STANDING);
-    // fillrandom draws with replacement: 1 - 1/e of the keys occur, overwriting brings 1 - 1/e^2.
+    // fillrandom draws with replacement: 1 - 1/e of the keys occur, and 1 - 1/e^2 after overwrite.
     let after_overwrite = number(&rows[3], "writes.live_bytes") / 116.0;
     assert!((after_overwrite / 20_000.0 - 0.8647).abs() < 0.015, "{after_overwrite}");
     for row in &rows {
@@ -126,7 +126,7 @@ fn loads_whose_data_dies_leave_exactly_what_should_live() {
     )
     .noted();
     let rows = rows(&text);
-    // Of 16-byte keys with 100-byte values. checkpointloop puts some of the deleted keys again.
+    // Entries have 16-byte keys and 100-byte values. checkpointloop puts some deleted keys again.
     let live = number(&rows[2], "writes.live_bytes") / 116.0;
     assert!((1501.0..=2100.0).contains(&live) && live == live.trunc(), "{live}");
     let expected = [
@@ -153,7 +153,7 @@ fn loads_whose_data_dies_leave_exactly_what_should_live() {
         assert!(number(row, "writes.tables") >= 1.0, "{row}");
         assert!(row["found"].is_null(), "{row}");
     }
-    // The scans met the right entries, otherwise they would have ended the program.
+    // A scan that meets wrong entries ends the program, so only the number of entries is checked.
     let scanned = rows.iter().filter(|row| row["workload"] == "readseq");
     let scanned: Vec<u64> = scanned.map(|row| number(row, "operations") as u64).collect();
     assert_eq!(scanned, [2 * 1000, 2 * 3, 2 * 300]);
@@ -167,7 +167,7 @@ fn windows_and_ranges_of_deletions_are_as_long_as_they_are_told() {
         rows(&crate::run(&call).noted())
     };
     let found = bench(&["retention,queue", "--window", "500", "--delete-range", "100"]);
-    // 25 times a hundred keys, each time by the two ends of the range.
+    // 25 deletions of a hundred keys each; each is written as the two ends of its range.
     assert_eq!(number(&found[0], "writes.operations"), 3025.0);
     assert_eq!(number(&found[0], "writes.user_bytes"), 3000.0 * 116.0 + 25.0 * 32.0);
     assert_eq!(number(&found[0], "writes.live_bytes"), 500.0 * 116.0);
@@ -232,7 +232,7 @@ fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
     maypole::Db::open(&empty).unwrap().close().unwrap();
     let error = maypole!("bench", "--db", &empty, "--workloads", "readseq").badly(1);
     assert!(error.contains("an empty database"), "{error}");
-    // A file that is no database.
+    // A directory with a file of another program.
     let other = dir.path().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("precious"), "data").unwrap();

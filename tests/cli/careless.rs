@@ -89,7 +89,7 @@ fn what_has_no_end_is_refused_and_leaves_nothing() {
             assert!(error.contains("is a device"), "{error}");
         }
     }
-    // This input has an end.
+    // /dev/null is a device too, but its input ends.
     let error = maypole!("compare", "--key-file", "/dev/null").badly(1);
     assert!(error.contains("no keys"), "{error}");
     let error = maypole!("compare", "--key-file", dir.path()).badly(1);
@@ -128,7 +128,7 @@ fn compressed_files_and_other_encodings_are_no_keys() {
         assert!(loaded.code == 0 && loaded.err.contains("byte order mark"), "{}", loaded.err);
         assert_eq!(maypole!("scan", &db).well(), value);
     }
-    // The bytes decode to this length.
+    // In the binary format, the bytes of the mark are the three bytes of the key.
     let db = dir.path().join("binary");
     let call = ["load", db.to_str().unwrap(), "--key-file", "-", "--format", "binary"];
     run_with(&call, b"\x03\0\0\0\xef\xbb\xbf\0\0\0\0").well();
@@ -192,13 +192,13 @@ fn what_a_killed_call_left_is_removed_by_the_next_one() {
             None => std::thread::sleep(std::time::Duration::from_millis(5)),
         }
     };
-    // It is in use, so another call leaves it alone.
+    // The directory is in use, so another call leaves it alone.
     let quick = "$M compare --keys 100 --policies none --json";
     let said = shell(dir.path(), quick);
     assert!(said.code == 0 && !said.err.contains("cut off") && left.exists(), "{}", said.err);
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // The owner of this directory is unknown.
+    // The owner of this directory is unknown, so it is not removed.
     fs::create_dir(tmp.join("maypole-compare-old")).unwrap();
     let said = shell(dir.path(), quick);
     assert!(said.code == 0 && said.err.contains("cut off, removed"), "{}", said.err);
@@ -329,9 +329,9 @@ fn a_file_is_not_input_and_output_at_a_time_nor_input_twice() {
     }
 }
 
-/// Regression: `load DIR`, `write-table --out DIR/000007.sst` and `checkpoint DB DIR` with the
-/// directory of another engine. The second one replaced a table there, and also one of Maypole's.
-/// Now each call names the owner of the directory, and the files stay.
+/// Regression: `load DIR`, `write-table --out DIR/000007.sst` and `checkpoint DB DIR` accepted the
+/// directory of another engine. `write-table` replaced a table there, and also tables of Maypole's
+/// databases. Now each call names the owner of the directory, and the files stay.
 #[test]
 fn output_into_the_directory_of_a_database_is_refused() {
     let dir = tempfile::tempdir().unwrap();

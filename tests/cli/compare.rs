@@ -1,4 +1,4 @@
-//! `compare` on a few keys: that its figures hang together, not what they are.
+//! `compare` on a few keys: that its figures are consistent, not what they are.
 
 use std::fs;
 use std::io::Write;
@@ -60,7 +60,7 @@ fn figures_of_a_comparison_hang_together() {
         "3",
     );
     let rows = rows(&done.noted());
-    // Directories that were made for it were left behind once.
+    // `compare` once left behind the directories that it had made.
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "something was left behind");
     assert_eq!(rows.len(), 3);
     for (row, policy) in rows.iter().zip(["none", "bloom(5)", "bloom(10)"]) {
@@ -87,7 +87,7 @@ fn figures_of_a_comparison_hang_together() {
         assert!(number(five, field) > 0.0 && number(ten, field) > 0.0);
     }
     assert_eq!((&none["filter_bytes"], &none["filters_asked"]), (&0.into(), &0.into()));
-    // Absent keys lie where every level has a table. Where there is no filter it is read.
+    // In every level the range of a table includes the absent keys. Without a filter it is read.
     assert!(number(none, "blocks_per_absent_get") > 2.5, "{none}");
     for (row, bits) in [(five, 5.0), (ten, 10.0)] {
         let stored = number(row, "bits_per_key");
@@ -114,7 +114,7 @@ fn a_key_file_with_duplicates_is_compared_and_told_in_words() {
     for part in ["6,000 lines, 5,000 distinct", "4,500 keys", "500 absent", "Verdict", "80 µs"] {
         assert!(report.contains(part), "{part} in {report}");
     }
-    // One row a policy in each table, and what to take.
+    // Each table has one row a policy, and the verdict names the policy to take.
     assert_eq!(report.lines().filter(|line| line.starts_with("bloom(10)")).count(), 2, "{report}");
     assert!(report.contains("\nTake bloom(10).\n"), "{report}");
     assert!(report.contains("Measured on 4,500 keys"), "{report}");
@@ -168,12 +168,12 @@ fn a_cold_comparison_reads_from_the_files() {
     let rows = rows(&done.noted());
     assert!(number(&rows[0], "file_reads_per_absent_get") > 0.5, "{}", rows[0]);
     assert!(number(&rows[0], "file_reads_per_present_get") > 0.2, "{}", rows[0]);
-    // Whether it was depends on the file system; that it is said does not.
+    // Whether the run was cold depends on the file system, but the field is always present.
     assert!(rows[0]["cold"].is_boolean(), "{}", rows[0]);
 }
 
-/// `--cold` on a few keys said 0.0000 reads and "cold", although the block cache held everything
-/// and nothing could be seen. Now that is what it says.
+/// `--cold` on a few keys said 0.0000 reads and "cold", although the block cache held everything,
+/// so that nothing could be seen. Now it says "not seen".
 #[test]
 fn a_cold_comparison_that_reads_nothing_says_so() {
     let call = ["compare", "--keys=3000", "--absent=300", "--cold", "--policies=none,bloom(10)"];
@@ -185,8 +185,8 @@ fn a_cold_comparison_that_reads_nothing_says_so() {
     assert!(rows(&json.out).iter().all(|row| row["cold"] == false), "{}", json.out);
 }
 
-/// At 80 columns each figure had a line of its own, for each policy: longer than a screen. Now the
-/// policies are columns.
+/// At 80 columns, each figure of each policy once had a line of its own, so that the report was
+/// longer than a screen. Now the policies are columns.
 #[test]
 fn policies_are_columns_where_the_terminal_is_narrow() {
     let call = ["compare", "--keys=3000", "--absent=3000"];
@@ -232,7 +232,7 @@ fn queries_may_come_from_a_file() {
     let gets = |row: &Value| (row["absent_gets"].as_u64(), row["present_gets"].as_u64());
     assert!(rows(&done.out).iter().all(|row| gets(row) == (Some(1), Some(3))), "{}", done.out);
 
-    // The verdict is about these queries and a read of this cost.
+    // The verdict is computed from these queries and this cost of a read.
     fs::write(&keys, (0..3000).map(|i| format!("{i:05}\n")).collect::<String>()).unwrap();
     let lines =
         (0..3000).map(|i| if i % 4 == 0 { format!("{i:05}\n") } else { format!("{i:05}x\n") });

@@ -36,7 +36,7 @@ fn binary_keys_come_back_as_they_were_put_in() {
     let reverse: Vec<String> = lines.iter().rev().cloned().collect();
     assert_eq!(maypole!("scan", &db, "--reverse").well(), reverse.concat());
 
-    // Bytes that are no UTF-8 need no escape, where an argument can hold them.
+    // On systems whose arguments can hold bytes that are not UTF-8, these need no escape.
     #[cfg(unix)]
     let raw: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xff\xfe".to_vec());
     #[cfg(not(unix))]
@@ -71,7 +71,7 @@ fn a_scan_takes_a_prefix_a_range_and_a_limit() {
     assert_eq!(scan(&["--from", "c", "--to", "b"]), "");
     assert_eq!(scan(&["--to", "b"]), "a ");
     assert_eq!(scan(&["--limit", "0"]), "");
-    // What passes every option.
+    // Only keys that pass every option are printed.
     assert_eq!(scan(&["--prefix", "b", "--from", "bb"]), "bb bc ");
     assert_eq!(scan(&["--prefix", "b", "--from", "a", "--to", "bc"]), "ba bb ");
     assert_eq!(scan(&["--prefix", "b", "--from", "c"]), "");
@@ -106,7 +106,7 @@ fn a_range_is_deleted_up_to_its_end_and_shown_by_inspect() {
     maypole!("delete", &db, "a", "--range", "b", "d").badly(2);
     let report = maypole!("verify", &db).well();
     assert!(report.contains("entries in logs: 3"), "a few writes made a table: {report}");
-    // A range deletion that hides little stays in its table for some time.
+    // Compaction leaves a range deletion that hides little in its table for some time.
     let owner = maypole::Db::open(&db).unwrap();
     (0..200).for_each(|n| owner.put(format!("x{n:03}"), [7; 1000]).unwrap());
     owner.compact_all().unwrap();
@@ -160,7 +160,7 @@ fn a_raw_value_is_its_bytes_and_nothing_else() {
     assert_eq!((output.status.code(), output.stdout), (Some(0), value));
 }
 
-/// A database changes its filters, and loses what was overwritten and deleted.
+/// `compact` rewrites all tables with other filters, and removes overwritten and deleted entries.
 #[test]
 fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -179,7 +179,7 @@ fn a_compaction_rewrites_tables_with_the_filters_asked_for() {
     assert_eq!(tables.len(), 1);
     assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
     assert_eq!(maypole!("count", &db).well(), "1000\n");
-    // Nothing to do, and what lies outside the range stays as it is.
+    // There is nothing to compact in this range, and tables outside it are not rewritten.
     let said = maypole!("compact", &db, "--from", "x").well();
     assert!(said.starts_with("before: 1 table, 1,000 entries"), "{said}");
     assert!(maypole!("inspect", &tables[0]).well().contains("ribbon"));
@@ -199,7 +199,7 @@ fn a_checkpoint_is_a_database_by_itself() {
     assert!(maypole!("checkpoint", &db, dir.path().join("b")).well().starts_with("2 tables, "));
 }
 
-/// The same figures for programs as for people.
+/// Programs get the same figures as people do.
 #[test]
 fn what_prints_figures_prints_them_as_json() {
     let dir = tempfile::tempdir().unwrap();
@@ -272,8 +272,8 @@ fn damage_is_named_by_file_and_offset() {
     assert!(error.contains("keys"), "{error}");
 }
 
-/// Data that is whole was out of reach where the directory cannot be written, and while somebody
-/// else has the database open.
+/// Commands that only read once failed if the directory could not be written, or while another
+/// process had the database open. Now they open it read-only then.
 #[test]
 fn what_only_reads_opens_read_only_where_it_must() {
     let dir = tempfile::tempdir().unwrap();
@@ -297,7 +297,7 @@ fn what_only_reads_opens_read_only_where_it_must() {
         assert!(done.err.starts_with("note: opened read-only: "), "{command}: {}", done.err);
         assert!(done.err.contains("already open elsewhere"), "{command}: {}", done.err);
         assert!(done.out.contains(expected), "{command}: {}", done.out);
-        // Asked for, it needs no words.
+        // If the caller asks for it, there is no note.
         let asked = crate::run(&call.chain(["--read-only"]).collect::<Vec<_>>()).well();
         assert!(asked.contains(expected), "{command}: {asked}");
     }
@@ -306,8 +306,8 @@ fn what_only_reads_opens_read_only_where_it_must() {
     assert!(error.contains("open elsewhere"), "{error}");
     db.close().unwrap();
 
-    // Closed, and its directory cannot be written: where this is not root, who may all the same.
-    // Windows lets every process write into a directory that is marked as read-only.
+    // The database is closed, and its directory cannot be written, unless the user is root. Windows
+    // lets every process write into a directory that is marked as read-only.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -363,7 +363,7 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
             continue;
         }
         let name = table.file_stem().unwrap().to_str().unwrap();
-        // Tables of one version hold the same entries, but for these.
+        // Except for these tables, all tables of one version hold the same entries.
         let listing = match name {
             "r7-v5-range-only" => None,
             "r11-v5-versions-none" => Some(name),
@@ -387,7 +387,7 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
 }
 
 /// `stats`, `verify` and `repair` called the MANIFEST of a healthy RocksDB directory damaged, and
-/// `repair` took the directory over. Each command says whose it is, and changes nothing.
+/// `repair` took the directory over. Now each command names the owner, and changes nothing.
 #[test]
 fn a_directory_of_rocksdb_is_called_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -430,7 +430,8 @@ fn rocksdb(dir: &std::path::Path) {
     let packed = std::fs::File::open(archive).unwrap();
     let mut decoder = zstd::stream::read::Decoder::new(packed).unwrap();
     std::io::Read::read_to_end(&mut decoder, &mut bytes).unwrap();
-    // The format ustar: a header of 512 bytes, and the file in blocks of as many.
+    // The format is ustar: for each file a header of 512 bytes, and its content in blocks of 512
+    // bytes.
     let mut at = 0;
     while bytes[at] != 0 {
         let text = |from: usize, to: usize| {
@@ -446,8 +447,8 @@ fn rocksdb(dir: &std::path::Path) {
     }
 }
 
-/// Each command that is given the directory of another engine says which it is, and which commands
-/// read it. It leaves it as it is.
+/// Each command that is given the directory of another engine names the engine and the commands
+/// that read it, and leaves the directory as it is.
 #[test]
 fn every_command_calls_a_directory_of_rocksdb_or_leveldb_by_its_name() {
     for (fixture, what) in [("10.4.2-universal", "RocksDB"), ("leveldb-levels", "LevelDB")] {
@@ -513,7 +514,7 @@ fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
     let names: Vec<_> = reports.iter().map(|it| it["column_family"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "alpha", "beta", "delta"]);
     assert!(count(&all.join("delta")).contains("1000"));
-    // What is there already stays, and nothing new is made.
+    // Imports into directories that exist fail. They change nothing there, and make no new ones.
     for arguments in [vec!["--column-family", "alpha"], vec!["--all"]] {
         let call = [&["import", source.to_str().unwrap(), all.to_str().unwrap()][..], &arguments];
         let error = super::run(&call.concat()).badly(1);
@@ -524,7 +525,7 @@ fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
     assert!(error.contains("there is no column family \"gone\""), "{error}");
     assert!(!none.exists());
     assert!(maypole!("import", &source, &none, "--all", "--column-family", "beta").code == 2);
-    // The other commands call the directory by its name, and this one.
+    // The other commands name RocksDB and the command `import`.
     let error = maypole!("get", &source, "key").badly(1);
     assert!(error.contains("RocksDB") && error.contains("maypole import"), "{error}");
 }
@@ -551,7 +552,7 @@ fn a_database_is_exported_to_rocksdb_and_imported_again() {
         maypole!("import", path(rocks), &back).well();
         assert!(maypole!("count", &back).well().contains("2000"));
     }
-    // A failure leaves nothing; what is there stays.
+    // A failed export leaves nothing behind and changes no files that exist.
     let error = maypole!("export", path("db"), path("rocks")).badly(1);
     assert!(error.contains("RocksDB") || error.contains("not empty"), "{error}");
     let error = maypole!("export", path("db"), path("db/inside")).badly(1);

@@ -97,15 +97,15 @@ fn every_step_of_a_lookup_is_printed_in_order() {
     assert!(report.contains("1 entry, ") && report.contains("found, a value"), "{report}");
     let report = maypole!("explain", &db, "zebra").well();
     assert!(report.contains("not in its range") && !report.contains("filter  "), "{report}");
-    // What is not there is no failure, other than for `get`.
+    // Unlike for `get`, an absent key is no failure.
     assert!(report.contains("found      nothing: the key is absent"), "{report}");
 }
 
 /// A trace had no text of its own, so a program could not print what the command prints. Now the
-/// command prints the trace's `Display`: of a database and of a table, on any width.
+/// command prints the trace's `Display`. Checked for a database at two widths, and for a table.
 #[test]
 fn a_trace_prints_itself_as_the_command_does() {
-    // Words but for the times, which differ.
+    // The words of a text without its times, which differ from call to call.
     let without_times = |text: &str| -> Vec<String> {
         let words: Vec<&str> = text.split(' ').collect();
         let is_time = |n: usize| {
@@ -259,7 +259,7 @@ value_bytes number";
     assert_eq!((&trace["outcome"], &trace["key"]), (&"value".into(), &"key 0100".into()));
     assert_eq!(trace["value_bytes"], 5);
 
-    // The other ways a filter answers.
+    // The traces of filters of other families.
     for (filter, kind, fields) in [
         ("ribbon(7)", "slots", "bumped coefficients columns end_byte first_byte kind slots start"),
         ("burr(7)", "slots", "bumped coefficients columns end_byte first_byte kind slots start"),
@@ -272,7 +272,7 @@ value_bytes number";
     }
 }
 
-/// The first user key of a listing of `inspect --entries`, and how many versions it has.
+/// The user keys of a listing of `inspect --entries`, each once.
 fn keys_of(listing: &str) -> Vec<Vec<u8>> {
     let key = |line: &str| {
         let hex = line.strip_prefix('\'')?.split('\'').next()?.as_bytes();
@@ -319,7 +319,7 @@ fn rocksdbs_tables_are_explained_whatever_their_filter() {
                     parts.extend(filter["partition"]["number"].as_u64());
                 }
             }
-            // A key right behind it, which is not there.
+            // The next possible key, which is absent.
             let absent = format!("{}\\x00", escaped(key));
             let report = maypole!("explain", &table, absent).well();
             assert!(report.contains("\nfound      nothing"), "{name}: {report}");

@@ -1,4 +1,5 @@
-//! The command line, through the binary: what it prints, what it refuses, how it exits.
+//! The command line, tested through the binary: its output, the calls that it rejects, its exit
+//! codes.
 
 mod advise;
 mod bench;
@@ -45,21 +46,22 @@ impl Done {
         }
     }
 
-    /// It was done, and says so by its exit code and silence. Gives what it printed.
+    /// Asserts that the call succeeded and printed nothing on standard error. Returns standard
+    /// output.
     fn well(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
         self.out
     }
 
-    /// As [`Done::well`], of a command that says beforehand what space it takes.
+    /// As [`Done::well`], for a command that notes beforehand how much space it takes.
     fn noted(self) -> String {
         assert!(self.err.starts_with("note: up to about "), "{}", self.err);
         let err = self.err.lines().filter(|line| !line.starts_with("note: ")).collect();
         Done { err, ..self }.well()
     }
 
-    /// It was not: `code`, nothing on standard output, one line and notes on standard error.
-    /// Gives the line.
+    /// Asserts that the call failed with `code`, printed nothing on standard output, and one line
+    /// besides notes on standard error. Returns this line.
     fn badly(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert_eq!(self.out, "");
@@ -98,7 +100,7 @@ fn run_with<S: AsRef<OsStr>>(arguments: &[S], input: &[u8]) -> Done {
         .expect("the binary was built with the tests");
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
-        // A command that does not read to the end is no failure of the test.
+        // The test does not fail if a command does not read its input to the end.
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().unwrap()
     });

@@ -103,7 +103,7 @@ fn expected_points(json: &Value) -> Vec<(&'static str, usize)> {
     let all = |_: &Value| true;
     vec![
         ("memory", count("policies", &all)),
-        // Those without a false positive are there, too.
+        // Filters without a false positive have points, too.
         ("accuracy", count("accuracy", &all)),
         ("latency-absent", count("latency", &|row| row["lookups"] == "absent")),
         ("latency-present", count("latency", &|row| row["lookups"] == "present")),
@@ -143,7 +143,7 @@ fn check_list(list: &str, dir: &Path, json: &Value, html: &str) {
             let cell = &line[column.unwrap_or_else(|| panic!("{name} in {:?}", csv[0]))];
             assert!(same(cell, &value), "{list}, {name}: {cell}, not {value}");
         }
-        // Some table of the page has this row. The tables are divided differently.
+        // Some table of the page has this row; the page and the files divide the rows differently.
         let is_it = |cells: &Vec<String>| {
             let dashes = |cell: &String| cell.replace('–', "");
             cells.iter().map(dashes).eq(line.iter().cloned())
@@ -169,7 +169,7 @@ pub fn check_alone(html: &str) {
     }
     assert!(!html.contains("NaN") && !html.contains("inf,"), "a figure that is none");
     assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
-    // Plots had kB, and tables KiB.
+    // Plots once had kB where tables had KiB.
     for decimal in [" kB", " MB", " GB"] {
         assert!(!html.contains(decimal), "{decimal}");
     }
@@ -178,9 +178,10 @@ pub fn check_alone(html: &str) {
     }
 }
 
-/// The calculator began with a billion keys and computed them with rates measured on 270,000, where
-/// a table of 499 keys decided, so that it said the opposite of `size`. It begins with the keys that
-/// were measured, and has the rates of large tables for other sizes, which are those of `size`.
+/// The calculator once began with a billion keys and rates that were measured on 270,000 keys. The
+/// rate of a table of 499 keys decided, so that the calculator said the opposite of `size`. Now it
+/// begins with the number of measured keys. For other numbers it uses the rates of large tables, as
+/// `size` does.
 #[test]
 fn the_calculator_takes_no_rate_of_small_tables_for_large_ones() {
     let dir = tempfile::tempdir().unwrap();
@@ -234,7 +235,7 @@ fn page_json_csv_and_terminal_say_the_same() {
     assert_eq!(cache.matches("class=\"interval\"").count(), points);
     assert!(terminal.contains("Absent lookups take the least time with "), "{terminal}");
 
-    // Values that the terminal rounds, rounded.
+    // The terminal has the same values, rounded.
     let lines = |policy: &str| {
         let starts = format!("{policy} ");
         let lines = terminal.lines().filter(|line| line.starts_with(&starts));
@@ -256,7 +257,7 @@ fn page_json_csv_and_terminal_say_the_same() {
             assert!(found, "{expected} in {text}");
         }
     }
-    // The verdict is the same text.
+    // Terminal and page have the same verdict.
     let verdict = terminal.lines().skip_while(|line| *line != "Verdict").skip(1);
     for line in verdict.take_while(|line| !line.is_empty()) {
         assert!(html.contains(&format!("<li>{line}</li>")), "{line}");
@@ -264,7 +265,7 @@ fn page_json_csv_and_terminal_say_the_same() {
 }
 
 /// Each policy with filters has two plots of filters that are larger than the cache, each with a
-/// curve for every form; the files have their figures.
+/// curve for every form. JSON and CSV have the figures of the curves.
 #[test]
 fn filters_larger_than_the_cache_are_shown_in_each_form() {
     let dir = tempfile::tempdir().unwrap();
@@ -348,7 +349,7 @@ fn a_sweep_that_was_killed_is_taken_up_again() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The settings and two policies.
+    // The state has three lines: the settings and two policies.
     let state = out.join("sweep.state");
     let start = Instant::now();
     while fs::read_to_string(&state).unwrap_or_default().lines().count() < 3 {
@@ -420,11 +421,11 @@ results.folded = all("details.part").length;
 all("details.part").forEach((part) => { part.open = true; });
 results.layout = layout();
 
-// A finger.
+// A tap on a point.
 const tip = document.querySelector("#tip"), said = () => tip.hidden ? "" : tip.textContent;
 document.querySelector("svg .point .hit").dispatchEvent(new MouseEvent("click", { bubbles: true }));
 results.tip = said();
-// The keyboard: each plot is one stop, and the arrows go on from there.
+// The keyboard: Tab stops at one point of each plot, and the arrow keys move to the other points.
 document.body.click();
 results.stops = all("svg.plot").map((plot) => plot.querySelectorAll("[tabindex='0']").length);
 results.keyboard = all("svg.plot").map((plot) => {
@@ -463,7 +464,7 @@ results.unseen = all("svg.plot .dot, svg.bars text").filter((dot) => {
     && at.top >= plot.top && at.bottom <= plot.bottom);
 }).length;
 
-// Paper: its rules hold now, on the width of a sheet, and those of the screen no more.
+// Paper: the rules for print apply now, at the width of a sheet, and those for the screen do not.
 if (innerWidth > 700) {
   all("details.part").forEach((part) => { part.open = false; });
   for (const rule of [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules])) {

@@ -24,7 +24,8 @@ fn table(dir: &Path, spec: &str, keys: u32) -> PathBuf {
     path
 }
 
-/// The third number from the right of a histogram's bars: how many were found.
+/// The sum of a histogram's bars: how many were found, which is each bar's second number from the
+/// right.
 fn bars_found(picture: &str) -> u64 {
     let start = picture.find("found  theory").expect("a histogram");
     let bars = picture[start..].lines().skip(1).take_while(|line| !line.is_empty());
@@ -55,7 +56,7 @@ fn each_of_rocksdbs_filters_is_drawn_or_it_is_said_why_not() {
     }
 }
 
-/// The mean fill that is found is that of theory, in a table whose keys are known.
+/// In a table whose keys are known, the mean fill that is found is that of theory.
 #[test]
 fn theory_stands_beside_what_is_found() {
     let dir = tempfile::tempdir().unwrap();
@@ -151,7 +152,7 @@ fn the_drawing_is_one_file_for_light_and_dark() {
         let svg = fs::read_to_string(&out).unwrap();
         assert!(svg.starts_with("<svg ") && is_well_formed(&svg), "{spec}: {svg}");
         assert!(svg.contains("prefers-color-scheme: dark"));
-        // It loads nothing from elsewhere.
+        // The drawing loads nothing from other files.
         let urls = svg.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for outside in ["http", "href", "url(", "<script", "@import"] {
             assert!(!urls.contains(outside), "{spec}: {outside}");

@@ -1,8 +1,8 @@
-//! Databases that are made for a measurement are removed with the program, whatever ends it.
+//! Databases that a program makes for a measurement are removed when it ends, whatever ends it.
 //!
 //! Regression: Ctrl-C, SIGTERM and SIGHUP left them, by default half a gigabyte in a hidden place.
-//! Now each signal removes what was made, at whatever moment it arrives, and the program still dies
-//! by it.
+//! Now the program removes what it has made, whenever the signal arrives, and still dies by the
+//! signal.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::maypole;
 
-/// Far longer than anything here takes, so that a program that hangs fails its test.
+/// A time limit, far longer than anything here takes: a program that hangs fails its test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A `compare` or `bench` that runs for long, with its temporary files in `dir/not/there`.
@@ -77,13 +77,13 @@ fn count(dir: &Path, name: &dyn Fn(&str) -> bool) -> usize {
 fn assert_nothing_is_left(what: &str, dir: &Path, when: &str) {
     let mut left = count(dir, &|_| true);
     if what == "bench" {
-        // The directory that the test has made.
+        // The directories `not` and `not/there`, which the test has made.
         left -= 2;
     }
     assert_eq!(left, 0, "{what}, {when}: something was left behind");
 }
 
-/// The signals that reach this process's children, which are not all under `nohup`.
+/// The signals that this process's children do not ignore: under `nohup`, they ignore some.
 fn signals() -> Vec<Signal> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -96,8 +96,8 @@ fn signals() -> Vec<Signal> {
 fn a_signal_at_any_moment_leaves_nothing_behind() {
     for what in ["compare", "bench"] {
         for signal in signals() {
-            // Ctrl-C at each moment; the other signals are handled in the same way from the first
-            // step on.
+            // Ctrl-C is sent at each moment, the other signals only at every third, because all are
+            // handled in the same way.
             let step = if signal == signals()[0] { 1 } else { 3 };
             for moment in (0..12).step_by(step) {
                 let dir = tempfile::tempdir().unwrap();
@@ -130,7 +130,8 @@ fn a_signal_at_any_moment_leaves_nothing_behind() {
     }
 }
 
-/// `timeout` sends its signal to the program and then to its group: twice in a row.
+/// `timeout` sends its signal to the program and then to the program's group, so that the program
+/// gets it twice in a row.
 #[test]
 fn a_signal_that_comes_twice_in_a_row_is_taken_once() {
     for signal in signals() {
@@ -150,14 +151,14 @@ fn a_second_ctrl_c_does_not_wait_for_the_removal() {
     if !signals().contains(&Signal::INT) {
         return;
     }
-    // Enough files that their removal takes a moment; more if it takes none.
+    // Enough files that their removal takes a moment. If it was too fast, more files are tried.
     for files in [30_000, 60_000, 120_000, 240_000] {
         let dir = tempfile::tempdir().unwrap();
         let mut child = start("compare", dir.path());
         wait_until(&mut child, || count(dir.path(), &|name| name.ends_with(".wal")) > 0);
         let there = dir.path().join("not/there");
         let scratch = fs::read_dir(&there).unwrap().next().unwrap().unwrap().path();
-        // It must not end before all of them exist.
+        // The program is paused, because it must not end before all files exist.
         send(&child, Signal::STOP);
         (0..files).for_each(|i| fs::write(scratch.join(format!("f{i}")), "").unwrap());
         send(&child, Signal::CONT);
@@ -194,7 +195,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     assert_nothing_is_left("compare", dir.path(), "an ignored signal");
 }
 
-/// Directories that were missing are removed at the end, unless they are not this program's alone.
+/// The program removes directories that it has made, unless they contain files of others.
 #[test]
 fn what_others_put_beside_the_databases_stays() {
     let dir = tempfile::tempdir().unwrap();
@@ -239,7 +240,7 @@ fn the_space_that_is_announced_is_about_what_is_taken() {
     let compare = ["compare", "--keys", "150k", "--absent", "9", "--value-bytes", "200"];
     let calls: [&[&str]; 3] = [
         &compare,
-        // A base in addition to the two.
+        // A database of the base policy in addition to these two.
         &[&compare[..], &["--policies", "bloom(40),burr(16)"]].concat(),
         &["bench", "--entries", "200000", "--value-bytes", "200", "--compression", "none"],
     ];
@@ -272,7 +273,8 @@ fn the_space_that_is_announced_is_about_what_is_taken() {
     }
 }
 
-/// The number of each file, and the space it takes: a file with two names counts once.
+/// The inode number of each file and the space it takes, so that a file with two names can be
+/// counted once.
 fn disk_bytes(dir: &Path) -> Vec<(u64, u64)> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     entries
@@ -296,8 +298,8 @@ fn a_signal_leaves_nothing_of_a_table() {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    // Kept open until the program has ended, because at the end of its input it would finish the
-    // table.
+    // The input is kept open until the program has ended, because at the end of its input the
+    // program would finish the table.
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"a\t1\n").unwrap();
     let is_writing = || {

@@ -33,7 +33,7 @@ fn the_textbook_says_ten_bits_for_one_percent() {
         ]
         .map(|field| row[field].as_f64().unwrap());
         match row["filter"].as_str() {
-            // Its fingerprints have whole bits, so it has the next better rate.
+            // A fuse filter's fingerprints have whole bits, so it has the next better rate.
             Some("fuse") => assert_eq!(rates[0], 0.5f64.powi(7), "{row}"),
             _ => assert!((rates[0] / 0.01 - 1.0).abs() < 0.03, "{row}"),
         }
@@ -49,14 +49,15 @@ fn bits_give_a_rate_and_memory_a_share() {
     {
         assert!(text.contains(part), "{part} in {text}");
     }
-    // Too few keys for a ribbon.
+    // Three keys are too few for a ribbon.
     let done = maypole!("size", "--keys=3");
     assert_eq!(done.code, 0, "{}", done.err);
     assert!(done.err.lines().all(|line| line.starts_with("note: ")), "{}", done.err);
 }
 
-/// Databases whose filters and indexes outgrow the block cache read them again and again. `size`
-/// computed filters alone, so a plan looked right that the cache could not hold.
+/// A database whose filters and indexes outgrow the block cache reads them again and again. `size`
+/// once computed only filters, so that a plan looked right although its filters and indexes did not
+/// fit into the cache. Now it warns.
 #[test]
 fn filters_and_indexes_that_exceed_the_cache_are_a_warning() {
     let call = ["size", "--keys=800M", "--entry-bytes=125", "--bits=10"];

@@ -1,4 +1,4 @@
-//! `stats`: what one process publishes and another one shows.
+//! `stats`: one process publishes its counters, and another one shows them.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,8 +13,8 @@ use crate::maypole;
 
 const OFTEN: Duration = Duration::from_millis(10);
 
-/// A database of a thousand keys in one table, each asked for, with as many absent keys. The last
-/// of these is behind the table's last key, so that no filter is asked for it.
+/// A database of a thousand keys in one table. Each key is looked up, and as many absent keys. The
+/// last absent key is after the table's last key, so that no filter is queried for it.
 fn publishing(path: &Path) -> Db {
     let db = Db::builder(path).publish_stats(OFTEN).open().unwrap();
     for key in 0..1000 {
@@ -76,7 +76,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     assert_eq!(figures["useful"], filter.useful);
     assert_eq!(json["metadata_bytes"], db.stats().metadata_bytes);
     assert_eq!(figures["false_positive"], filter.false_positive());
-    // The reader of JSON may be off by the last bit.
+    // Parsing JSON may change the last bit.
     let is_near = |name: &str, value: f64| {
         let read = figures[name].as_f64().unwrap();
         assert!((read - value).abs() <= value * 1e-12, "{name}: {read}, not {value}");
@@ -112,7 +112,7 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
 }
 
 /// `Stats` and the command named the same columns differently: "positive" and "full positive",
-/// "true" where the other had "false positive". They have one set of names.
+/// "true" where the other had "false positive". Now they have one set of names.
 #[test]
 fn the_value_and_the_command_name_the_same_columns() {
     let (_dir, path) = dir();
@@ -136,8 +136,8 @@ fn maypole_count(number: u64) -> String {
     }
 }
 
-/// What a scraper refuses: a name that is declared twice or not before its samples, a line that is
-/// none, a line without an end.
+/// Checks for what a scraper rejects: a name that is declared twice or not before its samples, a
+/// malformed line, a last line without a line break.
 fn check_exposition(text: &str) {
     assert!(text.ends_with('\n'));
     let mut declared: Vec<(String, String)> = Vec::new();
@@ -177,7 +177,7 @@ fn a_path_with_quotes_and_line_breaks_spoils_no_format() {
     drop(publishing(&path));
     let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
     check_exposition(&prometheus);
-    // The line break is shown as \n by then, and its backslash is escaped as the other one is.
+    // The line break has become \n before this, so its backslash is escaped like the other one.
     assert!(prometheus.contains(r#"a \"quoted\\ \\n name"} "#), "{prometheus}");
     let json = maypole!("stats", &path, "--format", "json").well();
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -247,7 +247,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 /// Opens a database that this process has closed. A child that another test starts at this moment
-/// holds all locks of this process until it runs its own program.
+/// holds all locks of this process until it runs its own program, so the opening is tried again.
 fn reopen(builder: Builder) -> Db {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -285,8 +285,8 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let first = block();
     assert!(first.contains("first look") && first.contains("2,000"), "{first}");
     assert!(first.contains("dead, about") && !first.contains("for snapshots"), "{first}");
-    // "10.572 s/s" of time saved was computed from a read's cost that was not measured, and "no filter,
-    // in vain" said nothing to a reader.
+    // A row once had "10.572 s/s" of time saved, computed from a cost of a read that was not
+    // measured, and the row "no filter, in vain" was not understood.
     for row in ["reads saved, at most", "useless searches, no filter", "time saved, at "] {
         assert!(first.contains(row), "{row}: {first}");
     }
@@ -295,7 +295,7 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let level = first.lines().skip_while(|line| !line.starts_with("level")).nth(2).unwrap();
     assert!(level.starts_with("0 ") && level.contains("1,000"), "{first}");
     assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
-    // A row that has counts from this look on.
+    // The rate in the row `useful`, which a block has after its first look.
     let rate = |block: &str| {
         let row = block.lines().find(|line| line.trim_start().starts_with("useful")).unwrap();
         let rate = row.split_whitespace().nth(1).unwrap().replace(',', "");
@@ -349,7 +349,7 @@ fn two_databases_are_told_apart() {
 #[test]
 fn warnings_are_given_where_they_mean_something() {
     let (_dir, path) = dir();
-    // A cache so small that a filter is much of it.
+    // A cache that is so small that a filter takes much of it.
     let db = Db::builder(&path).publish_stats(OFTEN).block_cache_bytes(4096).open().unwrap();
     for key in 0..2000 {
         db.put(format!("{key:04}"), "value").unwrap();
@@ -372,7 +372,7 @@ fn warnings_are_given_where_they_mean_something() {
     assert!(says(&found, "of block cache and memtables, which is more than"), "{found:?}");
     assert!(!says(&found, "predicted are"), "{found:?}");
 
-    // One false positive, asked for again and again.
+    // One key that is a false positive, looked up again and again.
     let db = reopen(Db::builder(&path).publish_stats(OFTEN));
     let wrong = (0..100_000).map(|i| format!("1{i:06}")).find(|key| {
         let before = db.stats().counts().filter.false_positive();
@@ -407,11 +407,11 @@ fn searches_that_no_filter_could_spare_are_counted() {
     assert!(text.contains("1,001 useless searches of tables without one"), "{text}");
 }
 
-/// A database whose space does not shrink: the counters that it publishes said neither how much of
-/// it is dead nor that a forgotten snapshot keeps it. Now they do, and a new oldest snapshot is
-/// published even if nothing was counted. So is a change of the tree: a flush is counted before its
-/// table is in the tree, and what was published between the two stayed until something else was
-/// counted.
+/// If the space of a database does not shrink, a forgotten snapshot may be the reason. The
+/// published counters once said neither how much data is dead nor that a snapshot keeps it. Now
+/// they do, and a new oldest snapshot is published even if nothing was counted. So is a change of
+/// the tree: a flush is counted before its table is in the tree, and counters that were published
+/// in between once stayed until something else was counted.
 #[test]
 fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let (_dir, path) = dir();
@@ -423,7 +423,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let snapshot = db.snapshot();
     put_all("new");
     db.flush().unwrap();
-    // Fewer than a compaction looks after.
+    // These are too few deletions to start a compaction.
     (0..40).for_each(|key| db.delete(format!("{key:04}")).unwrap());
     db.flush().unwrap();
     db.wait_for_compaction().unwrap();
@@ -458,7 +458,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     db.wait_for_compaction().unwrap();
     (0..40).for_each(|key| db.delete(format!("{:04}", 100 + key)).unwrap());
     db.flush().unwrap();
-    // Not waited for: that would compact them.
+    // The test does not wait for compaction, which would remove these deletions.
     let stats = db.stats();
     assert!(stats.levels.iter().any(|level| level.dead_entries >= 40), "{stats}");
     db.close().unwrap();
@@ -484,7 +484,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
             assert!(prometheus.contains(&sample), "{sample}: {prometheus}");
         }
     }
-    // What the files say of themselves, without the program.
+    // Without published counters, the figures come from the files.
     let json = maypole!("stats", &path, "--json").well();
     let json: Value = serde_json::from_str(&json).unwrap();
     let dead = |rows: &Value| -> u64 {

@@ -69,7 +69,7 @@ fn command(call: &[String]) -> Command {
 }
 
 /// Regression: `inspect` panicked if standard error was a pipe without a reader, because
-/// `eprintln!` does.
+/// `eprintln!` panics then.
 #[test]
 fn a_closed_standard_error_changes_no_result() {
     for (call, code) in calls().calls {
@@ -80,7 +80,7 @@ fn a_closed_standard_error_changes_no_result() {
         assert_eq!(output.status.code(), Some(code), "{call:?}");
         let through_shell = shell(&call, "2>&-");
         assert_eq!(through_shell.status.code(), Some(code), "{call:?} 2>&-");
-        // Times differ from call to call, and so do tables that compaction makes of others.
+        // These commands print times, or tables that a compaction may have replaced.
         if !["compare", "bench", "stats", "verify", "explain"].contains(&call[0].as_str()) {
             assert!(output.stdout == expected && through_shell.stdout == expected, "{call:?}");
         }

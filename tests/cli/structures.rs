@@ -1,5 +1,5 @@
-//! `structures` on a few keys: that its figures hang together, that verdicts follow from
-//! them, and that its page shows both.
+//! `structures` on a few keys: that its figures are consistent, that the verdicts follow from them,
+//! and that its page shows both.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -75,8 +75,8 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
         }
         let bits = number(row, "bytes") * 8.0 / 20_000.0;
         assert!((bits / number(row, "bits_per_key") - 1.0).abs() < 1e-9);
-        // 10,000 hits: no rate is worse than planned by more than five deviations, or the
-        // granularity of a small filter.
+        // With 10,000 hits, no rate exceeds the planned one by more than five standard deviations
+        // or the granularity of a small filter.
         assert!(number(row, "rate") < 0.0215, "{row}");
         let over = ["rate_at_2_times", "rate_at_5_times"].map(|field| row[field].as_f64());
         match (row["is_static"].as_bool().unwrap(), row["full_at_keys"].as_u64()) {
@@ -88,12 +88,12 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
         }
     }
     let row = |name| rows.iter().find(|row| row["structure"] == name).unwrap();
-    // Only fingerprints and counters can be taken back.
+    // Only structures with fingerprints or counters support deletions.
     let deletes = rows.iter().filter(|row| row["deletes"] == true).count();
     assert_eq!(deletes, 3);
     assert_eq!(row("cascade")["rate"], 0.0);
     assert!(row("cuckoo")["full_at_keys"].is_u64() && row("quotient")["full_at_keys"].is_u64());
-    // The one that grows keeps its rate; the one that does not is lost.
+    // The structure that grows keeps its rate; the one that does not grow is useless by then.
     assert!(number(row("scalable bloom"), "rate_at_5_times") < 0.02);
     assert!(number(row("bloom, shared array"), "rate_at_5_times") > 0.5);
     let bits = |name| number(row(name), "bits_per_key");
@@ -127,7 +127,8 @@ fn claims_get_verdicts_that_the_figures_carry() {
         for text in ["claim", "rule", "because", "see"] {
             assert!(claim[text].as_str().unwrap().len() > 10, "{claim}");
         }
-        // A claim without a source, raw figures, and "false" without what is true instead.
+        // Claims once had no source, had raw figures, or were called "false" without saying what is
+        // true.
         assert!(claim["source"].as_str().unwrap().len() > 10, "{claim}");
         assert_eq!(claim["instead"].is_null(), verdict == "true", "{claim}");
         let spaces = |text: &str| claim[text].as_str().unwrap().contains("  ");
@@ -139,7 +140,7 @@ fn claims_get_verdicts_that_the_figures_carry() {
         assert_eq!(found.len(), 1, "{part}");
         found[0]
     };
-    // Those that neither the machine nor the small number of keys can turn.
+    // Claims whose verdicts depend neither on the machine nor on the small number of keys.
     for (part, verdict) in [
         ("counting", "true"),
         ("below a rate of 3 %", "half true"),
@@ -175,7 +176,7 @@ fn claims_are_told_in_words() {
     }
 }
 
-/// Makes a page of few keys in a new directory, once for all tests: it takes seconds.
+/// Makes a page of few keys in a new directory, once for all tests because it takes seconds.
 fn made() -> &'static Made {
     static MADE: OnceLock<Made> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -192,7 +193,7 @@ fn made() -> &'static Made {
     })
 }
 
-/// What a run with `--out` left.
+/// The results of a run with `--out`.
 struct Made {
     terminal: String,
     html: String,
@@ -200,7 +201,7 @@ struct Made {
     csv: String,
 }
 
-/// The marks that each chart must have.
+/// The number of marks that each chart must have.
 fn expected_marks(structures: &[Value]) -> Vec<(String, usize)> {
     let count = |keep: &dyn Fn(&Value) -> bool| structures.iter().filter(|row| keep(row)).count();
     let with_bound = count(&|row| !row["bits_over_bound"].is_null());
@@ -233,7 +234,7 @@ fn the_page_shows_what_json_csv_and_terminal_say() {
                 assert!(page::same(cell, &row[field]), "{field}: {cell} in {row}");
             }
         }
-        // The page's first table has what the terminal rounds.
+        // The page's first table has the same rounded figures as the terminal.
         let name = row["structure"].as_str().unwrap();
         let shown = terminal.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         let glance = page::between(html, "<table class=\"glance\">", "</table>")[0];

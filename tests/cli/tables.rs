@@ -33,7 +33,7 @@ fn sorted_lines_become_a_table_and_the_table_becomes_part_of_a_database() {
     let expected = "apple\tred\npear\tgreen\\x09and ripe\nplum\t\n";
     assert_eq!(maypole!("scan", &db).well(), expected, "newer than what was there");
 
-    // `load` accepts what `scan` prints, whatever the bytes are.
+    // `write-table` accepts what `scan` prints, whatever the bytes are.
     maypole!("put", &db, "\\x00\\xff\\\\", "\\x0a").well();
     let scan = maypole!("scan", &db).well();
     let again = dir.path().join("again.sst");
@@ -151,7 +151,7 @@ fn entries_of_every_format_are_loaded_from_files_and_from_standard_input() {
     let said = json(&said);
     assert_eq!((&said["entries"], &said["tables"]), (&3.into(), &1.into()), "{said}");
 
-    // Nothing to read, and a file of another format: no database is made.
+    // If there is nothing to read, or the file has another format, no database is made.
     let new = dir.path().join("new");
     let error = maypole!("load", &new, "--key-file", "-", "--tsv").badly(1);
     assert!(error.contains("standard input: no entries") && !new.exists(), "{error}");
@@ -161,8 +161,8 @@ fn entries_of_every_format_are_loaded_from_files_and_from_standard_input() {
     maypole!("load", "db", "--key-file", "-", "--tsv", "--format", "tsv").badly(2);
 }
 
-/// Regression: the size of generated values was ignored if the file holds the values, where it has
-/// no meaning.
+/// Regression: `--value-bytes`, the size of generated values, was ignored where the file holds the
+/// values. Now such a call is rejected.
 #[test]
 fn a_size_of_values_is_refused_where_none_are_made_up() {
     let dir = tempfile::tempdir().unwrap();

@@ -141,8 +141,7 @@ fn wrong_calls_are_told_from_failures() {
         &["bench", "--key-bytes", "7"],
         &["bench", "--filter", "bloom(0)"],
         &["bench", "--compression", "lzma"],
-        // Numbers that nothing can be done with: `load --value-bytes 99999999999` aborted for want
-        // of memory.
+        // Numbers out of range: `load --value-bytes 99999999999` once aborted for lack of memory.
         &["load", "db", "--key-file", "f", "--value-bytes", "99999999999"],
         &["load", "db", "--key-file", "f", "--value-bytes", "-1"],
         &["load", "db", "--key-file", "f", "--value-bytes", "18446744073709551616"],
@@ -233,8 +232,7 @@ fn a_file_in_the_place_of_a_database_is_told_apart() {
     assert_eq!(fs::read(&file).unwrap(), b"a\n");
 }
 
-/// A shell that reads the script completes with it; what shells get is the whole command
-/// line.
+/// Each shell's script has all commands and options, and bash completes a command with its script.
 #[test]
 fn completions_and_manual_pages_know_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -30,7 +30,7 @@ fn damage(image: &MemFs, name: &str, step: usize, at_least: u64) {
 
 fn damage_all(log_step: usize, table_step: usize) {
     let image = killed_database();
-    // Any change of these is detected, or has no effect.
+    // Any change of CURRENT and the MANIFEST is detected, or has no effect.
     damage(&image, "CURRENT", 1, WRITES);
     damage(&image, &manifest(&image), log_step, WRITES);
     // Synced writes stay or their loss is reported; the rest may be lost as in a power loss.

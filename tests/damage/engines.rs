@@ -63,9 +63,8 @@ fn directories_of_other_engines_are_named_and_left_as_they_are() {
     }
 }
 
-/// Regression: a checkpoint, a copy with other filters or a set of entries is sent to the directory
-/// of another engine. It was rejected as "not empty". Now the error names the engine, and every
-/// byte stays.
+/// Regression: a checkpoint or a copy with other filters to the directory of another engine was
+/// rejected as "not empty". Now the error names the engine, and every byte stays.
 #[test]
 fn copies_to_directories_of_other_engines_are_refused_by_name() {
     let own = tempfile::tempdir().unwrap();
@@ -190,7 +189,7 @@ fn files_of_other_programs_are_named() {
 }
 
 /// Regression: tables of another format among those to be repaired were moved to `lost/` as
-/// damaged.
+/// damaged. Now the repair is rejected.
 #[test]
 fn a_repair_refuses_tables_of_other_formats_and_orders() {
     let own = Table::new(&[("a", 1, 1, "1")]).bytes();
@@ -215,7 +214,8 @@ fn a_repair_refuses_tables_of_other_formats_and_orders() {
 }
 
 /// Regression: `repair` merged tables of several column families into one map, in which equal keys
-/// of two families hid each other. Tables of one family, whichever it is, become a database.
+/// of two families hid each other. Now only tables of a single family become a database, whichever
+/// family it is.
 #[test]
 fn a_repair_does_not_mix_column_families() {
     let of_family = |family: u64, value| {
@@ -311,7 +311,7 @@ fn a_sequence_number_that_was_written_in_place_is_no_damage_in_a_dump() {
     assert!(AnnotatedFile::open(&path).unwrap().to_string().contains("WRONG"));
 }
 
-/// Regression: RocksDB's old filter was "a block of an unknown kind".
+/// Regression: RocksDB's old filter was called "a block of an unknown kind". Now it has a name.
 #[test]
 fn a_block_based_filter_has_a_name() {
     let dir = tempfile::tempdir().unwrap();

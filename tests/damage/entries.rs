@@ -75,14 +75,14 @@ fn ingestion_refuses_what_it_does_not_understand() {
     db.compact_all().unwrap();
     assert_eq!(db.get("b").unwrap().unwrap(), b"of before");
     assert_eq!(db.len().unwrap(), 1);
-    // The tables had no other fault.
+    // A table without these faults is accepted.
     external().with("rocksdb.column.family.id", &varint(0)).write(&path);
     db.ingest(&[&path]).unwrap();
     assert_eq!(db.get("b").unwrap().unwrap(), b"2");
 }
 
 /// Regression: the error of a read that met a merge operand said "an entry of type 2", and named
-/// neither the file nor the key. Each path of reading names both.
+/// neither the file nor the key. Now each path of reading names both.
 #[test]
 fn an_entry_that_is_not_understood_is_named_wherever_it_is_met() {
     for kind in UNKNOWN {
@@ -173,7 +173,7 @@ fn newer_writes_hide_entries_that_are_not_understood() {
 
 /// Regression: `repair` of tables without a property of their sequence numbers (RocksDB before 9.7)
 /// took 0 for the last write: a count saw 13 of 20 entries, and after a compaction a key had its
-/// older value again. The numbers of the entries count.
+/// older value again. Now the sequence numbers of the entries count.
 #[test]
 fn a_repaired_tree_knows_its_last_write_without_a_property() {
     let dir = tempfile::tempdir().unwrap();
@@ -203,7 +203,8 @@ fn a_repaired_tree_knows_its_last_write_without_a_property() {
 }
 
 /// Regression: with 0 as its largest sequence number, a table that a range deletion covers looked
-/// older than the range deletion, whatever its entries were, and a repair dropped it whole.
+/// older than the range deletion, whatever its entries were, and a repair dropped all of it. Now
+/// the numbers of the entries are compared.
 #[test]
 fn a_repair_compares_entries_with_range_deletions_by_their_own_numbers() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Files of other kinds in the places of a database's own, on a real file system, because a file
-//! system in memory has no sockets.
+//! Files of other kinds in the places of a database's own files, on a real file system, because a
+//! file system in memory has no sockets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,8 @@ fn files(dir: &Path, part: &str) -> Vec<PathBuf> {
 
 type Put = fn(&Path);
 
-/// What may be in the place of a file. Sockets, pipes and links without privileges exist on Unix.
+/// What may be in the place of a file. Sockets, pipes, and links that need no privileges exist only
+/// on Unix.
 const STRANGERS: &[(&str, Put)] = &[
     ("a directory", |path| fs::create_dir(path).unwrap()),
     #[cfg(unix)]
@@ -41,7 +42,8 @@ const STRANGERS: &[(&str, Put)] = &[
     }),
     ("an empty file", |path| fs::write(path, b"").unwrap()),
     ("a huge file without contents", |path| {
-        // A log is searched for records behind the zeros, so it is smaller.
+        // The MANIFEST is smaller, because it is a log, which is searched for records behind the
+        // zeros.
         let is_log = path.to_str().unwrap().contains("MANIFEST-");
         fs::File::create(path).unwrap().set_len(if is_log { 1 << 26 } else { 1 << 42 }).unwrap();
     }),
@@ -94,7 +96,8 @@ fn strangers_beside_the_files_change_no_answer() {
     }
 }
 
-/// "Not found" is an error of the system, not a lost database, so nothing is created in its place.
+/// A missing CURRENT or MANIFEST is an error. It does not mean that there is no database, so no new
+/// one is created.
 #[test]
 fn a_lost_current_or_manifest_is_no_new_database() {
     for part in ["CURRENT", "MANIFEST-", ".sst"] {

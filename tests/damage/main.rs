@@ -1,4 +1,4 @@
-//! A database whose files were damaged, exchanged or are not its own. It refuses to open with an
+//! A database whose files were damaged or exchanged, or are not its own. It refuses to open with an
 //! error that says what is wrong, or it opens and each result is right or an error. It never
 //! returns a wrong result and never panics.
 //!
@@ -47,8 +47,8 @@ fn model(n: u64) -> Map {
     (1..=n).map(pair).collect()
 }
 
-/// Writes 1 to [`WRITES`]; of those up to [`FLUSHED`] in tables, up to [`SYNCED`] in a WAL that was
-/// synced, the rest in the same WAL. Then the process is killed.
+/// The database gets writes 1 to [`WRITES`]. Those up to [`FLUSHED`] are in tables, those up to
+/// [`SYNCED`] in a synced WAL, and the rest unsynced in the same WAL. Then the process is killed.
 const FLUSHED: u64 = 150;
 const SYNCED: u64 = 220;
 const WRITES: u64 = 240;
@@ -72,7 +72,7 @@ fn database(first: u64, change: fn(Vec<u8>) -> Vec<u8>) -> MemFs {
             db.flush().unwrap();
         }
     }
-    // Otherwise the last flush may not have removed its log yet.
+    // Without this, the last flush might not have removed its log yet.
     db.wait_for_compaction().unwrap();
     let killed = fs.kill();
     drop(db);
@@ -103,7 +103,7 @@ fn wal(fs: &MemFs) -> String {
     names.into_iter().max_by_key(bytes).unwrap()
 }
 
-/// A file without the zeros after a log.
+/// The bytes of a file without the zeros at the end of a log.
 fn content(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..end]
@@ -115,7 +115,7 @@ fn put_file(fs: &dyn Fs, name: &str, bytes: &[u8]) {
     file.sync().unwrap();
 }
 
-/// The outcome of damage.
+/// The number of damaged databases with each outcome.
 #[derive(Debug, Default)]
 struct Figures {
     tried: u64,
@@ -161,7 +161,7 @@ impl Figures {
     }
 }
 
-/// By a scan, and by lookups of every possible key, which must agree.
+/// Reads the database by a scan, and by lookups of every possible key, which must agree.
 fn read(db: &Db) -> Result<Map> {
     let scanned = db.iter().map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())));
     let scanned: Map = scanned.collect::<Result<_>>()?;

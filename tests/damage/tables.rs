@@ -27,7 +27,7 @@ impl<'a> Table<'a> {
         Table { entries, properties: Vec::new(), blocks: Vec::new() }
     }
 
-    /// A table of SstFileWriter's.
+    /// A table as RocksDB's SstFileWriter writes it.
     pub fn external(entries: &'a [Entry<'a>]) -> Table<'a> {
         Table::new(entries)
             .with("rocksdb.external_sst_file.version", &2u32.to_le_bytes())
@@ -212,7 +212,7 @@ pub fn directories() -> Vec<(&'static str, Files)> {
                 ("000009.sst", table.clone()),
             ],
         ),
-        // In the form that a backup leaves.
+        // The files that a backup has.
         (
             "a database of RocksDB",
             vec![
@@ -238,7 +238,7 @@ pub fn directories() -> Vec<(&'static str, Files)> {
                 ("000005.ldb", ldb),
             ],
         ),
-        // New: its writes are in the log only.
+        // A new database, whose writes are only in the log.
         (
             "a database of LevelDB",
             vec![

@@ -31,7 +31,7 @@ fn faults() -> (MemFs, FaultFs) {
     (mem.clone(), FaultFs::new(Arc::new(mem)))
 }
 
-/// Waits until another thread has done what it is about to do.
+/// Waits until `holds` is true, because of the work of another thread.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
@@ -67,7 +67,7 @@ fn a_hundred_databases() {
         return;
     }
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    // User and system time of all threads, also of those that have left, in ticks of 10 ms.
+    // User and system time of all threads, also of those that have ended, in ticks of 10 ms.
     let ticks = || -> u64 {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -121,7 +121,7 @@ fn a_database_whose_device_stalls_holds_up_no_other() {
                 Db::builder(format!("/db{n}")).fs(shared(&stalling)).memtable_bytes(4096).open()
             });
             let db = db.unwrap();
-            // Its flush hangs in the device.
+            // The flush of this database hangs in the device.
             while db.stats().memtable_bytes < 5000 {
                 db.put("key", [7; 500]).unwrap();
             }
@@ -159,15 +159,15 @@ fn work_that_panics_latches_its_database_by_name_and_no_other() {
     assert_eq!(db.get("key").unwrap().unwrap(), b"value");
     assert!(matches!(db.put("key", "other"), Err(Error::ReadOnly(_))));
     assert!(db.close().is_err());
-    // The pool is as good as before, and nothing is lost.
+    // The thread pool works as before, and nothing is lost.
     let fs: Arc<dyn Fs> = Arc::new(mem);
     let db = builder(&fs).open().unwrap();
     db.flush().unwrap();
     assert_eq!(db.get("key").unwrap().unwrap(), b"value");
 }
 
-/// Regression: a file system may hold the database that it serves. A job that dropped the last `Db`
-/// waited for itself.
+/// Regression: a file system may hold the `Db` that it serves, so that a background job may drop
+/// the last handle. Such a job waited for itself.
 #[test]
 fn the_last_handle_may_be_dropped_by_a_job_of_the_database() {
     let (mem, faults) = faults();
@@ -180,7 +180,7 @@ fn the_last_handle_may_be_dropped_by_a_job_of_the_database() {
             let is_table = path.extension().is_some_and(|extension| extension == "sst");
             let in_job = thread::current().name() == Some("maypole-flush");
             if operation == Operation::Create && is_table && in_job {
-                // The handle of the test is dropped first.
+                // Waits until the test has given its handle away.
                 eventually("the handle is here", || last.lock().unwrap().is_some());
                 drop(last.lock().unwrap().take());
             }
@@ -229,7 +229,7 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
             put(&db).1.unwrap();
         }
         faults.fail_files_from(".sst", Target::Only(operation), 0, fault);
-        // Until two memtables wait for their flush and the third is full.
+        // Writes succeed until two memtables wait for their flush and the third is full.
         let written = (0..10_000).map(|_| put(&db)).find(|(_, outcome)| outcome.is_err());
         let (written, outcome) = written.expect("writers go on without room");
         assert!(is_out_of_space(outcome));
@@ -246,7 +246,7 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
         db.compact_range(..).unwrap();
         assert_eq!(db.iter().count() as u32, written);
         // Obsolete tables are deleted once no lookup can read them, which a reader of another test
-        // may delay. They are looked for whenever the tree changes.
+        // may delay. The database looks for such tables whenever the tree changes.
         let mut written = written;
         eventually("nothing of a failed attempt is left", || {
             written = put(&db).0;
@@ -259,7 +259,7 @@ fn a_flush_without_room_keeps_its_memtable_and_writing_goes_on_when_there_is_roo
     }
 }
 
-/// The database tries again on its own, without a call.
+/// The database tries a flush again by itself, without a call.
 #[test]
 fn a_flush_that_found_no_room_is_tried_again_by_itself() {
     let (_, faults) = faults();
@@ -284,7 +284,7 @@ fn a_compaction_without_room_is_tried_again_and_stops_nobody() {
         db.flush()
     };
     (0..3).for_each(|_| table(&db).unwrap());
-    // The fourth flush may pass, the compaction that it starts may not.
+    // The fourth flush finds room, the compaction that it starts does not.
     faults.fail_files_from(".sst", Target::Only(Operation::Create), 1, Fault::NoSpace);
     table(&db).unwrap();
     assert!(is_out_of_space(db.wait_for_compaction()));
@@ -413,11 +413,12 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
             db.flush().unwrap();
         }
         db.close().unwrap();
-        // Until it was closed a compaction may have replaced tables.
+        // The files are listed now, because a compaction may have replaced tables until the close.
         let mut files = options().open_read_only().unwrap().stats().files;
         // A table that begins with a block of entries, not of range deletions.
         files.retain(|file| file.entries > 10);
-        // A table of any level, but one of level 0 if there is any.
+        // A table of level 0 for every fourth seed, if there is one; otherwise a table of any
+        // level.
         let chosen = match seed % 4 {
             0 => files.iter().find(|file| file.level == 0),
             _ => None,
@@ -449,7 +450,7 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         );
         assert!(db.stats().to_string().contains(&error.to_string()));
         check_around_damage(&db, &model, KEYS, &story);
-        // It leaves no other damage behind.
+        // The damaged table causes no other damage.
         for round in 300..400 {
             write(&db, &mut model, &mut rng, round);
         }
@@ -459,9 +460,9 @@ fn a_damaged_table_is_set_aside_and_everything_goes_on_around_it() {
         check_around_damage(&db, &model, KEYS, &story);
         assert!(db.stats().files.iter().any(|file| file.number == damaged[0].number));
         db.close().unwrap();
-        // The damage is met again.
+        // Another opening meets the damage again.
         let db = options().open().unwrap();
-        // Unless a range deletion hides all of it by now: then it is dropped unread.
+        // Unless a range deletion hides the whole table by now: then the table is dropped unread.
         let met_again = db.compact_range(..).is_err();
         let is_there = db.stats().files.iter().any(|file| file.number == damaged[0].number);
         assert_eq!(met_again, is_there, "{story}");

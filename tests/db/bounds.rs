@@ -90,7 +90,7 @@ fn recovery_time_by_the_size_of_the_log() {
             }
         }
         db.write(batch).unwrap();
-        // The log keeps what no table holds.
+        // After the close, the writes that no table has are in the log.
         db.close().unwrap();
         let before = resident_bytes();
         let start = Instant::now();

@@ -8,8 +8,8 @@ fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-/// Sorted writes: every table moves to the last level as it is, with a filter that was chosen when
-/// the tree was smaller. Then overwrites, which fill the levels above.
+/// A tree of sorted writes: every table moves to the last level as it is, with a filter that was
+/// chosen when the tree was smaller. Then overwrites fill the levels above.
 fn grown_tree(dir: &std::path::Path, policy: &str) -> Db {
     let db = Db::builder(dir)
         .filter(policy)
@@ -33,7 +33,7 @@ fn grown_tree(dir: &std::path::Path, policy: &str) -> Db {
     db
 }
 
-/// Data blocks that absent lookups examine, each.
+/// The mean number of data blocks that a lookup of an absent key examines.
 fn wasted(db: &Db) -> f64 {
     let before = positives(db);
     for n in 0..KEYS {

@@ -27,8 +27,8 @@ fn key(n: u64) -> String {
     format!("{:05}", n * 7919 % 10_000)
 }
 
-/// A manual compaction once blocked every other one so that it would end. Now others add new tables
-/// while it runs, and it must not compact these.
+/// A manual compaction once blocked every other compaction so that it would end. Now others run
+/// meanwhile and new tables appear, which the manual compaction must not compact.
 #[test]
 fn a_manual_compaction_ends_although_writers_never_stop() {
     for threads in [1, 3] {
@@ -67,7 +67,8 @@ fn a_manual_compaction_ends_although_writers_never_stop() {
                 move || db.compact_all()
             });
             by_hand.recv_timeout(PATIENCE).expect("it follows the writers").unwrap();
-            // It moves each byte that existed at most once per level, together with newer ones.
+            // It moves each byte that existed at its call at most once per level, together with
+            // newer bytes.
             let outputs = outputs.load(Ordering::Relaxed);
             let least_tables = bytes / (4 << 10) + 1;
             assert!(outputs <= 60 * least_tables, "{outputs} tables for {least_tables}");
@@ -94,14 +95,14 @@ fn is_output(operation: Operation, path: &Path) -> bool {
 }
 
 /// Regression: the deepest level is rewritten in place. A manual compaction that did not recognize
-/// its own new tables there rewrote them again: once those that it had moved down, and for ever
-/// those of the level itself. Each table is written once, in a first call and in a second one.
+/// its own new tables there rewrote them: tables that it had moved down once more, tables of the
+/// deepest level for ever. Now a first call writes each table once, and so does a second call.
 #[test]
 fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     let (_, faults, fs) = faults();
     // Two flushes start no automatic compaction.
     let options = builder(&fs).memtable_bytes(1 << 20).compression(Compression::None);
-    // One thread, so that no step is split over others.
+    // One thread, so that no compaction is split among threads.
     let options = options.compaction_threads(1);
     let db = options.open().unwrap();
     for from in [0, 100] {
@@ -131,8 +132,9 @@ fn a_manual_compaction_does_not_rewrite_what_it_has_written() {
     }
 }
 
-/// A manual compaction ends because of the sequence number at its call. One that compacted every
-/// table never ended, if a writer added a new table for each one that was compacted.
+/// A manual compaction ends because it compacts only tables with writes from before its call, by
+/// the sequence number at the call. If it compacted every table, it would never end while a writer
+/// adds a new table for each compacted one.
 #[test]
 fn a_manual_compaction_leaves_what_was_written_since_its_call() {
     let (_, faults, fs) = faults();
@@ -145,7 +147,7 @@ fn a_manual_compaction_leaves_what_was_written_since_its_call() {
             if is_output(operation, path) {
                 let outputs = outputs.fetch_add(1, Ordering::Relaxed);
                 assert!(outputs < 20, "it follows the writer");
-                // Over the same keys, so that it overlaps the compaction.
+                // The new table has the same keys, so that it overlaps the compaction.
                 db.put(key(0), [8; 20]).unwrap();
                 db.put(key(9), [8; 20]).unwrap();
                 db.flush().unwrap();
@@ -205,7 +207,7 @@ fn a_close_ends_the_wait_of_a_manual_compaction() {
             spawn("by-hand", move || db.compact_all())
         })
         .collect();
-    // It may still be before its flush, or wait already. In either case the close ends it.
+    // A call may still be before its flush, or wait already. In either case the close ends it.
     let closing = spawn("closing", move || db.close());
     for call in calls {
         let ended = call.recv_timeout(PATIENCE).expect("it waits for ever");
@@ -216,7 +218,8 @@ fn a_close_ends_the_wait_of_a_manual_compaction() {
     closing.recv_timeout(PATIENCE).unwrap().unwrap();
 }
 
-/// Two calls run one after the other, and neither waits for the other's claim.
+/// Manual compactions run one after the other, and none waits for ever for files that another one
+/// has claimed.
 #[test]
 fn manual_compactions_of_several_threads_and_automatic_ones_all_end() {
     let (_, _, fs) = faults();
@@ -249,8 +252,8 @@ fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
         for n in 0..FAULTY_PUTS {
             db.put(key(n), format!("{n:060}"))?;
             acknowledged = n + 1;
-            // Without a wait, so that the automatic compactions that the earlier writes have
-            // started continue.
+            // There is no wait for the automatic compactions that earlier writes have started, so
+            // that they continue meanwhile.
             match n {
                 90 => db.compact_all()?,
                 150 => db.compact_range(..key(40))?,
@@ -267,8 +270,9 @@ fn work(fs: &Arc<dyn Fs>, open: &mut Option<Db>) -> (u64, maypole::Result<()>) {
 const FAULTY_PUTS: u64 = 240;
 
 /// Every call to the file system fails, once or from then on, while manual and automatic
-/// compactions run in parallel. Outputs that a failed step leaves are removed at the latest by the
-/// next opening, no call hangs, and no acknowledged write is lost, also if the disk was full.
+/// compactions run in parallel. Outputs that a failed compaction leaves are removed at the latest
+/// by the next opening, no call hangs, and no acknowledged write is lost, also if the disk was
+/// full.
 #[test]
 fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothing() {
     let calls = |target| {
@@ -307,7 +311,7 @@ fn a_manual_compaction_that_fails_next_to_automatic_ones_loses_and_leaves_nothin
                 check(&db, acknowledged, &story);
                 let fs: Arc<dyn Fs> = Arc::new(mem.kill());
                 check_opened(&fs, acknowledged, &format!("{story}, killed"));
-                // Work that waits for space has it now. Another failure leaves the database
+                // Work that waits for space gets it now. After any other failure the database is
                 // read-only.
                 match db.compact_all() {
                     Ok(()) => check(&db, acknowledged, &format!("{story}, once more")),
@@ -333,8 +337,9 @@ fn check(db: &Db, acknowledged: u64, story: &str) {
     assert!(count == acknowledged || count == acknowledged + 1, "{story}: {count}, {acknowledged}");
 }
 
-/// An opening finds everything and removes what no MANIFEST lists. So does the next one: a reader
-/// of another test may have kept files of the first beyond its end.
+/// An opening finds all writes and removes files that no MANIFEST lists. The tables are counted
+/// only after a second opening, because a reader of another test may have kept files of the first
+/// one.
 fn check_opened(fs: &Arc<dyn Fs>, acknowledged: u64, story: &str) {
     if !fs.exists(Path::new("/db/CURRENT")).unwrap() {
         return assert_eq!(acknowledged, 0, "{story}");

@@ -1,5 +1,5 @@
 //! Careless uses of the library: handles that are kept too long, options that change, calls in the
-//! wrong place. Each test is a few such stories; docs/reliability.md lists them.
+//! wrong place. Each test makes a few such mistakes; docs/reliability.md lists them.
 
 use std::cell::RefCell;
 use std::fs;
@@ -82,7 +82,7 @@ fn panics_and_thread_locals_close_a_database_as_any_other_drop() {
     db.close().unwrap();
 }
 
-/// Loops over a database that change what they pass.
+/// Loops over a database that change the entries over which they iterate.
 #[test]
 fn a_loop_may_delete_what_it_iterates_over() {
     let (db, _) = in_memory();
@@ -205,8 +205,8 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     fs::remove_file(&file).unwrap();
     assert!(matches!(db.ingest(&[&file]), Err(Error::Io { .. })));
     db.compact_all().unwrap();
-    // A table of its own tree has entries with sequence numbers, which is rejected, or zeroed ones,
-    // which is one more write.
+    // A table of the database's own tree is rejected if its entries have sequence numbers. If these
+    // are zeroed, the ingestion is one more write.
     let own = db.stats().files[0].path.clone();
     let _ = db.ingest(&[&own]);
     assert_eq!(db.get("key").unwrap().unwrap(), b"ingested");
@@ -217,7 +217,7 @@ fn a_file_may_be_ingested_twice_and_is_refused_where_nothing_is_written() {
     assert!(matches!(reader.put("key", ""), Err(Error::OpenedReadOnly)));
     assert!(matches!(reader.compact_all(), Err(Error::OpenedReadOnly)));
     db.verify().unwrap();
-    // By another name of its directory, it is still open.
+    // Under another name of its directory, the database is locked too.
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(path("db"), path("link")).unwrap();
@@ -257,7 +257,7 @@ fn a_reader_beside_a_writer_that_ingests_compacts_and_destroys_keeps_its_moment(
     assert!(matches!(Db::open_read_only(path("db")), Err(Error::NoDatabase { .. })));
 }
 
-/// `compact_all` in a loop, deletions that are old at once, and an empty database: nothing grows.
+/// `compact_all` in a loop on an empty database, in which deletions are old at once, adds no files.
 #[test]
 fn calls_in_a_loop_leave_no_files_behind() {
     let dir = tempfile::tempdir().unwrap();

@@ -31,13 +31,13 @@ fn options(fs: &Arc<dyn Fs>) -> Builder {
         .compaction_threads(1)
 }
 
-/// A tree of level 0 and three levels below, and more.
+/// A tree with tables in level 0 and in at least three levels below.
 fn grown(fs: &Arc<dyn Fs>) {
     let db = options(fs).open().unwrap();
     (0..KEYS).for_each(|n| db.put(key(n), [n as u8; 60]).unwrap());
     db.wait_for_compaction().unwrap();
     let filled = |db: &Db| db.stats().levels.iter().filter(|level| level.files > 0).count();
-    // Until there are a file of level 0 and three levels below.
+    // Writes until there are tables in level 0 and in three levels below.
     let grown = (0..40).any(|round| {
         (0..200).for_each(|n| db.put(key(240 * n + round), [0xaa; 60]).unwrap());
         db.flush().unwrap();
@@ -78,7 +78,7 @@ fn a_cold_get_reads_one_block_and_an_absent_key_none_but_for_false_positives() {
     }
     let (reads_of_absent, wrong) = (reads() - reads_before, false_positives() - false_before);
     assert!(reads_of_absent <= wrong && wrong < KEYS / 400, "{reads_of_absent} {wrong}");
-    // Far enough apart in the order of keys that few of them share a block.
+    // These keys are far enough apart in the order of keys that few of them share a block.
     let (mut sum, mut sum_wrong) = (0, 0);
     for n in (0..KEYS).step_by(101) {
         let (reads_before, false_before) = (reads(), false_positives());

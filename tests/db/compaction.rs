@@ -1,4 +1,5 @@
-//! Which compactions run at the same time, and that they change nothing that can be read.
+//! Tests of which compactions run at the same time, and that compactions change no result of a
+//! read.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +20,7 @@ fn builder(fs: &Arc<dyn Fs>) -> Builder {
         .level_base_bytes(32 << 10)
 }
 
-/// Holds the threads that create a table until three of them do.
+/// Holds each thread that creates a table until there are three of them.
 #[derive(Default)]
 struct Meeting {
     threads: Mutex<HashMap<ThreadId, String>>,
@@ -57,8 +58,8 @@ fn a_flush_and_two_compactions_of_different_files_run_beside_each_other() {
         });
         db.ingest(&paths).unwrap();
     };
-    // Two files in the last level, then two above them: level 5 is not open yet, so each of its
-    // files is to be merged with the one below.
+    // Two files in the last level, then two above them: level 5 is not in use yet, so compactions
+    // merge each of its files with the one below.
     ingest("old");
     let meeting = Arc::new(Meeting::default());
     faults.before_changes({

@@ -1,5 +1,5 @@
-//! Several writers at once, each checked against what it knows: its own keys are as it left them. A
-//! batch is seen whole or not at all, although others write, flush, compact or reopen.
+//! Several writers at once. Each finds its own keys as it left them. A batch is seen whole or not
+//! at all, although other threads write, flush, compact or reopen.
 //!
 //! ```text
 //! own keys      "0/own/17"      written by one thread, which keeps a map of them
@@ -46,7 +46,7 @@ fn group_keys(group: usize) -> [Vec<u8>; WRITERS] {
     std::array::from_fn(|part| format!("{part}/group/{group}").into_bytes())
 }
 
-/// A writer, and what it knows.
+/// A writer, and what it knows of the keys that it has written.
 struct Writer {
     number: usize,
     map: Map,
@@ -116,7 +116,7 @@ impl Writer {
 struct Seen([[u32; WRITERS]; GROUPS]);
 
 impl Seen {
-    /// A tag that a new view shows: never older than one seen before.
+    /// Checks a tag that a new view shows: it must not be older than one seen before.
     fn check(&mut self, group: usize, tag: Option<&[u8]>) {
         let Some(tag) = tag else { return };
         let text = std::str::from_utf8(tag).unwrap();
@@ -128,7 +128,7 @@ impl Seen {
     }
 }
 
-/// The one tag of a group; all values must be it.
+/// The tag of a group, to which all of its values must be equal.
 fn whole<'a>(values: impl IntoIterator<Item = Option<&'a [u8]>>) -> Option<&'a [u8]> {
     let values: Vec<_> = values.into_iter().collect();
     assert!(values.iter().all(|value| *value == values[0]), "half a batch: {values:?}");
@@ -142,7 +142,7 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
         views += 1;
         let group = rng.random_range(0..GROUPS);
         let keys = group_keys(group);
-        // Many keys that are looked up together are read at one moment.
+        // `multi_get` reads all of its keys at one moment.
         let values = db.multi_get(&keys).unwrap();
         seen.check(group, whole(values.iter().map(Option::as_deref)));
 
@@ -150,7 +150,7 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
         let gets: Vec<Option<Slice>> = keys.iter().map(|key| snapshot.get(key).unwrap()).collect();
         let tag = whole(gets.iter().map(Option::as_deref));
         seen.check(group, tag);
-        // A snapshot returns the same by every kind of read.
+        // Every kind of read of a snapshot returns the same.
         let values = snapshot.multi_get(&keys).unwrap();
         assert_eq!(whole(values.iter().map(Option::as_deref)), tag);
         if views.is_multiple_of(8) {
@@ -171,8 +171,8 @@ fn read_until(over: &AtomicBool, db: &Db, seed: u64) -> u64 {
     views
 }
 
-/// All keys of the database: the writers' own as they know them, each group as its last writer left
-/// it.
+/// Checks all keys of the database: each writer's own keys are as it left them, and each group is
+/// as its last writer left it.
 fn check_all(db: &Db, writers: &[Writer]) -> Map {
     let all: Map = db.iter().map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
     let mut expected = Map::new();

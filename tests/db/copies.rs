@@ -53,9 +53,9 @@ fn check_whole(copied: Db, story: &str) {
     copied.close().unwrap();
 }
 
-/// A checkpoint to a full disk left eight files, which kept it full. The next try said "exists
-/// already", `destroy` that the directory was damaged. Now a copy that fails removes its files, and
-/// the next one succeeds: whichever call fails, once or from then on.
+/// A checkpoint to a full disk once left eight files, which kept the disk full. The next try said
+/// "exists already", and `destroy` said that the directory was damaged. Now a copy that fails
+/// removes its files and the next one succeeds, whichever call fails, once or from then on.
 #[test]
 fn a_copy_that_fails_leaves_nothing_and_can_be_made_again() {
     for (copy, open_copy) in COPIES {
@@ -122,7 +122,7 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
             check_whole(open_copy(&left, "copy"), &story);
             continue;
         }
-        // From the MANIFEST on, an export is called by the name of RocksDB.
+        // Once it has a MANIFEST, an unfinished export is identified as a directory of RocksDB.
         let is_rocksdbs = is_export && names.iter().any(|name| name.starts_with("MANIFEST-"));
         if names.iter().any(|name| name.ends_with(".sst")) && !is_rocksdbs {
             let error = Db::builder("copy").fs(Arc::clone(&left)).open().unwrap_err();
@@ -139,7 +139,7 @@ fn what_a_killed_process_leaves_of_a_copy_is_named_and_replaced() {
     }
 }
 
-/// Places that a careless caller gives.
+/// Targets that a careless caller gives.
 #[test]
 fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     let dir = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ fn a_copy_goes_to_a_place_of_its_own_or_says_why_not() {
     assert_eq!(Db::open(path("empty")).unwrap().get("key").unwrap().unwrap(), b"value");
     refused("empty", "exists already and is not empty");
 
-    // Four at one time to one directory: one of them makes it.
+    // Of four checkpoints to one directory at the same time, one succeeds.
     let made = thread::scope(|scope| {
         let copies: Vec<_> =
             (0..4).map(|_| scope.spawn(|| db.checkpoint(path("shared")).is_ok())).collect();

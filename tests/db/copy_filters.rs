@@ -76,7 +76,8 @@ fn a_copy_has_the_filters_and_the_answers_of_a_database_that_was_made_so() {
     assert!(error.to_string().contains("exists already"), "{error}");
 }
 
-/// A policy gets the current position of each table, not the position at which it was written.
+/// A policy is asked with the current level of each table, not with the level for which the table
+/// was written.
 #[test]
 fn each_level_gets_its_own_filter() {
     let dir = tempfile::tempdir().unwrap();

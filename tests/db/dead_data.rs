@@ -51,7 +51,7 @@ fn written(db: &Db) -> u64 {
 }
 
 /// Regression: four times "put, delete, flush" left four tables with eight entries in the last
-/// level, also after reopening. A flush writes only entries that some reader can see.
+/// level, also after reopening. Now a flush writes only entries that some reader can see.
 #[test]
 fn a_key_that_is_put_and_deleted_before_a_flush_leaves_no_table() {
     let fs = memory();
@@ -89,7 +89,7 @@ fn runs_that_delete_what_they_put_leave_nothing() {
     assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
 }
 
-/// Regression: all keys of a tree are deleted in random order. The tree kept 1,046 of 1,028 MB,
+/// Regression: after all keys of a tree of 1,028 MB were deleted in random order, it took 1,046 MB,
 /// because no level was too large.
 #[test]
 fn a_tree_whose_keys_are_all_deleted_becomes_empty() {
@@ -142,7 +142,7 @@ fn a_range_deletion_over_everything_frees_everything_unread() {
     assert!(read < MIB / 4, "{read} bytes were read to drop them");
 }
 
-/// A range deletion that ends within tables frees what it covers of them too.
+/// A range deletion also frees the parts that it covers of the tables in which it begins and ends.
 #[test]
 fn a_range_deletion_frees_parts_of_tables() {
     let db = options(&memory()).open().unwrap();
@@ -170,7 +170,7 @@ fn what_was_kept_for_a_snapshot_goes_with_it() {
     }
     settle(&db);
     assert!(stored(&db) > 20 * 100 * 1000, "each snapshot sees its own versions");
-    // The newest one is released first, because it shares nothing with the others.
+    // The newest snapshot is released first, because it shares nothing with the others.
     while let Some(snapshot) = snapshots.pop() {
         drop(snapshot);
     }
@@ -179,7 +179,7 @@ fn what_was_kept_for_a_snapshot_goes_with_it() {
     assert!(stored <= alive * 11 / 10 + MIB / 16, "{stored} stored, {alive} alive");
 }
 
-/// The release itself starts what is due, without a further call.
+/// The release itself starts the compactions that it makes possible, without a further call.
 #[test]
 fn the_release_of_a_snapshot_starts_a_compaction() {
     let db = options(&memory()).open().unwrap();
@@ -199,8 +199,8 @@ fn the_release_of_a_snapshot_starts_a_compaction() {
     }
 }
 
-/// Ascending keys, of which the newest 5,000 stay; the older ones are deleted `together` at a time,
-/// 0: not at all.
+/// Ascending keys, of which the newest 5,000 stay; the older ones are deleted `together` at a time.
+/// With 0, they are not deleted.
 fn retention(together: u64) -> Db {
     let db = options(&memory()).open().unwrap();
     let mut oldest = 0;
@@ -217,9 +217,9 @@ fn retention(together: u64) -> Db {
     db
 }
 
-/// Regression: three times the bytes of the newest keys were stored. Later each table was rewritten
-/// when it was emptied by a third, and dropped soon after, which wrote 1.7 times the bytes of the
-/// load without deletions.
+/// Regression: the tree stored three times the bytes of the newest keys. A later version rewrote
+/// each table when a third of it was deleted, and dropped it soon after, so that it wrote 1.7 times
+/// the bytes of the load without deletions.
 #[test]
 fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
     let without = written(&retention(0));
@@ -254,8 +254,8 @@ fn an_emptied_queue_takes_no_space() {
     assert_eq!(db.stats().files.len(), 0, "{} bytes", stored(&db));
 }
 
-/// Regression: sixty times "ten puts, flush", as for a checkpoint a minute, on a tree of some size.
-/// Compaction wrote 1,700 times the bytes of the user.
+/// Regression: ten puts and a flush, sixty times on a large tree, as for a checkpoint each minute,
+/// made compaction write 1,700 times the bytes of the puts.
 #[test]
 fn small_flushes_on_a_large_tree_are_merged_among_themselves() {
     let db = options(&memory()).open().unwrap();
@@ -339,7 +339,7 @@ fn an_old_deletion_goes_down_however_little_it_frees() {
     assert_eq!(deletions(Duration::ZERO), 0);
 }
 
-/// A tree without deletions and overwrites is left alone.
+/// A settled tree without deletions and overwrites is not compacted.
 #[test]
 fn a_settled_tree_of_values_asks_for_nothing() {
     let db = options(&memory()).open().unwrap();

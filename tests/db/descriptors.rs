@@ -49,7 +49,7 @@ fn fill(dir: &Path, tables: usize) {
     assert!(files >= tables, "{files} tables, not {tables}");
 }
 
-/// Runs the ignored test `name` in a process that may have `descriptors`.
+/// Runs the ignored test `name` in a process that may have at most `descriptors` descriptors.
 fn run(name: &str, dir: &Path, tables: usize, descriptors: usize) {
     let output = Command::new("sh")
         .arg("-c")
@@ -94,7 +94,7 @@ fn read_on(entries: DbIterator, from: usize, tables: usize) -> usize {
 
 /// Regression: every table of the tree had a descriptor. With 10,000 tables under `ulimit -n 1024`
 /// the database failed to open, and the program could open no file of its own. Now tables get half
-/// of the limit, and the others are opened when they are read.
+/// of the limit, and the remaining tables are opened when they are read.
 #[test]
 fn a_database_of_more_tables_than_descriptors_reads_iterates_and_compacts() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ fn a_life_with_few() {
     let bounded = |when: &str| {
         let (all, of_tables) = descriptors();
         println!("{when}: {all} descriptors, {of_tables} of tables, of {limit}");
-        // In addition to the tables that are read, those that threads are writing.
+        // The ten more are for tables that threads are writing.
         assert!(of_tables <= limit / 2 + 10, "{when}: {of_tables} of {limit} are of tables");
     };
     let db = open(&dir);
@@ -160,9 +160,9 @@ fn a_life_with_few() {
     assert_eq!(descriptors().1, 0);
 }
 
-/// Regression: the bound was higher than the limit of the process. Then every opening of a table or
-/// of a log failed, and made the database read-only. Now tables without readers are closed to make
-/// room.
+/// Regression: `max_open_files` was higher than the limit of the process. Then every opening of a
+/// table or of a log failed, and made the database read-only. Now tables without readers are closed
+/// to make room.
 #[test]
 fn where_the_process_has_no_descriptor_left_tables_give_way() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +177,8 @@ fn a_life_without_bound() {
     let builder = |dir: &Path| Db::builder(dir).max_open_files(1 << 20).table_bytes(TABLE_BYTES);
     let db = builder(&dir).open().unwrap();
     read_on(db.iter(), 0, tables);
-    // Logs, MANIFESTs, directories, locks and tables, of another database too.
+    // The following calls open logs, MANIFESTs, directories, locks and tables, also of another
+    // database.
     let other = builder(&dir.join("other")).memtable_bytes(4096).open().unwrap();
     for n in 0..2000 {
         other.put(key(n), value(n)).unwrap();
@@ -214,7 +215,7 @@ fn iterators_outlive_the_database_and_its_files() {
     }
 }
 
-/// Without readers, nothing is opened at the closing.
+/// Without iterators, closing a database opens no table.
 #[test]
 fn a_closing_opens_nothing_for_nobody() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Many lookups whose blocks are not in memory: they read at one time, and never more than single
-//! lookups do.
+//! Many lookups at once, whose blocks are not in memory: their reads overlap, and they never read
+//! more than single lookups do.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn open(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     Db::builder("db")
         .fs(Arc::clone(fs))
         .block_cache(Arc::clone(cache))
-        // Often wrong, so that many lookups need a second block and a third.
+        // A filter that is often wrong, so that many lookups need a second block and a third.
         .filter("bloom(2)")
         .memtable_bytes(256 << 10)
         .table_bytes(64 << 10)
@@ -43,7 +43,7 @@ fn tree(fs: &Arc<dyn Fs>, cache: &Arc<BlockCache>) -> Db {
     for file in 0..3 {
         for n in (file..KEYS).step_by(5) {
             match file {
-                // Few enough that they are not merged away.
+                // Few enough deletions that no compaction removes them.
                 1 if n % 25 == 1 => db.delete(key(n)).unwrap(),
                 _ => db.put(key(n), format!("{file} {n}")).unwrap(),
             }
@@ -98,15 +98,15 @@ fn looking_up_together_reads_each_block_once_and_none_that_one_by_one_would_not(
     assert_eq!(together.0, one_by_one.0);
     assert_eq!(together.1, one_by_one.1);
     assert!(together.1[5] > 100, "{:?}: most blocks were missed", together.1);
-    // Adjacent blocks are read at one time, with the padding between them and nothing else.
+    // Adjacent blocks are read in one call, with the padding between them and nothing else.
     let ([reads, bytes], [single_reads, single_bytes]) = (together.2, one_by_one.2);
     assert!(reads < single_reads, "{reads} reads, one by one {single_reads}");
     let most_bytes = single_bytes + 256 * (single_reads - reads);
     assert!(bytes <= most_bytes, "{bytes} bytes, one by one {single_bytes}");
 }
 
-/// Keys are looked up in random order, and several of them are in one block. Its read has started
-/// for the first key when the search for the others needs it again.
+/// Keys are looked up in random order, and several of them are in one block. When the search for
+/// another key needs such a block, its read has already started for the first key.
 #[test]
 fn a_block_that_is_on_its_way_is_not_read_again() {
     let filesystems: [Arc<dyn Fs>; 2] = [Arc::new(RealFs), Arc::new(DirectFs)];
@@ -125,7 +125,8 @@ fn a_block_that_is_on_its_way_is_not_read_again() {
         }
         db.flush().unwrap();
         db.close().unwrap();
-        // A dozen adjacent blocks, each again and again, and finally keys of other blocks.
+        // Keys of a dozen adjacent blocks, each block several times, and finally keys of other
+        // blocks.
         let keys: Vec<String> = (0..60u64)
             .map(|i| i % 12 * 30 + i / 12)
             .chain(2_000..2_004)
@@ -163,7 +164,7 @@ fn a_cache_that_keeps_little_or_nothing_changes_no_answer() {
         db.close().unwrap();
         let db = make(cache_bytes).open().unwrap();
         let keys = questions();
-        // Together first, because nothing but indexes and filters is in memory yet.
+        // `multi_get` comes first, because only indexes and filters are in memory yet.
         (0..500).for_each(|n| drop(db.get(key(3 * KEYS + n)).unwrap()));
         let together = db.multi_get(&keys).unwrap();
         let single: Vec<_> = keys.iter().map(|key| db.get(key).unwrap()).collect();
@@ -225,7 +226,8 @@ fn threads_that_want_the_same_blocks_in_opposite_order_all_get_them() {
     });
 }
 
-/// Regression: an export of everything each night made lookups slow each morning.
+/// Regression: an export of everything each night made lookups slow each morning, because the scan
+/// displaced the blocks that they use. Now a scan can leave the cache alone.
 #[test]
 fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     let used: Vec<String> = (0..40).map(|n| key(n * 20)).collect();
@@ -256,7 +258,8 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
         }
         all
     };
-    // While a reader of another test is suspended, the cache may keep nothing new.
+    // While a reader of another test is suspended, the cache may keep nothing new, so several tries
+    // are made.
     let displaces_nothing = (0..1_000).any(|_| {
         let db = fresh();
         assert!(misses_of_lookups(&db) > 0);
@@ -272,7 +275,7 @@ fn a_scan_that_leaves_the_cache_alone_displaces_nothing_that_lookups_use() {
     assert!(all.iter().eq(&keys_of_quiet_scans(&db)));
 }
 
-/// The choice concerns later blocks only, and a cursor keeps its position.
+/// A change of `fill_cache` concerns only later blocks, and the cursor keeps its position.
 #[test]
 fn a_cursor_changes_its_mind_about_the_cache_on_its_way() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -316,7 +319,7 @@ impl SlowFs {
 
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// The number of reads that will pass before.
+    /// The number of reads that will pass before one waits.
     passes: AtomicUsize,
     /// The number of reads that will wait.
     stops: AtomicUsize,
@@ -436,9 +439,9 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());
     let fs: Arc<dyn Fs> = Arc::new(SlowFs::new(MemFs::new(), &gate));
     let db = tree(&fs, &BlockCache::new(200_000));
-    // Filters and indexes are in memory, the blocks of the next keys are not. While another test
-    // holds a guard the cache may keep nothing, and this is repeated. A lookup that had to load a
-    // filter would block all others that need it.
+    // Filters and indexes are in memory, but the blocks of the next keys are not. This is repeated,
+    // because the cache may keep nothing while another test holds a guard. A lookup that had to
+    // load a filter would block all others that need it.
     let misses = |kinds: &[Ticker]| {
         let tickers = db.stats().tickers;
         kinds.iter().map(|&kind| tickers.get(kind)).sum::<u64>()
@@ -451,17 +454,18 @@ fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     });
     let keys: Vec<String> = (0..64).map(|n| key(n * 60)).collect();
     thread::scope(|scope| {
-        // Also when an assertion fails, because the scope waits for its threads.
+        // Opens the gate also when an assertion fails, because the scope waits for its threads.
         let opened = OpenedAtTheEnd(&gate);
         gate.stops.store(1, Ordering::SeqCst);
         let stopped = scope.spawn(|| db.multi_get(&keys).unwrap());
         eventually(|| gate.waiting.load(Ordering::SeqCst) > 0);
-        // If a guard were held meanwhile there would be 26. Other tests hold one for a moment, and
-        // then this is repeated.
+        // If the stopped lookup held a guard, the cache would keep only 26 blocks. This is
+        // repeated, because other tests hold guards for a moment.
         eventually(|| {
             let mut kept = 0;
             for n in 0..1_000 {
-                // In the deepest level, whose blocks are three times what the cache holds.
+                // The keys are in the deepest level, whose blocks take three times the capacity of
+                // the cache.
                 db.get(key(n * 5 + 3)).unwrap();
                 let before = misses(&[Ticker::BlockCacheDataMiss]);
                 db.get(key(n * 5 + 3)).unwrap();

@@ -194,8 +194,9 @@ fn a_synced_write_to_a_new_log_survives_while_the_flush_before_it_is_under_way()
     });
 }
 
-/// Regression: a new MANIFEST left a table out, and no test wrote enough to get a new MANIFEST. Its
-/// first edit must be the whole tree: all tables, and the logs that are not in tables yet.
+/// Regression: a new MANIFEST left a table out, and no test wrote enough to get a new MANIFEST. The
+/// first edit of a new MANIFEST must be the whole tree: all tables, and the logs that are not in
+/// tables yet.
 #[test]
 fn a_manifest_that_is_written_anew_lists_every_table() {
     let fs = MemFs::new();

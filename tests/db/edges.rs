@@ -65,7 +65,8 @@ fn a_second_opening_is_refused_and_changes_nothing() {
     assert_eq!(open(dir.path()).unwrap().get("k").unwrap().unwrap(), b"v");
 }
 
-/// Regression: the error was "file/CURRENT: cannot look up", or that there is no database.
+/// Regression: the error was "file/CURRENT: cannot look up", or that there is no database. Now it
+/// names the file.
 #[test]
 fn a_file_in_the_place_of_the_directory_is_named_by_every_call() {
     let dir = tempfile::tempdir().unwrap();
@@ -268,8 +269,8 @@ fn what_is_closed_says_so() {
 }
 
 /// Regression: a snapshot that outlived its database returned `Closed` from `get`, but `iter` still
-/// worked. Now no read starts on a closed database, and a walk that has started continues to its
-/// end.
+/// worked. Now no read starts on a closed database, and an iteration that has started continues to
+/// its end.
 #[test]
 fn no_read_begins_on_a_closed_database_and_those_that_began_go_on() {
     for dropped in [false, true] {
@@ -359,7 +360,7 @@ fn a_closed_database_does_not_touch_its_logs_any_more() {
 }
 
 /// An iterator keeps obsolete tables. If it is dropped after the database was closed, the directory
-/// may hold another database, with files of the same names.
+/// may hold another database, with files of the same names. The drop must not delete them.
 #[test]
 fn an_iterator_that_outlives_the_database_deletes_nothing() {
     let dir = tempfile::tempdir().unwrap();

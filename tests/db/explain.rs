@@ -13,7 +13,7 @@ fn key(n: u64) -> String {
 }
 
 /// A database with everything that a lookup can meet: several levels, files of level 0 that
-/// overlap, tombstones, range deletions, old versions, and a memtable. Two copies of it.
+/// overlap, tombstones, range deletions, old versions, and a memtable. Returns two copies of it.
 fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str| {
@@ -58,7 +58,7 @@ fn two_copies(options: impl Fn(Builder) -> Builder) -> (TempDir, [Db; 2]) {
     (dir, copies)
 }
 
-/// Present and absent ones, within the ranges of the tables and outside of them.
+/// Present and absent keys, within the ranges of the tables and outside of them.
 fn asked() -> impl Iterator<Item = String> {
     (0..10_000).map(|n| match n % 5 {
         0 | 1 => key(n % 4000),
@@ -108,7 +108,7 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
     let (_dir, [got, explained]) = two_copies(options);
     let mut sums = Sums::default();
     let before = explained.stats();
-    // A second time with everything in memory that fits.
+    // The keys are looked up twice. The second time everything is in memory that fits.
     let keys: Vec<String> = asked().chain(asked()).collect();
     let values: Vec<_> = keys.iter().map(|key| got.get(key).unwrap().map(|v| v.to_vec())).collect();
     for (key, value) in keys.iter().zip(values) {
@@ -117,12 +117,12 @@ fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {
         trace.tables().for_each(|table| sums.add(table));
     }
     let [got, explained] = [got, explained].map(|db| db.stats());
-    // What a small cache evicts depends on what was freed, and that depends on all readers of the
-    // process, so that those of other tests change a few of these counts.
+    // What a small cache evicts depends on which memory was freed. That depends on all readers of
+    // the process, so the readers of other tests change a few of these counts.
     let by_chance = |name: &str| name.contains("cache") || name.contains("read");
     let all_fits = name != SMALL_CACHE;
     for ((ticker, expected), (_, found)) in got.tickers.iter().zip(explained.tickers.iter()) {
-        // Which reads are timed depends on the thread's earlier ones.
+        // Which reads are timed depends on the thread's earlier reads.
         let is_time = matches!(ticker, Ticker::FileReadNanos | Ticker::FileReadsTimed);
         if !is_time && (all_fits || !by_chance(ticker.name())) {
             assert_eq!(found, expected, "{name}: {}", ticker.name());
@@ -211,7 +211,7 @@ fn every_end_of_a_lookup_is_told() {
     assert_eq!((seen("c").outcome, seen("e").outcome), (Value, Value));
     assert_eq!(seen("c").sequence, snapshot.sequence());
 
-    // In the level below, with tombstones above it.
+    // The values are in a lower level now, with tombstones above them.
     db.compact_range(..).unwrap();
     drop(snapshot);
     db.delete("a").unwrap();
@@ -266,7 +266,7 @@ fn a_trace_says_what_filters_spared_and_what_they_could_not() {
             assert_eq!(table.index.is_none(), table.was_skipped());
         }
     }
-    // About a quarter at three bits a key.
+    // At three bits a key, about a quarter of the answers for absent keys are wrong.
     assert!(noes > 500 && false_positives > 100, "{noes} {false_positives}");
     let trace = db.explain("0007/0").unwrap();
     assert_eq!(verdicts(&trace).last(), Some(&FilterVerdict::TruePositive));

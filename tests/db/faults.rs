@@ -54,8 +54,8 @@ fn work(fs: &Arc<dyn Fs>, told: &Told, open: &mut Option<Db>) -> maypole::Result
     open.take().expect("the database is open").close()
 }
 
-/// Runs the workload on a file system whose failures `fail` has set. Returns whether it noticed
-/// one.
+/// Runs the workload on a file system whose failures `fail` sets, and checks what is left. Returns
+/// whether a call of the workload failed.
 fn work_and_check(nth: u64, fail: impl Fn(&FaultFs), story: &str) -> bool {
     let mem = MemFs::new();
     let fs = FaultFs::new(Arc::new(mem.clone()));
@@ -93,7 +93,7 @@ fn any_call_may_fail_once_or_from_then_on_and_nothing_acknowledged_is_lost() {
     let step = env("MAYPOLE_FAULT_STEP", 4);
     let (mut runs, mut noticed) = (0, 0);
     for (kind, fault) in (0..).zip([Fault::Io, Fault::NoSpace, Fault::ShortWrite]) {
-        // Each kind starts at another call, so that few calls are skipped in all of them.
+        // Each kind of fault starts at another call, so that few calls are skipped by all kinds.
         for nth in (kind % step..calls).step_by(step as usize) {
             let once = |fs: &FaultFs| fs.fail_once(Target::Any, nth, fault);
             runs += 1;
@@ -127,7 +127,8 @@ fn power_may_be_lost_before_any_change() {
     fs.before_changes({
         let (told, images) = (Arc::clone(&told), Arc::clone(&images));
         move |number, operation, path| {
-            // Read before the image, because later acknowledgements are no promise about it.
+            // `synced` is read before the image is taken, because the image need not have writes
+            // that are acknowledged later.
             let synced = told.synced.load(Ordering::SeqCst);
             let image = mem.crash(number);
             let written = told.written.load(Ordering::SeqCst);
@@ -145,7 +146,8 @@ fn power_may_be_lost_before_any_change() {
     }
 }
 
-/// Tries until it succeeds. Only a lack of space may cause failures, and it ends soon.
+/// Repeats `work` until it succeeds. Only a lack of space may cause failures, and the lack ends
+/// soon.
 fn until_there_is_space<T>(story: &str, work: impl Fn() -> maypole::Result<T>) -> T {
     for _ in 0..10_000 {
         match work() {

@@ -23,7 +23,7 @@ use super::noise;
 const DIRECTORY: &str = "MAYPOLE_FILE_SYSTEMS_TEST_DIRECTORY";
 const REFLINK: &str = "MAYPOLE_FILE_SYSTEMS_TEST_REFLINK";
 
-/// The least that `mkfs.xfs` makes is 300 MiB.
+/// `mkfs.xfs` needs at least 300 MiB.
 const IMAGE_BYTES: u64 = 320 << 20;
 
 struct Case {
@@ -31,7 +31,7 @@ struct Case {
     kind: &'static str,
     /// Whether the log is written through memory there.
     maps: bool,
-    /// A reflinked copy of the live log shares its blocks.
+    /// Whether a reflinked copy of the live log shares the log's blocks.
     reflink: bool,
 }
 
@@ -53,7 +53,7 @@ fn succeeds(program: &str, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A mounted file system; gone when dropped.
+/// A mounted file system, which is unmounted when it is dropped.
 struct Mounted {
     at: PathBuf,
     _dir: tempfile::TempDir,
@@ -139,7 +139,7 @@ fn value_of(n: u32) -> Vec<u8> {
     noise(u64::from(n), 200)
 }
 
-/// Leaves `spare_bytes`, or nothing at all where that is 0.
+/// Fills the file system until `spare_bytes` are left, or nothing at all if that is 0.
 fn fill(path: &Path, spare_bytes: u64) {
     let mut filler = File::create(path).unwrap();
     let mut piece = vec![0; 1 << 20];

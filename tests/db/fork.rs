@@ -195,7 +195,7 @@ fn in_child(work: impl FnOnce()) -> bool {
         child => {
             assert!(child > 0);
             let mut status = -1;
-            // SAFETY: it writes to `status`.
+            // SAFETY: `waitpid` writes only to `status`.
             let ended = unsafe { waitpid(child, &raw mut status, 0) };
             ended == child && status == 0
         }
@@ -288,7 +288,7 @@ fn inherit(dir: &Path) -> Inherited {
 fn parent() {
     let Some(dir) = directory() else { return };
     let dir = &*dir;
-    // Leaked, so that a child can drop it while threads have the parent's.
+    // Leaked, so that a child can drop its copy while the parent's threads use the parent's.
     let own: &'static mut Inherited = Box::leak(Box::new(inherit(dir)));
     let own: *mut Inherited = own;
     // SAFETY: the parent's handle is not dropped before the threads have ended.
@@ -315,7 +315,7 @@ fn parent() {
     let writers: Vec<_> = writers.collect();
     for n in 0..FORKS {
         let went_well = in_child(|| {
-            // SAFETY: the child has a copy of it, and one thread.
+            // SAFETY: the child has its own copy of the memory, and only one thread.
             let mut own = unsafe { ptr::read(own) };
             if n % 2 == 0 {
                 own_database(&dir.join(format!("before {n}")));
@@ -332,7 +332,7 @@ fn parent() {
             own_database(&dir.join(format!("after {n}")));
         });
         assert!(went_well, "fork {n}: the child failed, or waited in vain");
-        // Its drop has released nothing.
+        // The child's drops have released no lock: a third process finds the directory locked.
         assert!(passes("fork::third", dir));
         // And the parent continues.
         db.write_opt(maypole::WriteBatch::new(), Durability::Sync).unwrap();

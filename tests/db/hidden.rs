@@ -6,7 +6,7 @@ use std::sync::Arc;
 use maypole::fs::MemFs;
 use maypole::{Builder, Db, Ticker, WriteBatch};
 
-/// A database in memory whose memtable and tables stay as they are until a test says otherwise.
+/// A database in memory whose memtable is so large that it is flushed only when a test says so.
 fn builder() -> Builder {
     Db::builder("/db").fs(Arc::new(MemFs::new())).memtable_bytes(256 << 20)
 }
@@ -31,8 +31,8 @@ fn keys(
 
 /// Regression: one key was overwritten 300,000 times, and a scan of three keys stepped over each of
 /// the versions, which took 2 ms forward and 16 ms backward in the memtable, and more after a
-/// flush. Now it seeks past them after a few steps, in both directions. So does a snapshot over the
-/// versions that are too new for it.
+/// flush. Now it seeks past them after a few steps, in both directions. So does a scan of a
+/// snapshot past the versions that are too new for it.
 #[test]
 fn the_versions_of_one_key_are_passed_by_a_seek() {
     let versions = 300_000;
@@ -53,7 +53,7 @@ fn the_versions_of_one_key_are_passed_by_a_seek() {
     }
     batch.delete("bee");
     db.write(batch).unwrap();
-    // Holds the versions in the table.
+    // This snapshot keeps the versions in the table.
     let last = db.snapshot();
     for flushed in [false, true] {
         if flushed {
@@ -72,7 +72,7 @@ fn the_versions_of_one_key_are_passed_by_a_seek() {
             cursor.seek_for_prev("bee").unwrap();
             let expected = bee.map_or(("ant", "1"), |bee| ("bee", bee));
             assert_eq!(cursor.entry(), Some((expected.0.as_bytes(), expected.1.as_bytes())));
-            // Turns around at its position.
+            // The cursor turns around at its position.
             cursor.next().unwrap();
             assert_eq!(cursor.key(), b"cat");
             cursor.prev().unwrap();
@@ -85,9 +85,9 @@ fn job(prefix: &str, n: u64) -> String {
     format!("{prefix}{n:08}")
 }
 
-/// Regression: `pop_first` passed the tombstones of all pops before it. To empty 10,000 entries
-/// took 96 µs a call, 80,000 took 833. Now each run of tombstones is passed once and then skipped:
-/// in a memtable, in tables, and if both hold a part.
+/// Regression: `pop_first` passed the tombstones of all pops before it. Emptying 10,000 entries
+/// took 96 µs a call, emptying 80,000 entries 833 µs. Now each run of tombstones is passed once and
+/// then skipped: in a memtable, in tables, and if both have a part of it.
 #[test]
 fn popping_until_empty_passes_each_tombstone_a_few_times() {
     let entries = 20_000;
@@ -119,8 +119,8 @@ fn popping_until_empty_passes_each_tombstone_a_few_times() {
 }
 
 /// Regression: a queue of 1,000 entries took 0.2 ms a turn at first, and 2.4 ms after 42,000 turns.
-/// Here are queues at either end, several under prefixes of their own, all at one time. Each turn
-/// passes as many entries as the first turns did.
+/// Here, several queues under prefixes of their own and one that is popped at its back run at the
+/// same time. Now each turn passes as many entries as the first turns did.
 #[test]
 fn a_queue_costs_the_same_after_many_turns() {
     let db = builder().open().unwrap();
@@ -151,9 +151,9 @@ fn a_queue_costs_the_same_after_many_turns() {
     }
 }
 
-/// Producers and consumers on threads of their own, so that proposals arrive late, while others
-/// push and pop. No entry is lost or seen twice, and tombstones do not accumulate in front of the
-/// consumers.
+/// Producers and consumers run on threads of their own, so that what a cursor proposes to skip
+/// arrives late, after others have pushed and popped. No entry is lost or seen twice, and
+/// tombstones do not accumulate in front of the consumers.
 #[test]
 fn a_queue_of_many_threads_loses_nothing_and_stays_cheap() {
     let db = builder().open().unwrap();
@@ -199,13 +199,13 @@ fn a_queue_of_many_threads_loses_nothing_and_stays_cheap() {
     let expected: Vec<Vec<u8>> = (0..producers * each).map(|n| job("", n).into_bytes()).collect();
     assert!(all == expected, "{} entries of {}", all.len(), expected.len());
     let passed = skipped(&db) - before;
-    // On an idle machine it was 17 a pop. All tombstones in front of each pop would be 6,000.
+    // On an idle machine, a pop passed 17 entries. All tombstones in front of a pop would be 6,000.
     assert!(passed < 600 * producers * each, "{passed} entries passed");
 }
 
-/// Tombstones in the memtable hide what they delete, and both stay until a flush. A walk over very
-/// many of them makes the next write flush, once. A walk over few does not, nor does one of a
-/// memtable that is mostly shown.
+/// Tombstones in the memtable hide what they delete, and both stay until a flush. An iteration over
+/// very many of them makes the next write flush, once. An iteration over few does not, nor does one
+/// over a memtable most of whose entries are visible.
 #[test]
 fn a_memtable_that_is_mostly_hidden_is_flushed() {
     let flushes = |db: &Db| {

@@ -40,7 +40,7 @@ pub fn changes(n: u64) -> Vec<Change> {
     changes
 }
 
-/// Write number `n` as a batch, so that half of one would be noticed. `prefix` precedes all keys.
+/// Write number `n` as a batch, so that half a write would be noticed. `prefix` precedes all keys.
 pub fn write_under(prefix: &str, n: u64) -> WriteBatch {
     let key = |key: String| format!("{prefix}{key}");
     let mut batch = WriteBatch::new();

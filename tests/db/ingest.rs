@@ -192,7 +192,7 @@ fn an_ingestion_and_the_writes_of_others_return_while_a_compaction_stands_still(
     };
     check(&db);
     db.close().unwrap();
-    // An opening rejects overlapping tables of a level.
+    // The opening would reject overlapping tables of a level.
     let db = builder(&(Arc::new(mem) as Arc<dyn Fs>)).open().unwrap();
     check(&db);
     db.compact_all().unwrap();
@@ -280,7 +280,7 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
         );
     };
     check(&db);
-    // The next file overlaps it.
+    // The next files reach into the memtable's keys.
     ingest(&db, &fs, &["ll", "lm"], "ingested");
     assert_eq!(flushes(&db), 0, "m lies beyond");
     ingest(&db, &fs, &["ma", "n"], "ingested");
@@ -406,7 +406,7 @@ fn who_sees_a_write_sees_the_file_that_was_ingested_before_it() {
     readers.iter().for_each(|reader| reader.recv_timeout(PATIENCE).unwrap());
 }
 
-/// Writes 1 to `last`, of which every fifth is an ingestion.
+/// Makes write number `n`. Every fifth is an ingestion.
 fn numbered(db: &Db, fs: &Arc<dyn Fs>, n: u64) -> maypole::Result<()> {
     match n % 5 {
         0 => db.ingest(&[table(fs, &[&format!("in{n:04}")], &n.to_string())]),
@@ -423,7 +423,7 @@ fn last_of(db: &Db, story: &str) -> u64 {
     numbers.sort_unstable();
     let last = numbers.len() as u64;
     assert!(numbers.iter().copied().eq(1..=last), "{story}: not a prefix: {numbers:?}");
-    // And the numbers continue after it.
+    // The sequence numbers continue after this one.
     assert_eq!(db.snapshot().sequence(), last, "{story}");
     last
 }
@@ -449,8 +449,8 @@ fn every_way_to_open_a_database_passes_over_the_numbers_of_ingested_files() {
             db.close().unwrap();
         }
         let last = last + 18;
-        // The same through a repair, with the log that holds the last writes, and without the
-        // MANIFEST in force.
+        // The same through a repair, with the log that holds the last writes: without CURRENT, and
+        // also with a damaged MANIFEST.
         let current = Path::new(&path).join("CURRENT");
         for lost_manifest in [false, true] {
             let image = copied(&killed, &path);
@@ -623,7 +623,8 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     assert_eq!((found(&db), db.snapshot().sequence()), (content.to_vec(), 9));
     db.verify().unwrap();
-    // From here on this build lists them: a file during a log that continues.
+    // From here on, this build lists the numbers that no log holds: a file is ingested while the
+    // log continues.
     db.put("d", "10").unwrap();
     ingest(&db, &fs, &["y", "yy"], "11");
     db.put("e", "12").unwrap();
@@ -642,7 +643,7 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     }
 }
 
-/// Power is lost before every change that ingestions between writes, flushes and openings make.
+/// Power is lost before every change of a file that ingestions, writes, flushes and openings make.
 #[test]
 fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
     const WRITES: u64 = 90;
@@ -689,7 +690,7 @@ fn a_power_loss_leaves_a_prefix_of_writes_and_ingested_files() {
         let last = last_of(&db, &story);
         assert!((least..=WRITES).contains(&last), "{story}: {least} is durable, {last} survived");
         ends_with_ingestion += u64::from(last.is_multiple_of(5) && last > 0);
-        // And it continues from there.
+        // The database continues from there.
         db.put(format!("k{:04}", last + 1), (last + 1).to_string()).unwrap();
         db.close().unwrap();
         assert_eq!(last_of(&options(&image), &story), last + 1);

@@ -25,8 +25,8 @@ fn key(n: u32) -> String {
     format!("key{n:06}")
 }
 
-/// Regression: under `ulimit -f` the system sends SIGXFSZ for a write beyond the limit, and that
-/// ended the process. Now such a write is rejected before it is made, like one to a full disk.
+/// Regression: under `ulimit -f` the system sends SIGXFSZ for a write beyond the limit, which ended
+/// the process. Now such a write is rejected before it is made, like one to a full disk.
 #[test]
 fn a_limit_on_the_length_of_files_is_an_error_not_a_signal() {
     let dir = tempfile::tempdir().unwrap();
@@ -45,7 +45,7 @@ fn a_limit_on_the_length_of_files_is_an_error_not_a_signal() {
     }
 }
 
-/// Lowers the soft limit for as long as it lives.
+/// Lowers the soft limit on the length of files until it is dropped.
 struct Limited(Rlimit);
 
 impl Limited {

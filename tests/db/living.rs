@@ -6,10 +6,10 @@
 //! MAYPOLE_LIVING_SECONDS=60 cargo test --release --test db living:: -- --include-ignored --nocapture
 //! ```
 //!
-//! Each load has its own keys, under a letter, and a map of what must be found. It compares the two
-//! while the others continue. At the end compaction settles and the size is checked: the files take
-//! at most a tenth more than the live keys and values, plus 1 MiB. Then each load deletes its keys,
-//! and no table may be left.
+//! Each load has its own keys, under a letter, and a map of what must be found. It compares its
+//! keys with its map while the other loads continue. At the end compaction settles and the size is
+//! checked: the files take at most a tenth more than the live keys and values, plus 1 MiB. Then
+//! each load deletes its keys, and no table may be left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -214,8 +214,8 @@ impl<'a> Load<'a> {
 /// A step of a load. The directory is for files outside the database.
 type Step = fn(&mut Load, &Path);
 
-/// What the loads of the soak do in one step, by their letters. The queue has the first letter:
-/// `pop_first` removes the first key of all.
+/// What the loads of the soak do in one step, by their letters. The queue has the first letter,
+/// because `pop_first` removes the first key of the whole database.
 const STEPS: [(char, Step); 7] = [
     ('a', |load, _| load.queue(300)),
     ('b', |load, _| {
@@ -234,7 +234,7 @@ const STEPS: [(char, Step); 7] = [
             _ => (),
         }
     }),
-    // Ranges of new keys, which are deleted whole, or except for one end.
+    // Ranges of new keys, all of which are deleted, or all but the last one or two.
     ('f', |load, _| {
         let from = load.next;
         (0..200).for_each(|_| load.append());

@@ -1,4 +1,4 @@
-//! The database against what it promises, through its public API.
+//! Tests of the database's promises, through its public API.
 //!
 //! Tests whose length is worth choosing read it from the environment. Each prints its figures; see
 //! them with `--nocapture`. The short form is what `cargo test` runs.
@@ -6,7 +6,7 @@
 //! | VARIABLE | SHORT | MEANING |
 //! |---|---:|---|
 //! | `MAYPOLE_MODEL_OPERATIONS` | 300,000 | random operations against a `BTreeMap`, over all option sets |
-//! | `MAYPOLE_MODEL_SEED` | 0 | what these operations are |
+//! | `MAYPOLE_MODEL_SEED` | 0 | the seed of these operations |
 //! | `MAYPOLE_QUEUE_SEEDS` | 24 | histories of queues against a `BTreeMap` |
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
 //! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored power loss at random points |
@@ -16,7 +16,7 @@
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
 //! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak whose data dies |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
-//! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | its threads |
+//! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | threads of the ignored soak |
 //! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
 
 mod background;

@@ -51,7 +51,7 @@ const BASE: Options = Options {
     prefixes: None,
 };
 
-/// Trees of different forms: below, each with every filter.
+/// Trees of different forms. Each is tested with every filter.
 const FORMS: [Options; 5] = [
     BASE,
     DEEP,
@@ -133,7 +133,7 @@ struct Run {
     rng: StdRng,
 }
 
-/// What is needed to reproduce a mismatch.
+/// Prints what is needed to reproduce a mismatch.
 impl Drop for Run {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    /// Entries after all others are added at the end, and the first of the map are removed.
+    /// Puts entries after all others, and removes as many at the front of the map.
     fn queue(&mut self) {
         for number in 0..self.rng.random_range(1..40_u32) {
             let key = [&[0xff; 4][..], &number.to_be_bytes()].concat();

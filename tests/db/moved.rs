@@ -166,7 +166,7 @@ fn a_removed_directory_is_an_error_of_the_next_sync() {
         let text = error.to_string();
         assert!(text.contains("cannot sync") && text.contains("was removed"), "{text}");
         assert!(!error.is_out_of_space());
-        // It stays.
+        // The error stays.
         assert!(matches!(db.persist(), Err(Error::ReadOnly(_))));
         assert!(matches!(sync(&db), Err(Error::ReadOnly(_))));
         assert_eq!(db.get("a").unwrap().unwrap(), b"b");

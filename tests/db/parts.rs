@@ -1,5 +1,5 @@
-//! Filters and indexes in parts, in a whole database: who gets them, and that every kind of read
-//! finds what it finds in whole ones, with caches that hold everything, little or nothing.
+//! Filters and indexes in parts, in a whole database: which tables get them, and that every kind of
+//! read finds what it finds in whole ones, with caches that hold everything, little or nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn fill(db: &Db, keys: u32) {
     db.compact_range(..).unwrap();
 }
 
-/// Tables whose filter and index are in parts, of how many.
+/// The number of tables whose filter and index are in parts, and the number of all tables.
 fn tables_in_parts(fs: &Arc<dyn Fs>) -> (usize, usize) {
     let names = fs.list(Path::new("/db")).unwrap();
     let tables = names.iter().filter(|name| name.ends_with(".sst"));
@@ -51,8 +51,8 @@ fn tables_in_parts(fs: &Arc<dyn Fs>) -> (usize, usize) {
     (parted.iter().filter(|&&parted| parted).count(), parted.len())
 }
 
-/// Whole ones while the cache has room for them, parts in a cache that is too small; and what an
-/// option says, whatever the cache is.
+/// Tables get whole filters and indexes while the cache has room for them, and parts if it is too
+/// small. An option overrides this, whatever the cache is.
 #[test]
 fn the_cache_decides_whether_new_tables_are_in_parts() {
     for (cache_bytes, form, parted) in [
@@ -71,8 +71,8 @@ fn the_cache_decides_whether_new_tables_are_in_parts() {
     }
 }
 
-/// A compaction of the whole tree counted its inputs and its outputs, so that all tables but the
-/// first got parts, although whole ones would fit into the cache.
+/// A compaction of the whole tree once counted both its inputs and its outputs, so that all tables
+/// but the first got parts, although whole filters and indexes would fit into the cache.
 #[test]
 fn the_tables_of_one_compaction_have_one_form() {
     let needed = {
@@ -84,19 +84,21 @@ fn the_tables_of_one_compaction_have_one_form() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
     let db = open(&fs, needed * 7 / 4, MetadataForm::Auto, "bloom(10)");
     fill(&db, 250_000);
-    // Alone, whatever ran while the tree was filled.
+    // This compaction runs alone, whatever ran while the tree was filled.
     db.wait_for_compaction().unwrap();
     db.compact_range(..).unwrap();
     let (in_parts, tables) = tables_in_parts(&fs);
     assert!(tables > 1 && in_parts == 0, "{in_parts} of {tables}");
 }
 
-/// Lookups that pass a filter by say nothing of its rate, alone or many at one time. Each lookup in
-/// the one table is counted once: as an answer, or as passed by.
+/// A lookup that does not query the filter says nothing of the filter's rate, be it alone or one of
+/// many in a `multi_get`. Each lookup in the only table is counted once: as a query of the filter,
+/// or as passing it by.
 #[test]
 fn the_observed_rate_is_that_of_filters_that_were_asked() {
     const KEYS: u32 = 20_000;
-    // A piece of a whole one, a part, and one that is too large to be read.
+    // Lookups read a piece of a whole filter, or a part, or they pass by a filter that is too large
+    // to be read.
     for (filter, form) in [
         ("bloom(10)", MetadataForm::Whole),
         ("bloom(10)", MetadataForm::Parts),
@@ -111,7 +113,8 @@ fn the_observed_rate_is_that_of_filters_that_were_asked() {
         for round in 0..200 {
             let mut keys = Vec::new();
             for _ in 0..20 {
-                // In turns of present and absent ones, so that filters are passed by in vain too.
+                // Rounds of present and of absent keys take turns, so that filters are also passed
+                // by in vain.
                 let i = rng.random_range(0..KEYS - 1);
                 let absent = format!("key{:07}", i * 3 + 1).into_bytes();
                 keys.push(if round / 10 % 2 == 0 { key(i) } else { absent });
@@ -141,7 +144,7 @@ fn every_read_finds_what_is_there() {
     const KEYS: u32 = 30_000;
     let filters = ["bloom(10)", "ribbon(7)", "burr(7)", "none"];
     let parted = filters.map(|filter| (filter, MetadataForm::Parts));
-    // Small caches load whole ones by pieces, where they can be cut.
+    // With small caches, whole filters and indexes are read in pieces where their format allows it.
     let whole = filters.map(|filter| (filter, MetadataForm::Whole));
     for (filter, form) in parted.into_iter().chain(whole) {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());
@@ -150,7 +153,7 @@ fn every_read_finds_what_is_there() {
             let db = open(&fs, 1 << 20, form, filter);
             fill(&db, KEYS);
             map.extend((0..KEYS).map(|i| (key(i), i.to_le_bytes().to_vec())));
-            // Later runs above.
+            // Newer entries in runs above.
             for i in (0..KEYS).step_by(5) {
                 db.put(key(i), b"new").unwrap();
                 map.insert(key(i), b"new".to_vec());
@@ -224,7 +227,7 @@ fn the_memory_that_filters_and_indexes_need_is_told() {
         assert!(stats.to_string().contains("by all filters and indexes"));
         needed.push(told);
         drop(db);
-        // In a small cache as in a large one.
+        // With a small cache, the figure is the same.
         let small = open(&fs, 64 << 10, form, "bloom(10)").stats();
         assert_eq!(small.metadata_bytes, told, "{form:?}");
     }
@@ -307,8 +310,9 @@ fn a_small_cache_reads_pieces_of_whole_ones() {
     }
 }
 
-/// Keys that exist were looked up with a cache as large as all filters and indexes. The filters,
-/// which spared no read, took half of it, and each lookup marked its filter as used.
+/// When only present keys were looked up, with a cache as large as all filters and indexes, the
+/// filters took half of the cache, because each lookup marked its filter as used. But they spared
+/// no read. Now such filters make room.
 #[test]
 fn filters_that_spare_no_read_make_room() {
     const KEYS: u32 = 100_000;

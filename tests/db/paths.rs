@@ -12,9 +12,10 @@ use maypole::{Db, Error};
 const DIRECTORY: &str = "MAYPOLE_PATHS_TEST_DIRECTORY";
 
 /// Regression: a database was opened by a relative path, and the process changed its directory. The
-/// next flush wrote its table into the database of the same relative name there, and removed the
-/// WALs and tables of that one as unlisted. Both failed to open. Now every path is made absolute
-/// first, also that of a checkpoint, of an ingested file and of a table being written.
+/// next flush wrote its table into the database of the same relative name in the new directory, and
+/// removed the WALs and tables of that database as unlisted. Both databases failed to open. Now
+/// every path is made absolute first, also that of a checkpoint, of an ingested file and of a table
+/// being written.
 #[test]
 fn a_relative_path_stays_what_it_was_when_the_process_changes_its_directory() {
     let dir = tempfile::tempdir().unwrap();

@@ -67,7 +67,7 @@ fn check_queries(db: &Db, map: &Map, rng: &mut StdRng) {
 
     let (lower, mut upper) = (random_key(rng), random_key(rng));
     if rng.random_bool(0.5) {
-        // Close together: more often inside one prefix.
+        // The bounds are close together, and so more often inside one prefix.
         upper = [&lower[..], &random_key(rng)].concat();
     }
     let (lower, upper) = if lower <= upper { (lower, upper) } else { (upper, lower) };
@@ -207,7 +207,7 @@ fn a_lookup_asks_for_the_prefix_only_where_the_filter_holds_no_whole_keys() {
         assert_eq!(db.contains_key(format!("user{user:02}/name")).unwrap(), user % 2 == 0);
         assert!(!db.contains_key(format!("user{user:02}/else")).unwrap());
     }
-    // Out of the domain.
+    // This key is outside the extractor's domain.
     assert!(!db.contains_key("user5").unwrap());
     // Two lookups a user; user 79 is past the table's last key.
     assert_eq!(count(&db, Ticker::BloomPrefixChecked), 157);

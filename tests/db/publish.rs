@@ -61,7 +61,7 @@ fn a_reader_sees_the_counters_of_an_open_database_and_they_stay_when_it_closes()
     let closed = published(&fs).unwrap();
     assert!(!closed.is_open && read(&closed) == 2001);
     assert_eq!(closed.opened, stats.opened);
-    // An owner that does not publish leaves them alone.
+    // An owner that does not publish leaves the counters of the last one alone.
     let db = Db::builder("/db").fs(Arc::clone(&fs)).open().unwrap();
     db.get("another").unwrap();
     db.close().unwrap();
@@ -242,7 +242,7 @@ fn a_write_that_fails_or_panics_disturbs_nothing_and_is_tried_again() {
     other.close().unwrap();
 }
 
-/// The thread may be about to write, or be writing, when the database is closed.
+/// When the database is closed, the publishing thread may be about to write, or be writing.
 #[test]
 fn a_closed_database_is_free_and_nobody_writes_to_it_any_more() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

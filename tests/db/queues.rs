@@ -152,7 +152,7 @@ impl Run {
         self.map.extend(added);
     }
 
-    /// Seeks, and steps over the next entries, at the state of `map`.
+    /// Seeks with a cursor that sees the state of `map`, and steps over the next entries.
     fn walk(rng: &mut StdRng, cursor: &mut DbCursor, map: &Map, target: &[u8]) {
         let mut at = match rng.random_range(0..4) {
             0 => {
@@ -192,7 +192,7 @@ impl Run {
             0..40 => self.push(queue),
             40..75 => self.pop(queue),
             75..95 => {
-                // Among popped entries.
+                // Puts among popped entries.
                 let keys = (0..self.rng.random_range(1..3)).map(|_| self.any_key()).collect();
                 self.put_all(keys);
             }
@@ -236,8 +236,8 @@ impl Run {
     }
 }
 
-/// The promises of the database, whatever cursors jump over: queues at both ends, under prefixes,
-/// and interleaved; snapshots and old cursors; writes into popped ranges, by puts and by ingestion;
+/// Cursors find what the map has, whatever they jump over: queues at both ends, under prefixes, and
+/// interleaved; snapshots and old cursors; writes into popped ranges, by puts and by ingestion;
 /// range deletions, flushes, compactions, reopening.
 #[test]
 fn cursors_over_queues_answer_like_a_map() {

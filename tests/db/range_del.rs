@@ -30,8 +30,8 @@ fn a_scan_leaps_over_what_a_range_deletion_hides() {
         let tickers = db.stats().tickers;
         tickers.get(Ticker::BlockCacheDataHit) + tickers.get(Ticker::BlockCacheDataMiss)
     };
-    // Hidden entries must stay in the tables, because a compaction would free them, and read blocks
-    // meanwhile.
+    // A snapshot keeps the hidden entries in the tables. Without it, a compaction would remove
+    // them, and read blocks meanwhile.
     let _snapshot = db.snapshot();
     db.delete_range(key(100), key(19_900)).unwrap();
     db.put(key(10_000), "written later").unwrap();

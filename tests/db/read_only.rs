@@ -16,7 +16,7 @@ fn reading_only_writes_nothing_locks_nothing_and_refuses_to_write() {
     let db = open(Arc::new(mem.clone())).unwrap();
     (1..=100).for_each(|n| db.write(write(n)).unwrap());
     let expected: Vec<_> = db.iter().map(|entry| entry.unwrap()).collect();
-    // While its owner is active.
+    // The database is opened to read while its owner is active.
     let fs = FaultFs::new(Arc::new(mem.clone()));
     let read = Db::builder("/db").fs(Arc::new(fs.clone())).open_read_only().unwrap();
     db.close().unwrap();
@@ -78,7 +78,7 @@ fn beside_a_writer(openings: u64) {
                 written.store(n, Ordering::SeqCst);
             }
         });
-        // Also when an assertion fails, because the scope waits for the writer.
+        // Stops the writer also when an assertion fails, because the scope waits for it.
         let _stop = Stop(&stop);
         let mut last = 0;
         for opening in 0..openings {
@@ -93,7 +93,7 @@ fn beside_a_writer(openings: u64) {
             assert!(number >= last, "opening {opening}: back from {last} to {number}");
             assert!((acknowledged..begun).contains(&number) || number == acknowledged);
             last = number;
-            // Each of the last writes has the effect of its number, so none is missing in between.
+            // The content is that of all writes up to this number, so none is missing in between.
             super::crash::check_content(&read, number, &format!("opening {opening}"));
             if opening % 64 == 0 {
                 assert_eq!(read.verify().unwrap().filter_misses, 0);

@@ -56,7 +56,8 @@ fn an_absent_lookup_reads_nothing_unless_a_filter_is_fooled_and_then_one_block()
         fooled += positives;
         reading += misses;
     }
-    // About 1 % of the lookups, and most of their blocks were not in memory yet.
+    // Filters are wrong for about 1 % of the lookups, and most of the blocks for these were not in
+    // memory yet.
     assert!((20..200).contains(&fooled), "{fooled}");
     assert!(reading > 20, "{reading}");
 }
@@ -156,7 +157,8 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
         let tickers = db.stats().tickers;
         tickers.get(Ticker::BlockCacheFilterMiss) + tickers.get(Ticker::BlockCacheIndexMiss)
     };
-    // Reads the table of level 0, and then all others again and again.
+    // Reads the table of level 0, and then all others again and again. Returns the misses of
+    // metadata, those of the other tables and those of level 0.
     let press = |db: &Db| {
         db.get("zzz0000").unwrap().unwrap();
         (0..KEYS).for_each(|n| drop(db.get(key(n)).unwrap().unwrap()));
@@ -168,7 +170,7 @@ fn pinned_metadata_survives_pressure_and_other_metadata_does_not() {
     };
     let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
     build(&fs);
-    // The bytes of open tables and all metadata; there is room for one data block more.
+    // The capacity is enough for the open tables, all metadata, and one data block.
     let (db, cache) = open(&fs, PinMetadata::All, 64 << 20);
     press(&db);
     let data_bytes = cache.usage_of(BlockKind::Data).bytes;

@@ -51,9 +51,9 @@ fn images_of_opening(base: &MemFs, seed: u64) -> Vec<MemFs> {
     images
 }
 
-/// An opening keeps few writes in a log rather than in a table. There are two risks to lose writes:
-/// a torn tail or a gap of an old log, met by a second recovery, would cut off the *new* log; and
-/// an old log that was never synced would precede a new one that is.
+/// An opening leaves few writes in the log rather than write a table of them. This has two risks of
+/// losing writes. A second recovery that meets a torn tail or a gap in an old log could cut off the
+/// *new* log. And an old log that was never synced could precede a new one that is.
 #[test]
 fn power_lost_while_opening_and_again_in_the_next_opening_loses_nothing() {
     let (mut openings, seeds) = (0, super::env("MAYPOLE_OPENING_SEEDS", 2));
@@ -120,8 +120,8 @@ fn a_long_log_becomes_few_tables_however_small_the_memtables_are() {
 }
 
 /// Regression: after a failed sync of the MANIFEST an ingestion deleted tables that the MANIFEST
-/// listed already, so the database did not open any more. Now it opens whatever call fails, and has
-/// all of the file or nothing.
+/// listed already, so the database did not open any more. Now the database opens whatever call
+/// fails, and has all of the file or nothing.
 #[test]
 fn any_one_call_of_an_ingestion_may_fail() {
     let prepared = || {
@@ -179,9 +179,9 @@ fn an_ingestion_of_a_bad_file_names_that_file() {
     assert!(files(&dir.path().join("db"), ".sst").is_empty());
 }
 
-/// Regression: a table that RocksDB has ingested contains the sequence number that it got. It is
-/// rejected when its copy is opened with another number, and the error named the copy, which was
-/// removed by then.
+/// Regression: a table that RocksDB has ingested contains the sequence number that it got. Its copy
+/// is rejected when it is opened with another number, and the error named the copy, which was
+/// removed by then. Now the error names the file.
 #[test]
 fn an_ingestion_that_fails_late_names_the_file_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn a_table_that_is_not_the_one_listed_is_refused() {
     drop(db);
     corruption_in(Db::open(&one), &ours[0]);
     fs::rename(&aside, &ours[0]).unwrap();
-    // Both are of this database, with the same length and the same number of entries.
+    // Both tables are of this database, with the same length and the same number of entries.
     let swapped = one.join("swapped");
     fs::rename(&ours[0], &swapped).unwrap();
     fs::rename(&ours[1], &ours[0]).unwrap();
@@ -341,7 +341,7 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     for nth in 0..=openings {
         let mem = base.kill();
         let fs = FaultFs::new(Arc::new(mem.clone()));
-        // All calls that need space, from some moment of the opening on.
+        // All calls that need space fail from some moment of the opening on.
         fs.fail_from(Target::Changes, nth, Fault::NoSpace);
         let story = format!("no space from change {nth} on");
         let db = match open_on(Arc::new(fs.clone())) {
@@ -375,8 +375,8 @@ fn a_database_on_a_full_disk_opens_is_read_and_goes_on_when_there_is_space() {
     assert!(without > 3 && said > 3, "{without} openings without space, {said} said so");
 }
 
-/// Regression: a batch of more than 4 GiB latched the database, for its writer and for others in
-/// its group.
+/// Regression: a batch of more than 4 GiB made the database read-only, for its writer and for
+/// others in its group.
 #[test]
 #[ignore = "needs 9 GiB of memory: cargo test --release --test db batch_over -- --ignored"]
 fn a_batch_over_4_gib_is_refused_before_it_is_queued() {

@@ -1,15 +1,15 @@
-//! Repair: a database, one of its files damaged, repaired, opened and compared with what was
-//! written.
+//! Repair: one file of a database is damaged. The database is repaired, opened, and compared with
+//! what was written.
 //!
 //! Every case asserts:
 //!
 //! - the repair ends without an error, and the database opens and verifies;
-//! - each key has its last value. If the report says that it may not, the key has none or an older
-//!   one;
+//! - each key has its last value. If the report says that it may not, the key has no value or an
+//!   older one;
 //! - there is no other key, and files that the database no longer holds are in `lost`;
 //! - a second repair finds the database sound.
 //!
-//! One file, because all cases share the damaged database that is made at its head.
+//! All cases are in one source file, because they share the database that is made at its head.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,7 +73,8 @@ impl Case {
         let db = options(&case.path()).open().unwrap();
         for round in 0..4u32 {
             for i in 0..1500 {
-                // Each round another part of the keys, so that tables of one level differ in age.
+                // Each round writes another part of the keys, so that tables of one level differ in
+                // age.
                 let number = (i * 7 + round * 900) % 3000;
                 let value = format!("round {round} of {number} {}", "x".repeat(40));
                 case.put(&db, number, (i % 11 != round).then_some(value));
@@ -241,9 +242,9 @@ fn without_current_the_newest_manifest_is_taken() {
     }
 }
 
-/// A table of a deeper level may hold a newer write, of another key, than one of a shallower level.
-/// A repair that put all tables into level 0 by their largest sequence numbers would return old
-/// values.
+/// A table of a deeper level may hold a newer write, of another key, than a table of a shallower
+/// level. A repair that put all tables into level 0 by their largest sequence numbers would return
+/// old values.
 #[test]
 fn a_newer_value_in_a_table_of_older_writes_is_found() {
     let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
@@ -268,7 +269,7 @@ fn a_newer_value_in_a_table_of_older_writes_is_found() {
     }
     db.wait_for_compaction().unwrap();
     db.close().unwrap();
-    // The newer of them move down to the table of level 6.
+    // The newer writes move down to the table of level 6.
     let db = open(1 << 20);
     db.compact_range("key 02000".."key 02999").unwrap();
     let levels: Vec<usize> = db.stats().files.iter().map(|file| file.level).collect();
@@ -331,7 +332,8 @@ fn the_parts_of_a_manifest_that_can_be_read_count() {
 /// table, with keys that were deleted since.
 #[test]
 fn a_table_that_has_left_the_tree_stays_out() {
-    // Damage behind the edit that removed it, before it, and no MANIFEST at all.
+    // The MANIFEST is damaged before the edit that removed the table, or in its last edit, or it is
+    // missing.
     for damage in [Some(60), Some(usize::MAX), None] {
         let manifest_is_readable = damage.is_some();
         let mut case = Case { dir: tempfile::tempdir().unwrap(), history: History::new() };
@@ -352,7 +354,7 @@ fn a_table_that_has_left_the_tree_stays_out() {
         let manifest = case.files("MANIFEST").pop().unwrap();
         match damage {
             Some(at) => case.damage(&manifest, |bytes| {
-                // In the last edit at the latest, which marks of syncs follow.
+                // At the latest in the last edit, after which there are only marks of syncs.
                 let at = at.min(bytes.len() - 60);
                 bytes[at] ^= 1;
             }),
@@ -505,7 +507,7 @@ fn of_a_damaged_log_the_prefix_is_kept_or_all_that_can_be_read() {
             assert!(loss.file == path && loss.offset <= at as u64, "{report}");
             lost[usize::from(salvage)] += loss.bytes;
             let db = options(&case.path()).open().unwrap();
-            // Written into the log last.
+            // This is the last write in the log.
             let last = db.get("key 02587").unwrap();
             assert_eq!(last.is_some_and(|value| value == b"in a log 199"), salvage, "{report}");
             db.close().unwrap();
@@ -594,9 +596,9 @@ fn a_repair_that_is_cut_short_can_be_started_again() {
         on(&|| Arc::new(watched.clone())).repair().unwrap();
         let images = std::mem::take(&mut *images.lock().unwrap());
         assert!(images.len() > 30, "{damage}: {}", images.len());
-        // Every n-th change, because a repair reads everything, and all changes at the end, where
-        // the new tree replaces the old one. A power loss there once left a new MANIFEST without
-        // the tables that it lists, because their names were not durable yet.
+        // Not every change is tried, because each repair reads everything. But all changes at the
+        // end are, where the new tree replaces the old one. A power loss there once left a new
+        // MANIFEST without the tables that it lists, because their names were not durable yet.
         let (some, end) = (images.len() / 40 + 1, images.len().saturating_sub(120));
         let tried = images.iter().enumerate().filter(|(i, _)| i % some == 0 || *i > end);
         for (_, (nth, image)) in tried {

@@ -1,5 +1,5 @@
-//! RocksDB's and LevelDB's directories, read as they are and imported. What they hold is what these
-//! read themselves.
+//! RocksDB's and LevelDB's directories, read as they are and imported. Maypole must find in them
+//! what these engines find themselves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ fn hash(entries: &Entries) -> String {
     format!("{hash:016x}")
 }
 
-/// Every way to read answers as `expected` does.
+/// Every kind of read returns the entries of `expected`.
 fn check_reads(db: &Db, expected: &Entries) {
     let mut cursor = db.cursor();
     cursor.seek_to_last().unwrap();
@@ -116,7 +116,8 @@ fn an_imported_column_family_holds_the_same_and_goes_on() {
         let db = Db::open(&target).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(entries(&db), expected, "{name}, {family}: {about}");
         check_reads(&db, &expected);
-        // It goes on: writes, range deletions, a compaction of everything, and opening it again.
+        // The imported database continues: writes, range deletions, a compaction of everything, and
+        // another opening.
         let cut = expected.keys().nth(expected.len() / 2).unwrap().clone();
         db.delete_range(&cut, [&cut[..], &[0xff]].concat()).unwrap();
         expected.retain(|key, _| *key < cut || *key >= [&cut[..], &[0xff]].concat());
@@ -132,9 +133,9 @@ fn an_imported_column_family_holds_the_same_and_goes_on() {
     }
 }
 
-/// RocksDB database, import, writes, export, import: equal at every step. The tables are of three
-/// versions of RocksDB's, with its filters, its range deletions beyond their bounds, and ingested
-/// ones.
+/// A database of RocksDB is imported, written to, exported and imported again, and has the right
+/// entries at every step. The tables are of three versions of RocksDB, with RocksDB's filters, with
+/// range deletions that reach beyond the bounds of their tables, and with ingested tables.
 #[test]
 fn a_database_goes_to_maypole_and_back() {
     for (name, family, ..) in scans() {
@@ -165,7 +166,7 @@ fn a_database_goes_to_maypole_and_back() {
         db.delete_range(&cut, [&cut[..], &[0xff]].concat()).unwrap();
         expected.retain(|key, _| *key < cut || *key >= [&cut[..], &[0xff]].concat());
         db.export_rocksdb(path("rocks"), None).unwrap();
-        // Tables that only RocksDB lays out so keep their filters.
+        // Tables in a layout that only RocksDB writes keep their filters.
         db.export_rocksdb(path("ribbon"), Some(&"ribbon(7)".parse().unwrap())).unwrap();
         db.close().unwrap();
         for rocks in ["rocks", "ribbon"] {
@@ -183,7 +184,7 @@ fn a_database_goes_to_maypole_and_back() {
     }
 }
 
-/// The report in words, and what must hold of any.
+/// The report as text, after a check of what must hold for each report.
 fn rocks_tables(report: &maypole::ImportReport) -> String {
     assert_eq!(report.copied > 0, report.not_linked.is_some());
     format!("{report:?}")
@@ -211,7 +212,7 @@ fn entries_that_only_rocksdb_reads_are_named_at_the_read_and_at_the_import() {
         };
         let error = unsupported(scanned);
         assert!(error.contains(kind), "{error}");
-        // The key in the message, read alone.
+        // A read of only the key that the message names fails too.
         let key = error.split("the key \"").nth(1).unwrap().split('"').next().unwrap();
         let key = unescaped(key);
         assert!(unsupported(db.get(&key).map(|_| String::new())).contains(kind));
@@ -287,7 +288,7 @@ fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_afte
     fs::write(used.path().join("notes.txt"), "").unwrap();
     refused(used.path());
     assert_eq!(state_of(dir.path()), before);
-    // Names that are gone by now: the open files are copied.
+    // The names of the tables are gone by now, so the open files are copied.
     let target = tempfile::tempdir().unwrap();
     let target = target.path().join("new");
     for (name, _) in before.iter().filter(|(name, _)| name.ends_with(".sst")) {
@@ -300,7 +301,7 @@ fn an_import_takes_a_new_directory_outside_of_the_source_and_leaves_nothing_afte
     assert_eq!(db.iter().count(), 4030);
 }
 
-/// A writer deletes tables at any time: what is open can be looked into all the same.
+/// A writer may delete tables at any time, but an open table can still be examined.
 #[test]
 fn an_open_table_is_looked_into_block_by_block_when_its_file_is_gone() {
     let dir = unpacked("11.9-pred");

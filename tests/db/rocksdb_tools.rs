@@ -45,7 +45,7 @@ fn hex(bytes: &[u8]) -> String {
     "0x".to_string() + &bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>()
 }
 
-/// The same of a database of ours.
+/// The entries of a database of Maypole, in the form of `ldb scan`.
 fn our_scan(db: &Db) -> Vec<String> {
     let line =
         |(key, value): (maypole::Slice, maypole::Slice)| format!("{} : {}", hex(&key), hex(&value));
@@ -212,7 +212,7 @@ fn ticks(printed: &str, ticker: &str) -> u64 {
 }
 
 /// RocksDB opens an export, reads every key, consults the filters, writes and compacts; and Maypole
-/// reads what it made of it.
+/// reads the result.
 #[test]
 #[ignore = "needs RocksDB's ldb and db_bench"]
 fn rocksdb_reads_an_export_and_goes_on_writing() {
@@ -232,7 +232,7 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         let is_known = filter != "burr(7)" || again.is_some();
         assert_eq!(report.unknown_filters == 0, is_known, "{report:?}");
 
-        // Lookups of db_bench. Its keys are none of ours, and lie within the first table of a
+        // Lookups of db_bench. Its keys are absent, but within the range of the first table of a
         // level.
         let copy = copy_of(&rocks);
         let options = std::fs::read_dir(&rocks).unwrap().map(|entry| entry.unwrap().file_name());
@@ -255,14 +255,14 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         let useful = ticks(&printed, "rocksdb.bloom.filter.useful");
         assert!(useful > 0 || !is_known, "{filter}: {useful}");
 
-        // It goes on to write, and compacts everything.
+        // RocksDB continues to write, and compacts everything.
         let mut changed: BTreeMap<String, String> = expected
             .iter()
             .map(|line| line.split_once(" : ").unwrap())
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
-        // Not 1001: of two tables of level 0 with this key alone RocksDB 7.8 may make neighbours in
-        // level 1, and a level in which tables share a key is refused.
+        // Not 1001: two tables of level 0 that have only this key may become neighbours in level 1
+        // with RocksDB 7.8, and Maypole rejects a level in which tables share a key.
         for n in [0, 3001, 1002, 30_000] {
             ldb(&rocks, &["put", &key(n), "rocksdb's"]);
             changed.insert(hex(key(n).as_bytes()), hex(b"rocksdb's"));
@@ -275,12 +275,13 @@ fn rocksdb_reads_an_export_and_goes_on_writing() {
         ldb(&rocks, &["compact"]);
         assert_eq!(scan(&rocks, "default"), expected);
         check(&rocks, "default", 10_000);
-        // The links share no byte that RocksDB writes.
+        // RocksDB has changed no byte of the tables that both databases share by links.
         assert_eq!(db.verify().unwrap().filter_misses, 0);
     }
 }
 
-/// RocksDB database, import, writes, export, RocksDB, import: equal at every step.
+/// A database of RocksDB is imported, written to, exported, written to by RocksDB and imported
+/// again, and has the right entries at every step.
 #[test]
 #[ignore = "needs RocksDB's ldb and db_bench"]
 fn a_database_goes_to_maypole_and_back() {
@@ -331,9 +332,10 @@ fn a_database_goes_to_maypole_and_back() {
     assert_eq!(our_scan(&Db::open(&last).unwrap()), expected);
 }
 
-/// `ldb repair` dropped the tables of a database, since they named no column family. It puts all
-/// tables into level 0, and refuses there any two whose sequence numbers interleave, whoever wrote
-/// them. So these are flushes that no compaction has merged.
+/// `ldb repair` once dropped the tables of a database of Maypole, because they named no column
+/// family. Now they do. `ldb repair` puts all tables into level 0, and rejects there any two whose
+/// sequence numbers interleave, whoever wrote them. So the tables here are flushes that no
+/// compaction has merged.
 #[test]
 #[ignore = "needs RocksDB's ldb"]
 fn ldb_repairs_a_directory_of_our_tables_alone() {

@@ -76,7 +76,7 @@ impl Soak {
             .unwrap()
     }
 
-    /// Writes the keys of one part. Only this writer knows which version comes next.
+    /// Writes the keys of one writer. Only this writer knows which version comes next.
     fn write(&self, writer: u64) {
         let mut rng = StdRng::seed_from_u64(writer);
         let part = self.keys.len() as u64 / self.writers;
@@ -116,8 +116,8 @@ impl Soak {
         (numbers, batch)
     }
 
-    /// All keys of a stretch at once, each to its next deletion. The versions before that are never
-    /// written.
+    /// Deletes all keys of a stretch at once: each goes to its next version that is a deletion. The
+    /// versions before that are never written.
     fn stretch(&self, rng: &mut StdRng, own: &Range<u64>) -> (Vec<u64>, WriteBatch) {
         let start = rng.random_range(own.start..own.end - STRETCH);
         let numbers = start..start + rng.random_range(1..=STRETCH);
@@ -141,7 +141,7 @@ impl Soak {
             let numbers = start..start + STRETCH;
             let least = self.acknowledged(&numbers);
             if rng.random_bool(0.5) {
-                // Each at its own moment.
+                // Each key is read at its own moment.
                 let found = numbers.clone().map(|n| self.db.get(key(n)).unwrap()).collect();
                 self.check(&numbers, &least, &found);
                 continue;
@@ -210,7 +210,7 @@ impl Soak {
     }
 }
 
-/// What a snapshot holds for some keys, by one of four ways.
+/// The values that a snapshot has for some keys, by one of four kinds of read.
 fn look(snapshot: &Snapshot, numbers: &Range<u64>, way: u64) -> Vec<Option<Slice>> {
     let keys: Vec<Vec<u8>> = numbers.clone().map(key).collect();
     let range = key(numbers.start)..key(numbers.end);
@@ -323,7 +323,8 @@ fn soak(time: Duration, keys: u64, alone: bool) {
     assert!(writes > keys / 4 && reads > 1000, "too slow to mean anything");
     assert!(counted(Ticker::CompactionCount) > 0);
     // The last level holds each key once, the levels above a ninth of it, level 0, logs and
-    // snapshots' versions some more; a compaction holds inputs and outputs at a time.
+    // snapshots' versions some more; a compaction holds its inputs and its outputs at the same
+    // time.
     assert!(disk < 3 * live + (16 << 20), "{disk} bytes on disk for {live} that live");
     if alone && cfg!(target_os = "linux") {
         assert!(memory[1] * 10 <= memory[0] * 11, "memory grows: {memory:?}");

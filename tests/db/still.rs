@@ -12,7 +12,7 @@ use maypole::{BlockCache, Db, Ticker};
 use crate::device::{Gate, OpenedAtTheEnd, SlowFs, eventually};
 
 const MEMTABLE_BYTES: usize = 64 << 10;
-/// The writes of other threads meanwhile.
+/// The bytes that other threads write meanwhile.
 const WRITTEN_BYTES: usize = 40 << 20;
 
 /// Held bytes are counted for the whole process, so one test runs at a time.
@@ -43,7 +43,7 @@ fn held(db: &Db) -> usize {
 }
 
 /// Regression: a callback was suspended while 600 MB were written to another database, and memory
-/// grew by 687 MB although `memtable_bytes` was 34, because the guard of the lookup kept every
+/// grew by 687 MB although `memtable_bytes` was 34 MB, because the guard of the lookup kept every
 /// memtable and every block that the process retired. Now the callback holds its own memtable and
 /// nothing else, and reads it to the end although its database has retired it.
 #[test]
@@ -53,12 +53,12 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let (own, other) = (open(&memory(), "/own", &cache), open(&memory(), "/other", &cache));
     let value: Vec<u8> = (0..1000).map(|i| i as u8).collect();
     own.put("key", &value).unwrap();
-    // On other threads, because a lookup on the callback's thread would release a guard that was
-    // kept.
+    // This runs on another thread, because a lookup on the callback's thread would release a guard
+    // that was kept.
     let goes_on = || {
         own.flush().unwrap();
-        // Its memtable has left the database, and is the only held memory. A flush collects
-        // garbage.
+        // The callback's memtable has left the database, and is the only held memory. A flush
+        // collects garbage.
         eventually(|| {
             other.put("key", "").unwrap();
             other.flush().unwrap();
@@ -74,7 +74,7 @@ fn a_callback_in_a_memtable_that_stands_still_holds_this_memtable_and_nothing_el
     let read = own.get_with("key", |bytes| {
         std::thread::scope(|scope| scope.spawn(goes_on).join().unwrap());
         assert_eq!(bytes, value);
-        // Another memtable has other addresses, and the value is where it was.
+        // The value is still at its address, although the memtable was replaced.
         bytes.to_vec()
     });
     assert_eq!(read.unwrap().unwrap(), value);
@@ -113,7 +113,7 @@ fn a_callback_in_a_block_that_stands_still_holds_this_block_and_nothing_else() {
 #[test]
 fn a_callback_outlives_the_table_of_its_block() {
     let _alone = alone();
-    // Nothing is evicted.
+    // The cache is so large that nothing is evicted.
     let db = open(&memory(), "/db", &BlockCache::new(8 << 20));
     db.put("key", vec![1; 1000]).unwrap();
     db.flush().unwrap();
@@ -136,8 +136,8 @@ fn a_callback_outlives_the_table_of_its_block() {
     eventually(|| held(&db) == 0);
 }
 
-/// User code makes lookups inside user code. Each value is read to its end, although the memory of
-/// the first one is retired meanwhile.
+/// A callback makes lookups with further callbacks. Each value is read to its end, although the
+/// memory of the first one is retired meanwhile.
 #[test]
 fn a_callback_may_look_up_again_and_unwind() {
     let _alone = alone();
@@ -222,7 +222,7 @@ fn a_device_that_stands_still_under_a_lookup_holds_nothing_of_another_database()
             gate.stop_after(passes);
             let stopped = scope.spawn(|| own.get_with("a", <[u8]>::to_vec).unwrap());
             eventually(|| gate.is_waited_at());
-            // Other tests hold guards for a moment, and then this is repeated.
+            // This is repeated, because other tests hold guards for a moment.
             eventually(|| {
                 let mut kept = 0;
                 for n in (0..500).rev() {
@@ -245,8 +245,8 @@ fn misses(db: &Db) -> u64 {
     db.stats().tickers.get(Ticker::BlockCacheDataMiss)
 }
 
-/// Regression: `multi_get` called `AsRef` under its guard, so a key that was suspended there held
-/// all memory that the process retired. Now `AsRef` is called before.
+/// Regression: `multi_get` called `AsRef` under its guard, so a key whose `AsRef` was suspended
+/// held all memory that the process retired. Now `AsRef` is called before.
 #[test]
 fn keys_that_stand_still_hold_nothing() {
     struct Key<'a>(&'a Db, &'a Db);

@@ -1,5 +1,5 @@
-//! Several writers at once: batches stay whole, each writer's stay in order, and none waits for
-//! ever.
+//! Several writers at once: batches stay whole, those of each writer stay in order, and no writer
+//! waits for ever.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -61,7 +61,8 @@ fn batches_of_concurrent_writers_are_whole_and_in_order_and_survive_a_kill() {
                     break;
                 }
                 let told = [0, 1, 2, 3].map(|i: usize| acknowledged[i].load(Ordering::SeqCst));
-                // Sometimes a killed process, reopened; otherwise a snapshot.
+                // Sometimes the database of a killed process is opened; otherwise a snapshot is
+                // taken.
                 let image = look.is_multiple_of(8).then(|| open(&fs.kill()));
                 let snapshot = image.as_ref().unwrap_or(&db).snapshot();
                 for writer in 0..WRITERS {
@@ -112,7 +113,7 @@ fn check_after_panic(db: Db, mem: &MemFs) {
 }
 
 /// Regression: a program's own file system panicked in a write. The next write used the log and the
-/// memtable as the panic had left them.
+/// memtable as the panic had left them. Now the database is read-only after such a panic.
 #[test]
 fn a_write_that_panics_latches_the_database() {
     let mem = MemFs::new();
@@ -122,8 +123,8 @@ fn a_write_that_panics_latches_the_database() {
     check_after_panic(db, &mem);
 }
 
-/// Regression: the same, while one thread wrote for several. The others waited for ever for their
-/// result.
+/// Regression: the same panic, while one thread wrote for several. The others waited for ever for
+/// their result. Now they get an error.
 #[test]
 fn all_whose_writes_were_taken_hear_of_a_panic() {
     let mem = MemFs::new();
@@ -146,12 +147,13 @@ fn all_whose_writes_were_taken_hear_of_a_panic() {
     let first = write(0);
     first_writes.recv_timeout(Duration::from_secs(60)).unwrap();
     let others: Vec<_> = (1..=WRITERS).map(write).collect();
-    // Time to queue up. A writer that comes too late gets the error that the database is read-only.
+    // The other writers get time to queue up. A writer that comes too late gets the error that the
+    // database is read-only.
     thread::sleep(Duration::from_millis(50));
     go_on.send(()).unwrap();
     let heard = || answered.recv_timeout(Duration::from_secs(60)).expect("nobody waits for ever");
-    // One of the others led, and unwinds. The first write was before the panic, but may return
-    // later.
+    // One of the others led the group, and its thread unwinds. The first write was before the
+    // panic, but may return later.
     let (written, failed): (Vec<_>, Vec<_>) =
         (0..WRITERS).map(|_| heard()).partition(Result::is_ok);
     assert_eq!(written.len(), 1);

@@ -60,7 +60,7 @@ fn peak_heap_of_a_database_that_writes_merges_and_reads_is_within_its_budget() {
         .filter("bloom(10)")
         .open()
         .unwrap();
-    // First the cache is filled, then everything happens at once.
+    // First the cache is filled, then the threads read, write and compact at the same time.
     write(&db);
     (0..KEYS).for_each(|n| assert!(db.get(key(n)).unwrap().is_some()));
     assert!(cache.usage() > CACHE_BYTES / 10 * 9, "{}", cache.usage());

@@ -49,9 +49,9 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
                         assert!(db.get(key(n % keys)).unwrap().is_some());
                         assert!(db.get(key(keys + n)).unwrap().is_none());
                         if round % 64 == 0 {
-                            // No load is under way.
+                            // No thread loads a block now.
                             meet.wait();
-                            // By one thread, because measuring takes memory.
+                            // Only one thread measures, because measuring takes memory.
                             if thread == 0 {
                                 held.fetch_max(held_bytes().saturating_sub(before), Relaxed);
                             }
