@@ -1,6 +1,6 @@
 //! The settings of other engines, and their equivalents here: each line of the tables in
-//! `docs/book/src/knobs.md` that claims one has a test. The name of a test that runs RocksDB's own
-//! tools begins with `tools`.
+//! `docs/book/src/knobs.md` that claims an equivalent has a test. The name of a test that runs
+//! RocksDB's own tools begins with `tools`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ fn builder(policy: &str) -> Builder {
         .compaction_threads(1)
 }
 
-/// Two more than a multiple of four, because level 0 is emptied at four tables.
+/// Two more than a multiple of four, so that two tables are left in level 0, which is emptied at
+/// four.
 const ROUNDS: u32 = 14;
 /// Keys of a round.
 const ROUND: u32 = 2_000;
@@ -148,7 +149,7 @@ fn rocksdb_pin_l0_filter_and_index_blocks_in_cache_is_pin_metadata() {
     let pinned = |pin: PinMetadata| {
         let cache = BlockCache::new(8 << 20);
         let db = grown(builder("bloom(10)").block_cache(Arc::clone(&cache)).pin_metadata(pin));
-        // Queried blocks are loaded, and stay.
+        // Lookups load filters and indexes, and pinned ones stay.
         read_all(&db);
         let with_level_0 = cache.pinned_usage();
         db.compact_range(..).unwrap();
@@ -162,7 +163,7 @@ fn rocksdb_pin_l0_filter_and_index_blocks_in_cache_is_pin_metadata() {
     assert!(all_below < some, "level 0 is empty: {all_below} of {some}");
 }
 
-/// The names in the tables are RocksDB's, so RocksDB uses them.
+/// The properties have RocksDB's names of the extractors, so RocksDB uses the filters.
 #[test]
 fn rocksdb_prefix_extractors_and_whole_key_filtering_are_what_the_properties_say() {
     let fixed = PrefixExtractor::fixed(4).unwrap();
@@ -212,8 +213,8 @@ fn cassandra_bloom_filter_fp_chance_is_a_rate() {
 // -- HBase
 // --------------------------------------------------------------------------------------------
 
-/// How often filters denied, of a hundred each: a column that an existing row lacks, a row that
-/// does not exist, and a scan of such a row.
+/// How often filters said no, for a hundred queries of each kind: for a column that an existing row
+/// lacks, for a row that does not exist, and for a scan of such a row.
 fn denied(filter: &str, keys: FilterKeys) -> [u64; 3] {
     let db = builder(filter).filter_keys(keys).open().unwrap();
     for row in 0..200 {
@@ -270,8 +271,8 @@ fn hbase_rowprefix_fixed_length_is_a_fixed_prefix() {
 // -- LevelDB
 // ------------------------------------------------------------------------------------------
 
-/// The setting means the same. The table format differs, and is rejected by name rather than
-/// misread.
+/// LevelDB's setting means the same. Its table format differs, and its tables are rejected by name
+/// rather than misread.
 #[test]
 fn leveldb_tables_are_refused() {
     let dir = tempfile::tempdir().unwrap();

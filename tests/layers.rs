@@ -143,8 +143,7 @@ fn code_of(text: &str) -> String {
         .collect()
 }
 
-/// The paths of a use tree, `a::{b, c::d}`, or of an expression, `a::b(`. The tree starts at
-/// `text`.
+/// The paths of a use tree, `a::{b, c::d}`, or of an expression, `a::b(`, with which `text` starts.
 fn paths_of(text: &str) -> Vec<Module> {
     let text = text.trim_start();
     if let Some(list) = text.strip_prefix('{') {
@@ -174,8 +173,8 @@ fn paths_of(text: &str) -> Vec<Module> {
     tails.into_iter().map(|tail| [vec![name.to_string()], tail].concat()).collect()
 }
 
-/// The modules that the code of `own` names, itself left out. A path is resolved to its longest
-/// part that is a module, and re-exports of items are not followed.
+/// The modules that the code of `own` names, except `own`. A path is resolved to its longest part
+/// that is a module, and re-exports of items are not followed.
 fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeSet<Module> {
     let resolve = |path: &[String], aliases: &BTreeMap<String, Module>| -> Option<Module> {
         let (first, mut rest) = path.split_first()?;
@@ -228,7 +227,7 @@ fn named_modules(own: &Module, code: &str, modules: &BTreeSet<Module>) -> BTreeS
     named
 }
 
-/// The files of each module that can be reached from themselves, by module.
+/// The files that import themselves through other files of their module, by module.
 fn circles() -> BTreeMap<String, BTreeSet<String>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -308,8 +307,8 @@ fn imports_are_found_in_every_form() {
 /// The types that a thread may have locked at a fork. The child's copy is never unlocked.
 const LOCKS: &[&str] = &["Condvar", "LazyLock", "Mutex", "Once", "OnceLock", "RwLock"];
 
-/// The statics of a source text that have such a lock: `name: type`. A `PerProcess` makes another
-/// one in a child.
+/// The statics of a source text that have such a lock: `name: type`. A `PerProcess` is exempt,
+/// because it makes a new lock in a child.
 fn statics_with_locks(code: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let declarations = code.split("static ").skip(1).filter_map(|rest| {
@@ -421,12 +420,12 @@ fn families_named(code: &str) -> BTreeSet<String> {
     FAMILIES.iter().map(|name| name.to_string()).filter(|name| named.contains(name)).collect()
 }
 
-/// Bloom is the default and the fallback of every other family, so it is named where either is
-/// meant.
+/// The families that few files may name. Bloom is not among them: it is the default and the
+/// fallback of every other family, so code that means either names it.
 const FAMILIES: &[&str] = &["ribbon", "burr", "fuse"];
 
-/// The names in `family.rs`, the table in `families.rs`, the reader's variant, and one more file: a
-/// constructor in `spec.rs`, or a kind of trace.
+/// These files have the names in `family.rs`, the table in `families.rs`, the reader's variant, and
+/// one more item: a constructor in `spec.rs`, or a kind of trace.
 const FILES_THAT_NAME_A_FAMILY: usize = 4;
 
 /// The properties of a family are defined in its folder. When this fails, use the table of families

@@ -280,7 +280,7 @@ fn memtables_that_do_not_overlap_a_file_stay_and_others_are_flushed_before_it() 
         );
     };
     check(&db);
-    // The next files reach into the memtable's keys.
+    // Files between the memtable's keys do not overlap it.
     ingest(&db, &fs, &["ll", "lm"], "ingested");
     assert_eq!(flushes(&db), 0, "m lies beyond");
     ingest(&db, &fs, &["ma", "n"], "ingested");

@@ -10,14 +10,14 @@
 //! | `MAYPOLE_QUEUE_SEEDS` | 24 | histories of queues against a `BTreeMap` |
 //! | `MAYPOLE_KILL_CYCLES` | 12 | processes killed by SIGKILL while they write |
 //! | `MAYPOLE_CRASH_SEEDS` | 60 | histories of the ignored power loss at random points |
-//! | `MAYPOLE_OPENING_SEEDS` | 2 | histories whose opening loses power, and whose next opening does |
+//! | `MAYPOLE_OPENING_SEEDS` | 2 | histories that lose power in an opening and in the next |
 //! | `MAYPOLE_OPENINGS` | 10,000 | read-only openings of the ignored test during writes |
 //! | `MAYPOLE_FAULT_STEP` | 4 | one in this many calls is made to fail; 1: each of them |
 //! | `MAYPOLE_SOAK_SECONDS` | 600 | length of the ignored soak |
 //! | `MAYPOLE_LIVING_SECONDS` | 180 | length of the ignored soak whose data dies |
 //! | `MAYPOLE_VALUE_MIB` | 8 | size of large values |
 //! | `MAYPOLE_SOAK_READERS`, `MAYPOLE_SOAK_WRITERS` | 2, 2 | threads of the ignored soak |
-//! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | of the ignored test in `src/filter/tests.rs` |
+//! | `MAYPOLE_FILTER_QUERIES` | 1,000,000,000 | queries, ignored test of `src/filter/tests.rs` |
 
 mod background;
 mod bounds;

@@ -1,6 +1,7 @@
 //! Tables that are forged to take much memory or work. Each is opened, verified, scanned and
-//! queried. The size of the file bounds what that allocates and reads: `src/table/format/limits.rs`
-//! has the limits. One file, because all tables are forged by the builder at its head.
+//! queried. The size of the file bounds how much memory and reads this takes;
+//! `src/table/format/limits.rs` has the limits. The tests are in one source file, because all use
+//! the builder at its head.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use maypole::{Error, Result};
 
 use super::{LIVE_BYTES, PEAK_BYTES, alone};
 
-/// Bytes of memory for each byte of the file: separators of 16 times its size, and the overhead of
-/// growing them by doubling. Range deletions need as much, because each is at up to 2 log n nodes
-/// of their tree.
+/// Bytes of memory for each byte of the file: separators of 16 times the file's size, and the
+/// overhead of growing them by doubling. Range deletions need as much, because each is at up to 2
+/// log n nodes of their tree.
 const MEMORY_FACTOR: u64 = 48;
 /// Bytes of memory for any file: a megabyte of each kind of metadata, grown by doubling, and the
 /// blocks that a reader keeps and reads ahead.
 const MEMORY_BYTES: u64 = 8 << 20;
-/// The most reads of a byte of the file, by everything below together.
+/// All calls of [`ask`] together read at most this many times the bytes of the file.
 const READ_FACTOR: u64 = 8;
 
 /// A table being forged. Its checksums have type 0, which is none.
@@ -64,7 +65,7 @@ fn internal_key(user_key: &[u8], kind: u8) -> Vec<u8> {
     [user_key, &[kind, 0xff, 0, 0, 0, 0, 0, 0]].concat()
 }
 
-/// `count` entries after one with a key of `long` bytes, each with that key plus a number.
+/// An entry with a key of `long` bytes, and `count` entries whose keys are this key plus a number.
 fn sharing(long: usize, count: u32, value: &[u8]) -> Vec<u8> {
     let mut out = entry(0, &vec![b'x'; long], value);
     (0..count).for_each(|i| out.extend(entry(long, &i.to_be_bytes(), value)));
@@ -263,7 +264,7 @@ fn tables() -> Vec<(&'static str, Vec<u8>)> {
     forged.name("rocksdb.range_del", place);
     tables.push(("range deletions within each other", forged.finish_plainly()));
 
-    // Compression: a gigabyte from 32 KiB, and a false claim of four.
+    // Compressed blocks: a gigabyte from 32 KiB, and a false claim of four gigabytes.
     for name in [
         "rocksdb.range_del",
         "fullfilter.rocksdb.BuiltinBloomFilter",

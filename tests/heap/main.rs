@@ -1,5 +1,5 @@
-//! The heap stays within its bounds: those of a cache, of a whole database, of hostile tables. A
-//! program of its own, because it replaces the allocator. Its tests run one at a time.
+//! The heap stays within its bounds: those of a cache, of a whole database, of hostile tables. The
+//! tests are a program of their own, because they replace the allocator. They run one at a time.
 
 mod budget;
 mod cache;

@@ -1,6 +1,6 @@
-//! The planted bugs, by layer. One list, whatever its length.
+//! The planted bugs, by layer, in one list, whatever its length.
 
-/// A mistake: in `file`, `old`, which stands there once, becomes `new`.
+/// A mistake: `old`, which occurs once in `file`, is replaced by `new`.
 pub struct Bug {
     pub name: &'static str,
     pub file: &'static str,
@@ -158,7 +158,7 @@ pub const BUGS: &[Bug] = &[
         program: "lib",
         test: "table::tests::salvage::without_an_index_blocks_of_other_writers_compression_types_are_found",
     },
-    // Readers that stand still.
+    // Suspended readers.
     Bug {
         name: "a guard is kept across a callback",
         file: "src/sync/reclaim/lending.rs",

@@ -1,4 +1,4 @@
-//! Planted bugs: mistakes that stores have made, or that this one could make, each put separately
+//! Planted bugs: mistakes that stores have made, or that this store could make. Each is put alone
 //! into a copy of the source. The test that must detect it is run by name, and must fail.
 //!
 //! ```sh
@@ -130,7 +130,7 @@ impl Copy {
         let whole = fs::read(root().join(main)).unwrap();
         let text = if is_whole { whole } else { b"//! Empty.\nfn main() {}\n".to_vec() };
         let path = self.source.join(main);
-        // If it were rewritten, it would be rebuilt.
+        // A rewritten file would be built again.
         if fs::read(&path).unwrap() != text {
             fs::write(path, text).unwrap();
         }

@@ -9,7 +9,7 @@ use super::history::model;
 use super::streams::{Last, STREAMS, from_words, last_of, prefix, seen_key};
 use super::writer::{CHECKPOINTS, DATABASE};
 
-/// Checkpoints looked at in one image, the newest first.
+/// The number of checkpoints that are checked in one image, the newest first.
 const MAX_CHECKPOINTS: usize = 2;
 
 /// The promises made up to some moment.
@@ -91,8 +91,8 @@ fn check_database(dir: &Path, least: &Last) -> Result<Last, Finding> {
     Ok(last)
 }
 
-/// Whether the stream contains its first `number` writes, and nothing is missing that they had
-/// seen.
+/// Checks that the stream has its first `number` writes and no others, and that every write of
+/// another stream that these had seen survived.
 fn check_stream(
     db: &Db,
     stream: usize,

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 const OUTER_BYTES: u64 = 6 << 30;
 const DISK_BYTES: u64 = 400 << 20;
 
-/// The content of this directory outside is hidden from the test, and only from it.
+/// In the test's namespace, mounts hide what this directory contains outside.
 const ROOT: &str = "/mnt";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,12 +108,12 @@ impl Outer {
         for dir in ["outer", "disk", "image", "incoming"] {
             create_dir(root.join(dir)).unwrap();
         }
-        // The only file outside, without a name as soon as it is mounted.
+        // The only file outside. It has no name any more once it is mounted.
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(OUTER_BYTES).unwrap();
         let path = file.path();
         run(Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(path));
-        // Space of files that are deleted inside is freed outside.
+        // With `discard`, files that are deleted inside free their space outside.
         let mount = Mount::new("xfs", "loop,discard", path, root.join("outer"));
         Outer { mount }
     }
@@ -154,7 +154,7 @@ impl Mount {
     pub fn image(kind: FileSystem, image: &Path) -> Mount {
         let options = if kind == FileSystem::Xfs { "loop,nouuid" } else { "loop" };
         let mount = Mount::new(&kind.to_string(), options, image, Path::new(ROOT).join("image"));
-        // A kernel before 6.7 takes two btrfs file systems of one identity for one.
+        // A kernel before 6.7 takes two btrfs file systems with the same identity for one.
         let device = |path: &Path| path.metadata().unwrap().dev();
         assert_ne!(device(mount.path()), device(&disk_point()), "the disk, not its image");
         mount

@@ -18,9 +18,9 @@
 //!   them ([`streams`]);
 //! * `verify` finds nothing.
 //!
-//! The last image of a life becomes the disk of the next one, so recovery, and the power loss after
-//! it, is a part of most histories. Not covered: a device that loses or reorders writes that were
-//! not flushed. The file system in memory does that (`tests/db/crash.rs`).
+//! The last image of a life becomes the disk of the next one, so most histories include a recovery
+//! and a power loss after it. Not covered: a device that loses or reorders writes that were not
+//! flushed. The file system in memory does that (`tests/db/crash.rs`).
 //!
 //! ```sh
 //! cargo test --release --test power_loss -- --ignored --nocapture                 # a minute
@@ -59,18 +59,21 @@ use writer::STOPS;
 
 const IMAGES: &str = "MAYPOLE_POWER_LOSS_IMAGES";
 const SEED: &str = "MAYPOLE_POWER_LOSS_SEED";
-/// Set for the processes that the test starts: which part of it they are.
+/// Environment variables of the processes that the test starts. They say which part of the test a
+/// process is.
 const INSIDE: &str = "MAYPOLE_POWER_LOSS_INSIDE";
 const WRITER: &str = "MAYPOLE_POWER_LOSS_WRITER";
 
 const IMAGES_A_LIFE: u64 = 5;
-/// After this number of lives a new disk is made, so that creation is hit too.
+/// After this number of lives a new disk is made, so that the creation of a database is hit too.
 const LIVES_A_DISK: u64 = 4;
-/// The first image of a life falls into creation or recovery.
+/// The longest wait before the first image of a life, so that the image falls into creation or
+/// recovery.
 const FIRST_WAIT_MILLIS: u64 = 40;
 const MAX_WAIT_MILLIS: u64 = 200;
 /// What the writer has just printed when a disk is cloned, or nothing in particular. A broken
-/// promise shows right after it was made, because the next sync of another thread would fulfill it.
+/// promise shows only right after it was made, because the next sync of another thread would
+/// fulfill it.
 const MOMENTS: [Option<&str>; 9] = [
     None,
     None,
@@ -195,7 +198,7 @@ impl Writer {
         let wanted = writer::wanted(&disks::incoming());
         std::fs::write(&wanted, word).unwrap();
         if !wait(MAX_WAIT_FOR_A_WORD) {
-            // The process that removes the file decides.
+            // Whichever process removes the file first decides.
             if std::fs::remove_file(&wanted).is_ok() {
                 return false;
             }
@@ -210,7 +213,7 @@ impl Writer {
         kill_process(Pid::from_child(&self.process), Signal::CONT).unwrap();
     }
 
-    /// Kills it; returns how often it did each kind of work.
+    /// Kills the writer; returns how often it did each kind of work.
     fn kill(mut self) -> BTreeMap<String, u64> {
         assert!(self.process.try_wait().unwrap().is_none(), "the writer ended on its own");
         self.process.kill().unwrap();
@@ -250,7 +253,8 @@ struct Trial<'a> {
     start: Instant,
     images: u64,
     lives: u64,
-    /// Images that lack a synced write, that have a hole, that do not mount, open or verify.
+    /// The numbers of images that lack a synced write, that have a hole, and that do not mount,
+    /// open or verify.
     lost: u64,
     holes: u64,
     broken: u64,

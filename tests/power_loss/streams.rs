@@ -1,8 +1,8 @@
 //! Several histories at once, one for each writing thread, and what each knew of the others.
 //!
 //! Thread `s` writes the [`history`](super::history) under the prefix `s` + its number. Every write
-//! stores under the key `seen` which write of each stream was acknowledged when it began. Those
-//! writes came before it, so if it survives they must survive too.
+//! stores under the key `seen` the last write of each stream that was acknowledged when it began.
+//! These writes came before it, so they must survive if it survives.
 
 use maypole::Db;
 

@@ -73,8 +73,8 @@ pub fn run(root: &Path, incoming: &Path, seed: u64) {
 struct Life<'a> {
     db: Db,
     incoming: &'a Path,
-    /// If few writes are durable, one that is wrongly reported as durable is not made durable by
-    /// the next.
+    /// The share of durable writes. It is low, so that a write that is wrongly reported as durable
+    /// is not soon made durable by the next one.
     durable_permille: u64,
     /// The last write of each stream that was acknowledged.
     acknowledged: [AtomicU64; STREAMS],
@@ -84,7 +84,7 @@ struct Life<'a> {
 
 /// From an opening to an orderly close.
 fn live(root: &Path, incoming: &Path, rng: &mut StdRng) {
-    // Another filter in each life: compaction rewrites the filters of those before.
+    // Each life has another filter, so that compaction rewrites the filters of earlier lives.
     let policies = ["bloom(10)", "ribbon(12)", "none", "bloom(4)"];
     let policy = policies[rng.random_range(0..policies.len())].parse::<FilterPolicy>().unwrap();
     let table_bytes = 1 << rng.random_range(12..16);
@@ -139,7 +139,7 @@ impl Life<'_> {
             if self.is_over() {
                 return;
             }
-            // All of these precede it.
+            // All of these writes precede the next one.
             let mut seen = self.acknowledged();
             let chance = rng.random_range(0..1000);
             let is_durable = chance < self.durable_permille;
@@ -193,7 +193,7 @@ impl Life<'_> {
         self.db.ingest(&[&path]).unwrap();
     }
 
-    /// Everything except writing.
+    /// Does everything except writing.
     fn keep_house(&self, checkpoints: &Path, mut rng: StdRng) {
         let mut counted = self.tickers();
         while !self.is_over() {

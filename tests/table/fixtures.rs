@@ -1,4 +1,5 @@
-//! Every table in `tests/fixtures/rocksdb` reads to exactly what RocksDB's own `sst_dump` printed.
+//! Every table in `tests/fixtures/rocksdb` has exactly the entries that RocksDB's own `sst_dump`
+//! printed.
 
 use std::path::{Path, PathBuf};
 
@@ -78,7 +79,8 @@ fn every_entry_is_what_sst_dump_printed() {
     }
 }
 
-/// Of the dictionary every data block needs every byte, so a damaged one is an error at opening.
+/// Every data block needs every byte of the dictionary, so a damaged dictionary is an error at
+/// opening.
 #[test]
 fn each_flipped_byte_of_a_dictionary_is_an_error_that_names_the_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
 //! RocksDB's own tools read and ingest the tables that `SstWriter` makes, look up keys in them, and
-//! use their filters. One file, since all tests run the same tools.
+//! use their filters. The tests are in one source file, because all run the same tools.
 //!
 //! `ldb get` asks filters only if it is given a policy (`--bloom_bits`), and it reads an unknown
 //! filter as "maybe". So a `get` that succeeds proves nothing. A filter that is wrong on purpose
-//! does: with it gets must miss while scans succeed. db_bench counts what its filters answer.
+//! proves that it is queried: with it, gets must miss while scans succeed. db_bench counts what its
+//! filters answer.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ fn with_filter(path: &Path) -> (std::ops::Range<usize>, Vec<u8>) {
 
 /// Stores `bytes` with the filter block's checksum made right.
 fn store(path: &Path, mut bytes: Vec<u8>, filter: std::ops::Range<usize>) {
-    // XXH3 over the payload, the compression type 0 folded in.
+    // XXH3 over the payload. The compression type is folded in, but type 0 changes nothing.
     let sum = twox_hash::XxHash3_64::oneshot(&bytes[filter.clone()]) as u32;
     bytes[filter.end + 1..filter.end + 5].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(path, bytes).unwrap();
@@ -126,7 +127,7 @@ fn rocksdb_uses_our_filters_since_a_wrong_one_makes_it_miss_keys() {
         assert_eq!(scan.lines().count(), 1800, "{filter}: scans ask no filter");
         let missed = (1..60).filter(|i| i % 10 != 0 && ldb_get(&db, &key(*i)).is_empty()).count();
         assert!(missed > 45, "{filter}: RocksDB found keys that the filter denies, {missed}");
-        // This crate's reader is not fooled into silence either: it tells.
+        // Maypole's own reader notices the wrong filter too.
         let check = SstReader::open(&path).unwrap().verify().unwrap();
         assert!(check.filter_misses > 1900, "{filter}: {check:?}");
     }
@@ -145,7 +146,7 @@ fn write_parts(path: &Path, options: TableOptions) {
     writer.finish().unwrap();
 }
 
-/// The parts of a filter, and what leads to them.
+/// The number of parts of a filter, and the filter's name in the metaindex.
 fn parts_of(path: &Path) -> (usize, String) {
     let reader = SstReader::open(path).unwrap();
     let is_filter = |name: &&(String, _)| name.0.contains("filter.");
@@ -208,7 +209,7 @@ fn rocksdb_asks_the_part_of_a_filter_since_a_wrong_one_makes_it_miss_keys_of_its
     }
 }
 
-/// RocksDB's own counters, in a database of one table of ours.
+/// RocksDB's own counters, in a database with one table that Maypole wrote.
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_counts_what_filters_in_parts_answer() {
@@ -288,7 +289,7 @@ fn rocksdb_passes_over_a_filter_it_does_not_know() {
     assert_eq!(ldb_get(&db, &key(7)), "value7value7value7");
 }
 
-/// The same entries, written here.
+/// A table with the same entries, written by Maypole.
 fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ours.sst");
@@ -303,9 +304,10 @@ fn rewritten(table: &Path, filter_keys: FilterKeys) -> (tempfile::TempDir, PathB
     (directory, path)
 }
 
-/// Where a filter holds prefixes, RocksDB's and ours, legacy ones included, ranges of absent ones
-/// are denied and none that is there is; and with whole keys too the blocks are equal byte
-/// for byte. (Of prefixes only, db_bench 7.8 adds two hashes that belong to no key.)
+/// Filters of prefixes, RocksDB's and ours, legacy ones included, say no to ranges of absent
+/// prefixes, and never to one of a present prefix. If they hold whole keys too, the blocks are
+/// equal byte for byte. (If they hold only prefixes, db_bench 7.8 adds two hashes that belong to no
+/// key.)
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn prefix_filters_of_db_bench_are_used_and_equal_ours() {
@@ -358,7 +360,7 @@ fn prefix_filters_of_db_bench_are_used_and_equal_ours() {
     }
 }
 
-/// Of 1000 prefixes that lie between the table's. All that are there must pass.
+/// How many of 1000 prefixes between those of the table pass. All present prefixes must pass.
 fn absent_prefixes_let_through(reader: &SstReader, case: &str) -> usize {
     let plus = |prefix: &[u8], n: u8| [&prefix[..11], &[prefix[11] + n]].concat();
     let mut present = std::collections::BTreeSet::new();
@@ -427,8 +429,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// The same of what is read here: where ranges overlap the tool prints the pieces between their
-/// bounds, each as often as ranges hold it.
+/// The same lines for the ranges that Maypole reads. Where ranges overlap, the tool prints the
+/// pieces between their bounds, each once for every range that includes it.
 fn our_ranges(path: &Path) -> Vec<String> {
     let ranges = SstReader::open(path).unwrap().range_deletions();
     let bounds = ranges.iter().flat_map(|range| [&range.start, &range.end]);
@@ -442,7 +444,7 @@ fn our_ranges(path: &Path) -> Vec<String> {
     lines
 }
 
-/// A database that has gone through all of it: every one of its tables is one for RocksDB's tools.
+/// RocksDB's tools read every table of a database that was written, flushed and compacted.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn sst_dump_reads_the_tables_of_a_tree_in_which_ranges_were_deleted() {
@@ -491,8 +493,8 @@ fn sst_dump_reads_the_tables_of_a_tree_in_which_ranges_were_deleted() {
     assert!(tables > 10 && ranges > 100, "{tables} tables, {ranges} ranges");
 }
 
-/// Keys that RocksDB held before are hidden by what it ingests from here, but none of the table's
-/// own; also by a table that holds nothing else.
+/// A range deletion of an ingested table hides keys that RocksDB held before, but none of the
+/// table's own keys. It does so too if the table has no other entries.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn rocksdb_honours_the_ranges_that_our_tables_delete() {
@@ -595,8 +597,8 @@ fn statistic(text: &str, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name}: {text}")).trim().parse().unwrap()
 }
 
-/// As many lookups as there are filters to ask: db_bench finds every present key, and each of these
-/// finds was let through by a filter; of absent keys the filters deny all but a hundredth.
+/// db_bench queries a filter for each lookup. It finds every present key, for which a filter said
+/// "maybe" each time; for absent keys the filters say no to all but a hundredth.
 #[test]
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_ingests_what_write_table_makes_and_finds_every_key_by_its_filter() {
@@ -664,8 +666,9 @@ fn copy_tables(from: &Path, to: &Path) {
     }
 }
 
-/// A repair of RocksDB's own directory replaced its CURRENT, so that RocksDB did not open it any
-/// more; and of copied tables, which do not tell their sequence numbers, it saw 13 of 20 entries.
+/// A repair once replaced CURRENT in RocksDB's own directory, so that RocksDB did not open it any
+/// more. A repair of copied tables, which do not have their sequence numbers in a property, found
+/// 13 of 20 entries. Now it rejects the directory, and finds all entries of the copies.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn a_directory_of_rocksdb_stays_its_own_and_its_copied_tables_become_a_database() {
@@ -700,8 +703,8 @@ fn a_directory_of_rocksdb_stays_its_own_and_its_copied_tables_become_a_database(
     assert_eq!(db.get(key(8)).unwrap().unwrap(), b"value8");
 }
 
-/// Merge operands that RocksDB wrote: a compaction kept the newest entry of each key and dropped
-/// the value that it applies to.
+/// A compaction once kept only the newest merge operand of each key, and dropped the value to which
+/// it applies. Now RocksDB's merge operands are named and kept.
 #[test]
 #[ignore = "needs RocksDB's sst_dump and ldb"]
 fn merge_operands_of_rocksdb_are_named_and_kept() {
