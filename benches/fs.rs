@@ -29,7 +29,7 @@ const RECORD: [u8; 150] = [7; 150];
 /// The size of a log: that of a memtable.
 const LOG_BYTES: u64 = 16 << 20;
 const FILE_BYTES: usize = 16 << 20;
-/// Blocks of a batch, and of the file that they are read from.
+/// The number of blocks in a batch, and the size of a block.
 const BATCH: usize = 64;
 const BLOCK_BYTES: usize = 4096;
 const LARGE_FILE_BYTES: u64 = 4 << 30;

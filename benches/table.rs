@@ -59,7 +59,7 @@ struct Entry {
     value: [u8; 100],
 }
 
-/// Sorted; adjacent keys share a few bytes, as in a large set.
+/// Sorted entries. Adjacent keys share a few bytes, as in a large set.
 fn entries() -> Vec<Entry> {
     let mut rng = StdRng::seed_from_u64(1);
     let mut entries: Vec<Entry> = (0..ENTRIES)

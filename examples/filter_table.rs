@@ -22,7 +22,8 @@
 //!   present; batched: 32 at a time. The hashes are computed in advance. floor: the chain of hot,
 //!   where a query is only one load from as much memory as the filter has.
 //! * mixed: one filter, queried as RocksDB's `filter_bench` does (see [`mixed`]): keys are made and
-//!   hashed between queries, whose time is then subtracted, and nothing waits for a result.
+//!   hashed between queries, and nothing waits for a result. The time of making and hashing keys is
+//!   then subtracted.
 //! * random: each query goes to a random one of 100 MB of filters, one by one (each query waits for
 //!   the one before), and batched by 32 through `prepare` and `finish`. A filter of 100 MB or more
 //!   is queried alone.

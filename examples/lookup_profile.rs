@@ -18,7 +18,8 @@
 //!
 //! `--threads`: each round is measured by one thread, and then by this number of threads at once,
 //! each with operations and keys of its own. The gain is the time of an operation with one thread
-//! over that with all of them. The gain of `pread` is what the system and the processor allow.
+//! divided by the time with all of them. The gain of `pread` is what the system and the processor
+//! allow.
 //!
 //! `large pages`: loads from large pages, which large block caches use too. All other loads are
 //! from small pages.

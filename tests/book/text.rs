@@ -8,7 +8,7 @@ use super::markdown::{Document, chapters, files, links, read, root};
 /// Words of a chapter, code and comments not counted.
 const WORDS: std::ops::RangeInclusive<usize> = 600..=1500;
 
-/// Columns of a line of prose at most, as in the comments of the source.
+/// The most columns of a line of prose, as in the comments of the source.
 const WIDTH: usize = 100;
 
 /// The documents that must be up to date, and those that are history: `CHANGELOG.md` and the dated

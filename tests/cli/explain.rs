@@ -32,7 +32,8 @@ fn json(done: Done) -> Value {
     serde_json::from_str(&done.well()).unwrap()
 }
 
-/// The names of all fields and the kinds of their values, one a line. Of an array the first item.
+/// The names of all fields and the kinds of their values, one a line. Of an array only the first
+/// item is listed.
 fn shape(value: &Value, path: &str, out: &mut Vec<String>) {
     let kind = match value {
         Value::Object(fields) => {

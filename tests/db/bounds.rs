@@ -186,8 +186,9 @@ fn two_databases_in_one_process_do_not_meet() {
     check(&open("one"), "one");
 }
 
-/// Several threads open one directory at once, again and again; the one that succeeds writes and
-/// closes it. One at a time succeeds, the others get an error, and no write is lost.
+/// Several threads open one directory at once, again and again; a thread that succeeds writes, and
+/// closes the database. One thread at a time succeeds, the others get an error, and no write is
+/// lost.
 #[test]
 fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
     let dir = tempfile::tempdir().unwrap();
@@ -215,7 +216,8 @@ fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
                     }
                     written.store(before + 20, SeqCst);
                     inside.store(0, SeqCst);
-                    // From here on another thread may open it as soon as this one has closed it.
+                    // From here on another thread may open the database as soon as this one has
+                    // closed it.
                     db.close().unwrap();
                     turns += 1;
                 }

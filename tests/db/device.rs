@@ -432,8 +432,8 @@ pub fn eventually(mut holds: impl FnMut() -> bool) {
 }
 
 /// Regression: when a device stalled for seconds, the cache of the whole process stalled too,
-/// because the memory that a waiting lookup holds back cannot be freed, and then the cache kept
-/// nothing new.
+/// because the memory that a waiting lookup held back could not be freed, and then the cache kept
+/// nothing new. Now such a lookup holds nothing back.
 #[test]
 fn while_a_device_stands_still_other_threads_use_the_cache_as_ever() {
     let gate = Arc::new(Gate::default());

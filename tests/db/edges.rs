@@ -428,9 +428,9 @@ fn a_checkpoint_is_a_database_of_its_own() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// Regression: a replaced read state waits for its readers in the garbage. The garbage was not
-/// collected while the cache had room, so flushed memtables stayed in memory and compacted tables
-/// on disk.
+/// Regression: a replaced read state waits in the garbage until its readers are done. The garbage
+/// was not collected while the cache had room, so flushed memtables stayed in memory and compacted
+/// tables on disk.
 #[test]
 fn compacted_tables_leave_the_disk_while_the_database_stays_open() {
     let dir = tempfile::tempdir().unwrap();

@@ -140,7 +140,7 @@ fn an_ingestion_syncs_the_file_the_directory_the_log_and_the_manifest_once() {
     let db = builder(&fs).open().unwrap();
     let calls = |operation| faults.calls(Target::Only(operation));
     for round in 0..3 {
-        // Round 1: a new log. Round 2: one that was synced before.
+        // Round 1 has a new log, round 2 a log that was synced before.
         if round == 1 {
             db.flush().unwrap();
         }
@@ -508,8 +508,8 @@ fn read(fs: &Arc<dyn Fs>, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// A checkpoint has no log. A checkpoint of a tree with an ingested file, but without the earlier
-/// writes that were in a memtable, would be a state that the database never had.
+/// A checkpoint has no log. If it had the tree with an ingested file, but not the earlier writes
+/// that were in a memtable, it would be a state that the database never had.
 #[test]
 fn a_checkpoint_beside_ingestions_holds_a_prefix() {
     let (_, _, fs) = faults();
@@ -563,7 +563,7 @@ fn a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it() {
                 // An entry for the checkpoint's next flush.
                 db.put("k0001", "1").unwrap();
             } else if is_table && thread::current().name() == Some("maypole-flush") && step_is(1) {
-                // The memtable with that entry is frozen, so this one goes to the next memtable.
+                // The memtable with that entry is frozen, so write 2 goes to the next memtable.
                 let (db, fs) = (db.clone(), Arc::clone(&fs));
                 at_once(move || {
                     numbered(&db, &fs, 2).unwrap();
@@ -609,7 +609,7 @@ fn a_database_whose_manifest_names_no_skipped_numbers_is_opened_and_goes_on() {
     let read_only = Db::builder("/db").fs(Arc::clone(&fs)).open_read_only().unwrap();
     assert_eq!((found(&read_only), read_only.snapshot().sequence()), (content.to_vec(), 9));
     drop(read_only);
-    // A repair, of a MANIFEST in force and of one that CURRENT does not name any more.
+    // A repair with CURRENT, and one without it, so that nothing names the MANIFEST.
     for removes_current in [false, true] {
         let image: Arc<dyn Fs> = Arc::new(copied(&fs, "/db"));
         if removes_current {

@@ -1,4 +1,5 @@
-//! The calls of `docs/moving.md`. All code there in a column of Maypole is here too, and compiles.
+//! The calls of `docs/moving.md`. All code in the page's columns for Maypole is here too, and
+//! compiles.
 
 use std::path::Path;
 

@@ -203,8 +203,8 @@ fn every_read_finds_what_is_there() {
     }
 }
 
-/// What the filters and indexes need in memory is reported whatever their form, and about as much
-/// as a large cache holds of them once all are there.
+/// The memory that filters and indexes need is reported whatever their form. It is about as much as
+/// a large cache has of them once all are loaded.
 #[test]
 fn the_memory_that_filters_and_indexes_need_is_told() {
     let mut needed = Vec::new();

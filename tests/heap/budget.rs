@@ -9,7 +9,7 @@ use maypole::{BlockCache, Compression, Db, WriteBatch};
 use super::{LIVE_BYTES, PEAK_BYTES, alone, key};
 
 const CACHE_BYTES: usize = 32 << 20;
-/// Just below the size of large pages, which the allocator does not count.
+/// Just below the size from which memtables are in large pages, which the allocator does not count.
 const MEMTABLE_BYTES: usize = 7 << 20;
 /// The active memtable, two that may wait for their flush, and a flushed one that a lookup may
 /// still read. Without the last one, the test failed on a machine that suspended the reading thread

@@ -73,8 +73,9 @@ fn assert_bounded(keys: u64, value_bytes: usize, capacities: &[usize]) {
 #[test]
 fn cache_slots_sidecars_and_open_tables_stay_within_the_capacity() {
     let _turn = alone();
-    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. (With tables of 1 MiB
-    // one filter is 50 KB, and evicted memory coexists for a moment with what replaced it.)
+    // Data is 35 MB, metadata 0.7 MB, and the forty open tables take 0.1 MB. (The tables are small,
+    // because a filter of a table of 1 MiB would be 50 KB, and evicted memory coexists for a moment
+    // with what replaced it.)
     assert_bounded(300_000, 100, &[1 << 20, 8 << 20]);
     // A cache that keeps its blocks in large pages, and blocks of other sizes, with one entry or
     // two.

@@ -8,10 +8,11 @@
 //! MAYPOLE_PLANTED='sync|mark' cargo test --test planted -- --ignored --nocapture      # one of these
 //! ```
 //!
-//! A bug is a piece of text that occurs once in one file, and its replacement. When the source
-//! changes, the list fails: adapt the text to the new source, and keep the mistake.
+//! A bug is a piece of text that occurs once in one file, and its replacement. If the source of a
+//! bug changes, the test of the list fails: adapt the bug's text to the new source, and keep the
+//! mistake.
 //!
-//! The copy has a target directory of its own, because in a shared one cargo would take its
+//! The copy has a target directory of its own, because in a shared one cargo would take the copy's
 //! programs for those of the source. So each bug costs one incremental build of the library and of
 //! one test program. The copy's command-line program is empty, except for the bugs that are in it
 //! (program `bin`).

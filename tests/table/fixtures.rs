@@ -167,7 +167,7 @@ fn the_keys_make_rocksdbs_bloom_blocks_byte_for_byte() {
         if (fixture.filter, fixture.filter_partitions) == (Some(Family::Bloom), 1) {
             let stored = fixture.open().filters().unwrap();
             // RocksDB 11 takes the number of probes from the rounded size: 768 bytes for 603 keys
-            // make 10.18 bits, which asks for 7 probes where 10 bits ask for 6.
+            // make 10.18 bits, which get 7 probes, whereas 10 bits get 6.
             let bits = if fixture.name == "r11-v5-versions-none" { 10.18 } else { 10.0 };
             let ours = filter_of_keys(&fixture.path("sst"), bits);
             assert!(stored[0].bytes() == ours.bytes(), "{}", fixture.name);

@@ -603,7 +603,7 @@ fn statistic(text: &str, name: &str) -> u64 {
 #[ignore = "needs RocksDB's sst_dump, ldb and db_bench"]
 fn rocksdb_ingests_what_write_table_makes_and_finds_every_key_by_its_filter() {
     const KEYS: u64 = 20_000;
-    // With this many random reads, one of the keys is left out once in 10^4 runs.
+    // So many random reads that only one run in 10^4 leaves out a key.
     const READS: u64 = 20 * KEYS;
     for filter in ["bloom(10)", "ribbon_like_bloom(10)"] {
         let directory = tempfile::tempdir().unwrap();

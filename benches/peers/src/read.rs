@@ -179,7 +179,7 @@ pub fn ingest(engine: &dyn Engine, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Writes each hundredth entry again, three times, each time to a table of level 0.
+/// Writes three tables of level 0, each with a hundredth of the entries again.
 fn add_3_l0_files(engine: &dyn Engine, options: &Options) -> Result<u64> {
     let mut out = Vec::new();
     let each = (options.entries / 100).max(1000);

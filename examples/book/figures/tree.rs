@@ -147,7 +147,7 @@ pub fn prefixes() -> String {
         let more = |ticker| after.get(ticker) - before.get(ticker);
         let (asked, no) = (more(Ticker::BloomPrefixChecked), more(Ticker::BloomPrefixUseful));
         for row in 0..499 {
-            // From one row to the next but one: more than one prefix.
+            // These ranges go from one row to the next but one, so they have more than one prefix.
             db.range(format!("row{:06}/x", 2 * row)..format!("row{:06}/", 2 * row + 2)).count();
         }
         let ranges =

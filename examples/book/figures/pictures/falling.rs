@@ -33,7 +33,7 @@ enum Step {
     Found,
 }
 
-/// The same writes for each filter: two tables in level 0 and two levels below.
+/// A tree of the same writes for each filter: two tables in level 0 and two levels below.
 fn tree(filter: &str) -> Db {
     let db = Db::builder("/book")
         .fs(Arc::new(MemFs::new()))

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use crate::given::{damaged, fixed32, put_varint, take, take_varint};
 
-/// Entries from one restart point to the next, in blocks of data.
+/// The number of entries from one restart point to the next, in data blocks.
 pub const RESTART_INTERVAL: usize = 16;
 
 /// Writes a block. Keys come in ascending order.
