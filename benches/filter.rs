@@ -29,7 +29,7 @@ use rand::{RngExt, SeedableRng};
 
 const SPECS: &[&str] = &["bloom(10)", "ribbon(7)", "burr(7)"];
 const KEYS: &[usize] = &[10_000, 1_000_000];
-/// Too many for a branch predictor to learn the answers.
+/// So many that a branch predictor cannot learn the answers.
 const QUERIES: usize = 1 << 18;
 const BATCH: usize = 32;
 const FILTERS_BYTES: usize = 100 << 20;

@@ -88,7 +88,7 @@ impl LargePages {
     fn reserve(&self) -> rustix::io::Result<()> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping, and advice for it.
+        // SAFETY: the mapping is new, and the advice is only for this mapping.
         unsafe {
             let start = mmap_anonymous(null_mut(), Self::BYTES, access, flags)?;
             madvise(start, Self::BYTES, Advice::LinuxHugepage)?;
@@ -167,7 +167,7 @@ unsafe impl GlobalAlloc for LargePages {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if !self.has(pointer) {
-            // SAFETY: not from the mapping, so from the system.
+            // SAFETY: the pointer is not from the mapping, so it is from the system.
             unsafe { System.dealloc(pointer, layout) }
         }
     }

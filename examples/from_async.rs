@@ -62,7 +62,7 @@ impl AsyncDb {
                 waker.wake();
             }
         };
-        // The threads live as long as a sender.
+        // The threads live as long as a sender, of which `self` has one.
         self.jobs.send(Box::new(job)).expect("a thread that takes jobs");
         promise
     }

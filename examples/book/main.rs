@@ -7,9 +7,9 @@
 //! cargo run --example book -- pictures out  # the pictures, as SVG files in the directory "out"
 //! ```
 //!
-//! The figures never change, because everything is counted, nothing is timed, and the keys are
-//! always the same. The exceptions are figures that depend on what a cache evicts. `tests/book`
-//! compares every figure in the text with the output of this program.
+//! The figures do not change from run to run, because everything is counted, nothing is timed, and
+//! the keys are always the same. The exceptions are figures that depend on what a cache evicts.
+//! `tests/book` compares every figure in the text with the output of this program.
 
 mod figures;
 

@@ -26,14 +26,14 @@ fn json(dir: &Path, options: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The only column family.
+/// The report on the only column family.
 fn family(dir: &Path, options: &[&str]) -> Value {
     let found = json(dir, options);
     assert_eq!(found["families"].as_array().unwrap().len(), 1, "{found}");
     found["families"][0].clone()
 }
 
-/// Texts of an array of objects.
+/// The texts named `name` of an array of objects.
 fn texts<'a>(array: &'a Value, name: &str) -> Vec<&'a str> {
     array.as_array().unwrap().iter().map(|object| object[name].as_str().unwrap()).collect()
 }

@@ -219,7 +219,7 @@ fn a_database_is_kept_read_again_and_never_overwritten_by_a_fill() {
     let found = rows(&bench("readrandom,readseq", "3000").noted());
     assert_eq!((&found[0]["found"], &found[1]["found"]), (&3000.into(), &3000.into()));
 
-    // Checkpoints are made next to it, and removed.
+    // Checkpoints are made next to the database, and removed.
     let copied = rows(&bench("checkpointloop", "3000").noted());
     assert_eq!(copied[0]["operations"], 60);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);

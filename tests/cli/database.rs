@@ -297,7 +297,7 @@ fn what_only_reads_opens_read_only_where_it_must() {
         assert!(done.err.starts_with("note: opened read-only: "), "{command}: {}", done.err);
         assert!(done.err.contains("already open elsewhere"), "{command}: {}", done.err);
         assert!(done.out.contains(expected), "{command}: {}", done.out);
-        // If the caller asks for it, there is no note.
+        // With `--read-only` there is no note.
         let asked = crate::run(&call.chain(["--read-only"]).collect::<Vec<_>>()).well();
         assert!(asked.contains(expected), "{command}: {asked}");
     }

@@ -13,8 +13,8 @@ use crate::maypole;
 
 const OFTEN: Duration = Duration::from_millis(10);
 
-/// A database of a thousand keys in one table. Each key is looked up, and as many absent keys. The
-/// last absent key is after the table's last key, so that no filter is queried for it.
+/// A database of a thousand keys in one table. Each key is looked up, and so are as many absent
+/// keys. The last absent key is after the table's last key, so that no filter is queried for it.
 fn publishing(path: &Path) -> Db {
     let db = Db::builder(path).publish_stats(OFTEN).open().unwrap();
     for key in 0..1000 {
@@ -295,7 +295,7 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let level = first.lines().skip_while(|line| !line.starts_with("level")).nth(2).unwrap();
     assert!(level.starts_with("0 ") && level.contains("1,000"), "{first}");
     assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
-    // The rate in the row `useful`, which a block has after its first look.
+    // The rate in the row `useful`, which blocks have from the second look on.
     let rate = |block: &str| {
         let row = block.lines().find(|line| line.trim_start().starts_with("useful")).unwrap();
         let rate = row.split_whitespace().nth(1).unwrap().replace(',', "");

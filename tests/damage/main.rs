@@ -83,7 +83,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(DIR).join(name)
 }
 
-/// The names of files that hold `part`, in order.
+/// The names of files that contain `part`, in order.
 fn named(fs: &dyn Fs, part: &str) -> Vec<String> {
     let mut names = fs.list(Path::new(DIR)).unwrap();
     names.retain(|name| name.contains(part));

@@ -101,7 +101,7 @@ impl Sums {
     }
 }
 
-/// A cache that evicts.
+/// The name of the options whose cache evicts.
 const SMALL_CACHE: &str = "a small cache";
 
 fn same_counters(name: &str, options: impl Fn(Builder) -> Builder) {

@@ -29,7 +29,7 @@ const IMAGE_BYTES: u64 = 320 << 20;
 struct Case {
     /// A name of `mount -t`.
     kind: &'static str,
-    /// Whether the log is written through memory there.
+    /// Whether the log is written through memory on this file system.
     maps: bool,
     /// Whether a reflinked copy of the live log shares the log's blocks.
     reflink: bool,

@@ -320,7 +320,7 @@ fn a_soak_of_minutes_leaves_only_what_lives() {
     soak(Duration::from_secs(env("MAYPOLE_LIVING_SECONDS", 180)));
 }
 
-/// One load alone.
+/// Runs one load alone, and checks what it leaves.
 fn alone(what: &str, work: impl FnOnce(&mut Load, &Path)) {
     let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let db = open(dir.path());

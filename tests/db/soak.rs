@@ -25,7 +25,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::env;
 
-/// One of this number of versions is a deletion.
+/// Versions whose numbers are multiples of this are deletions.
 const DELETED: u64 = 8;
 const MAX_VALUE_BYTES: u64 = 400;
 /// The number of keys that a reader reads in one view.

@@ -1,5 +1,5 @@
 //! Tables that are forged to take much memory or work. Each is opened, verified, scanned and
-//! queried. The size of the file bounds how much memory and reads this takes;
+//! queried. The size of the file bounds the memory and the reads that this takes;
 //! `src/table/format/limits.rs` has the limits. The tests are in one source file, because all use
 //! the builder at its head.
 

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// The most live bytes since it was last set.
+/// The most live bytes since this was last reset.
 static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: every call is passed on unchanged to the system's allocator.

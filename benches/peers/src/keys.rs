@@ -96,7 +96,7 @@ fn hex(number: u64) -> [u8; DIGITS] {
         x = (x | x << 16) & 0x0000_ffff_0000_ffff;
         x = (x | x << 8) & 0x00ff_00ff_00ff_00ff;
         x = (x | x << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-        // 1 in every byte above 9, whose digit is a letter.
+        // 1 for every byte above 9, because its digit is a letter.
         let letters = (x + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
         (x + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
     };

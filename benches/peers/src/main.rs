@@ -16,8 +16,8 @@
 //!
 //! Each engine has a process of its own. The parent starts all processes, and lets each load its
 //! tree. Then the engines run each round of each workload in turn, so that a disturbance of the
-//! machine affects all of them alike. It prints medians of the rounds and their ratios to the first
-//! engine's.
+//! machine affects all of them alike. The parent prints medians of the rounds and their ratios to
+//! the first engine's.
 
 mod cache;
 mod engine;

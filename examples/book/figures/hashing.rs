@@ -28,7 +28,6 @@ pub fn mixed(mut x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// A hash function.
 type Hash = fn(&[u8]) -> u64;
 
 /// The rate of the same Bloom filter with different hashes, on keys such as `user00000042`.

@@ -19,7 +19,7 @@ use maypole::{Compression, Db, FilterPolicy, hash64};
 use super::svg::{self, Canvas};
 
 const WIDTH: f64 = 760.0;
-/// Lookups of each kind, for the means.
+/// The number of lookups of each kind, from which the means are computed.
 const LOOKUPS: usize = 2_000;
 const ROUNDS: u32 = 14;
 /// Keys of a flush.

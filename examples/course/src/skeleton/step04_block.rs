@@ -49,7 +49,7 @@ impl BlockBuilder {
         todo!("the prefix that the last key shares, but nothing at a restart point; then the entry")
     }
 
-    /// The whole block. The builder is as new afterwards.
+    /// The whole block. The builder is empty afterwards.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut done = std::mem::replace(self, BlockBuilder::new(self.interval));
         if done.restarts.is_empty() {

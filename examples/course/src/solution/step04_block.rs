@@ -63,7 +63,7 @@ impl BlockBuilder {
         // end
     }
 
-    /// The whole block. The builder is as new afterwards.
+    /// The whole block. The builder is empty afterwards.
     pub fn finish(&mut self) -> Vec<u8> {
         let mut done = std::mem::replace(self, BlockBuilder::new(self.interval));
         if done.restarts.is_empty() {
