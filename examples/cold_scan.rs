@@ -8,9 +8,9 @@
 //!
 //! The tree has keys of 20 bytes and values of 100, nothing compressed, filters of 10 bits a key.
 //! `--dir` keeps it, so that the next run need not build it. Before each measurement the database
-//! is opened again, and the pages of all files are evicted from the system's cache; with `--warm
-//! yes` they are loaded instead. The measurements take turns in each of `--rounds` rounds. The
-//! program prints the medians, and the file reads and megabytes of one operation.
+//! is opened again, and the pages of all files are evicted from the system's cache; with
+//! `--warm yes` they are loaded instead. The measurements take turns in each of `--rounds` rounds.
+//! The program prints the medians, and the file reads and megabytes of one operation.
 //!
 //! `files`: all files front to back by reads of 1 MiB, through the system's cache, as a lower
 //! bound. `scan`: all entries by a cursor. `verify`: `Db::verify`. `seek 10`: 10 entries from a

@@ -1,5 +1,5 @@
-//! A program that looks up keys and publishes its counters. `docs/monitoring.md` shows how `maypole
-//! stats` reads them.
+//! A program that looks up keys and publishes its counters. `docs/monitoring.md` shows how
+//! `maypole stats` reads them.
 //!
 //! ```text
 //! cargo run --release --example publish -- DIR [SECONDS]
