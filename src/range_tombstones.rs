@@ -116,8 +116,9 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
-        // `nodes` holds first the count of numbers at each node, then where each node's numbers
-        // end. Filling `sequences` from the oldest number on turns the ends into starts.
+        // At first `nodes` holds the count of numbers at each node, and then the end of each node's
+        // numbers. Filling `sequences` from the oldest number to the newest turns the ends into
+        // starts.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -261,8 +262,8 @@ impl RangeTombstones {
     }
 }
 
-/// Visits the nodes of a tree over `fragments` that together cover exactly the fragments from
-/// `first` to before `behind`.
+/// Visits the nodes that together cover exactly the fragments from `first` to before `behind`, in a
+/// tree over `fragments` fragments.
 fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl FnMut(usize)) {
     let (mut low, mut high) = (first + fragments, behind + fragments);
     while low < high {
@@ -442,7 +443,8 @@ mod tests {
             let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
             let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);
             let parts = lowers.zip(uppers).map(|(lower, upper)| {
-                // Makes parts like the tables of a level: clipped, with all versions.
+                // Each part is like the range deletions of one table of a level: clipped to the
+                // part's keys, with all versions.
                 let fragments = whole.clipped(lower, upper);
                 let all = fragments.flat_map(|(start, end, fragment)| {
                     let all = (1..30).map(move |snapshot| (snapshot, fragment));

@@ -1,4 +1,4 @@
-//! [`Slice`]: bytes to keep, without a copy.
+//! [`Slice`]: bytes that the caller may keep, without a copy of them.
 //!
 //! ```text
 //!   Slice { start, length, owner }
@@ -104,8 +104,8 @@ struct Chunk(Box<[UnsafeCell<u8>]>);
 unsafe impl Sync for Chunk {}
 
 impl SlicePacker {
-    /// Bytes of the largest chunk. The first chunk has a sixteenth of it, and each later chunk
-    /// twice as many as the one before, because many iterators return few items.
+    /// Bytes of the largest chunk. The first chunk has a sixteenth of them, and each later chunk
+    /// twice as many as the one before, up to the largest, because many iterators return few items.
     const CHUNK_BYTES: usize = 4 << 10;
 
     /// A copy of `bytes`.

@@ -14,8 +14,8 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The first 8 bytes as a number. The numbers have the same order as the bytes. Shorter keys are
-/// padded with zeros, so keys with equal heads may differ.
+/// The first 8 bytes as a number; shorter keys are padded with zeros. Different numbers have the
+/// order of the keys, but keys with equal numbers may differ.
 #[inline(always)]
 pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {

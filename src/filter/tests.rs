@@ -46,7 +46,8 @@ fn block_of(spec: &str, hashes: &[KeyHash]) -> FilterBlock {
     builder.finish().unwrap()
 }
 
-/// Builds, stores, opens again, and queries in all three ways.
+/// Builds a filter, opens its stored bytes, and queries every hash in all three ways. Returns how
+/// many hashes the filter missed.
 fn missed_keys(spec: &str, hashes: &[KeyHash]) -> usize {
     let block = block_of(spec, hashes);
     let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
@@ -94,8 +95,9 @@ fn hashes_that_crowd_together_are_not_missed() {
     }
 }
 
-/// The test above with many more filters, of no key to ten million. Run it after a change to a
-/// builder, because a fault at the seams of a construction appears in one filter of a thousand.
+/// The test `no_filter_of_any_family_and_size_misses_a_key` with many more filters, of no key to
+/// ten million. Run it after a change to a builder, because some faults appear in only one filter
+/// of a thousand.
 ///
 /// ```sh
 /// cargo test --release --lib no_key_is_missed_in_a_billion -- --ignored --nocapture
@@ -113,7 +115,8 @@ fn no_key_is_missed_in_a_billion_queries() {
     let mut of_family: Vec<(Family, u64)> = Vec::new();
     let mut sizes = vec![10_000_000, 0];
     while queries < wanted {
-        // As many small filters as large ones.
+        // The logarithms of the sizes are spread evenly, so that there are as many small filters as
+        // large ones.
         let keys = sizes.pop().unwrap_or_else(|| 2f64.powf(rng.random_range(0.0..23.3)) as usize);
         let hashes = random_hashes(rng.random(), keys);
         for spec in SPECS {
@@ -236,7 +239,7 @@ fn a_rate_asked_for_is_reached() {
 }
 
 /// The keys of RocksDB's own tables under `tests/data/rocksdb-filters`: numbers, stored as 8 bytes
-/// big-endian and eight zeros, as its `db_bench` makes them.
+/// big-endian and eight digits `0`, as RocksDB's `db_bench` makes them.
 fn rocksdb_keys() -> Vec<Vec<u8>> {
     include_str!("../../tests/data/rocksdb-filters/keys.txt")
         .lines()
@@ -294,7 +297,8 @@ fn assert_untrusted(bytes: &[u8], encoding: FilterEncoding) {
     assert!(hashes.iter().all(|&hash| filter.finish(filter.prepare(hash))));
 }
 
-/// A filter block of `lines` empty lines and this trailer, which would answer "no" to every key.
+/// A filter block of `bytes` zero bytes and this trailer. If the trailer were valid, the filter
+/// would answer "no" to every key.
 fn with_trailer(bytes: usize, trailer: [u8; 5]) -> Vec<u8> {
     [vec![0; bytes], trailer.to_vec()].concat()
 }
@@ -395,8 +399,9 @@ fn no_bytes_make_a_reader_panic() {
 
 #[test]
 fn a_build_that_loses_a_key_is_noticed() {
-    // RocksDB's legacy filter does not hold these hashes, so the check that runs after every build
-    // fails.
+    // RocksDB's stored filter holds its own keys and not the 1,000 hashes that are added to the
+    // list, so the check that runs after every build succeeds for the former and fails for the
+    // latter.
     let stored = include_bytes!("../../tests/data/rocksdb-filters/bloom.filter");
     let filter = FilterReader::from_bytes(stored, FilterEncoding::RocksDb);
     let present: HashList = rocksdb_keys().iter().map(|key| hash64(key)).collect();

@@ -64,8 +64,8 @@ pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Rejects a directory without a database of Maypole, if a file in it is another program's and is
-/// named like a database.
+/// Rejects `dir`, in which no database of Maypole was found, if it holds a file that is another
+/// program's and is named like a database, such as `app.sqlite`.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

@@ -126,7 +126,7 @@ impl<const N: usize> PerThread<N> {
     }
 }
 
-/// One thread's row, looked up once for several additions. It cannot leave its thread.
+/// One thread's row, looked up once for several additions. It is not `Send`.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadRow<'a, const N: usize> {
     row: &'a CounterRow<N>,

@@ -1,4 +1,5 @@
-//! The asymmetric barrier: the effect of a full fence on both sides, at the cost of one side.
+//! The asymmetric barrier: it has the effect of a full fence on both sides, but only one side pays
+//! the cost.
 //!
 //! ```text
 //! reader:   store mine;  light();  load theirs        (a compiler fence: nothing at run time)

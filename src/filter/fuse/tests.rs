@@ -1,4 +1,5 @@
-//! The contract of the binary fuse filter. The contract of every family is tested in
+//! Tests of the binary fuse filter alone: its bytes, seeds, rates and trailer, compared with the
+//! plain version and with another implementation. The contract of every family is tested in
 //! `crate::filter::tests`.
 
 use super::build::build;
@@ -53,14 +54,14 @@ fn equal_hashes_enter_once_and_order_does_not_matter() {
     assert!(build(&[7; 4000].into_iter().collect(), BITS_9).is_some(), "one key, many times");
 }
 
-/// A set of keys of which two always share all three slots cannot be built. After all seeds the
-/// build gives up, instead of trying for ever. Here the hashes differ in nothing that picks a first
-/// slot, and there are more of them than slots.
+/// No seed suits some sets of keys. After all seeds the build gives up, instead of trying for ever.
+/// Here all hashes have the same first slot, so all their slots are in three segments, which have
+/// fewer slots than there are hashes.
 #[test]
 fn after_all_seeds_a_bloom_filter_is_made() {
     let crowded: HashList = (0..3000).collect();
     assert!(build(&crowded, BITS_9).is_none());
-    // The hashes are crowded only in this filter: the first seed works for 3,000 others.
+    // Only these hashes are crowded: 3,000 other hashes make a filter.
     assert!(build(&hashes(2, 3000).into_iter().collect(), BITS_9).is_some());
 }
 

@@ -26,13 +26,15 @@
 //! The proof considers an object unlinked at U, a bag sealed with stamp e, and what the collector
 //! reads in a record:
 //!
-//! - An epoch above e, held or idle. The thread took it from an increment that came after U, so it
-//!   sees U from there on and never finds the object. It announced the epoch with release, after
-//!   its last access under older guards; the collector loads it with acquire, before the drop.
+//! - An epoch above e, held or idle. The thread read this epoch from an increment that came after
+//!   U, so from there on it sees U and never finds the object. It announced the epoch with release,
+//!   after its last access under older guards; the collector loads it with acquire, before the
+//!   drop.
 //! - An epoch of e or less, held. The record keeps the bag.
 //! - An epoch of e or less, idle, after a heavy barrier. If the light barrier of the thread's next
-//!   pin had come before the heavy one, the collector would have read that pin. So it comes later,
-//!   and the thread's later loads see U. The end of its last guard is ordered as above.
+//!   pin had come before the heavy one, the collector would have read that pin. So the light
+//!   barrier comes later, and the thread's later loads see U. The end of its last guard is ordered
+//!   as above.
 //! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
 //!   fence before it reads.
 //!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
@@ -51,8 +53,8 @@
 //!
 //! Cost of a pin: two plain stores to a line that other threads rarely write, and one load of the
 //! epoch. A pin takes no lock and writes no shared line. It executes a full fence only if the
-//! thread is marked. The reclaiming side pays: a load for each thread, and a barrier for threads
-//! that became idle.
+//! thread is marked. A collection costs a load for each thread, and a barrier if threads became
+//! idle.
 //!
 //! Alternatives. `crossbeam-epoch` fences at every pin, so successive lookups cannot overlap.
 //! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is a full
@@ -85,8 +87,8 @@ pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
 type Garbage = Arc<dyn Retired>;
 
 /// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
-/// own, because any of the parent's threads may have held a lock, and only one of them continues in
-/// the child.
+/// own, because any of the parent's threads may have held a lock, and only the thread that forked
+/// continues in the child.
 struct Collector {
     registry: Mutex<Registry>,
     garbage: Mutex<Bags>,
@@ -312,8 +314,9 @@ pub(crate) fn collect() -> usize {
     collect_bags(lock(&collector().garbage), 0)
 }
 
-/// Like [`collect`], but executes no barrier for the newest `patience` bags, because other threads
-/// may have announced a later epoch by the next collection.
+/// Like [`collect`], but executes no barrier for a thread that has announced the stamp of one of
+/// the newest `patience` bags, because the thread may announce a later epoch before the next
+/// collection.
 fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
@@ -350,8 +353,8 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
 
 /// Returns the least epoch of the records that keep a bag with a stamp from `first` to `last`, and
 /// the loans. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
-/// another collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be
-/// dropped.
+/// another collection. Executes a barrier if an unmarked thread has been idle since epoch `urgent`
+/// or earlier, and the barrier lets a bag be dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -371,8 +374,8 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     if without_barrier > urgent {
         return without_barrier;
     }
-    // A guard keeps its bags, with or without a barrier. So no barrier is executed if it would free
-    // nothing: it interrupts every processor, and while one thread is suspended under its guard,
+    // A barrier interrupts every processor, so none is executed if it would free nothing: a guard
+    // keeps its bags, with or without a barrier. While one thread is suspended under its guard,
     // every cache miss of the others may come here.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {

@@ -1,4 +1,4 @@
-//! Vector kernels of the Bloom filter for x86-64. Adding, many keys at a time, is in [`add`].
+//! Vector kernels of the Bloom filter for x86-64. The module [`add`] adds keys, many at a time.
 //!
 //! Each kernel is called with the proof that the processor has its instructions
 //! ([`cpu`](crate::filter::cpu)). All memory is accessed through references to whole lines
@@ -66,7 +66,7 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolled code is faster. Filters rarely have more probes than these.
+        // Unrolled code is faster, and filters rarely have more than 12 probes.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,
@@ -145,7 +145,7 @@ fn finish_avx512(
     }
 }
 
-/// Uses integers. BMI2 shifts by any count in one step.
+/// Uses integers. With BMI2, one instruction shifts by any count.
 #[target_feature(enable = "bmi2")]
 fn has_all_bits_bmi2(line: &Line, seed: u32, probes: u8) -> bool {
     has_all_bits_by_words(line, seed, probes)

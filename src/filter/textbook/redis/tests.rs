@@ -152,8 +152,8 @@ fn a_dump_loads_under_another_name() {
     assert_eq!(space.scandump("missing", 0), Err(CommandError::NotFound));
 }
 
-/// An iterator that no reply had returned got an empty or a shifted piece, and an empty piece was
-/// accepted, both without an error.
+/// Once an iterator that no reply had returned got an empty or a shifted piece, and an empty piece
+/// was accepted. Now both are errors.
 #[test]
 fn iterators_of_another_dump_are_refused() {
     let mut space = space();
@@ -176,7 +176,8 @@ fn iterators_of_another_dump_are_refused() {
     assert_eq!(space.loadchunk("copy", last, b""), Err(CommandError::Exists));
 }
 
-/// `reserve` with legal sizes ended the process.
+/// `reserve` with legal options that are too large for memory once ended the process. Now it
+/// returns an error.
 #[test]
 fn what_does_not_fit_into_memory_is_refused() {
     let mut space = space();
