@@ -47,7 +47,7 @@ pub enum Error {
     /// The operating system returned an error for `operation` on `path`.
     #[error("{}", io_text(path, operation, source))]
     Io {
-        /// The file or directory. Empty in an error that was made `From` an [`io::Error`].
+        /// The file or directory. Empty in an error that was converted from an [`io::Error`].
         path: PathBuf,
         /// A verb phrase: "open", "read", "sync", … Empty if `path` is empty.
         operation: &'static str,
@@ -153,12 +153,12 @@ impl Error {
         }
     }
 
-    /// Whether space was missing: on the device, in a quota, or under the limit of a file's size.
-    /// Then the failed write has certainly not happened. The same call may succeed once there is
-    /// space again.
+    /// Whether the cause was a lack of space: on the device, in a quota, or because a file reached
+    /// its size limit. If so, the failed write has certainly not happened, and the same call may
+    /// succeed once there is space again.
     ///
-    /// A failed sync is never of this kind, whatever its reason: the bytes may be lost, and a
-    /// second sync would not report that.
+    /// Returns `false` for every failed sync, because the bytes may be lost, which a second sync
+    /// would not report.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match self {

@@ -55,7 +55,7 @@ pub(crate) fn reversed_range(start: &[u8], end: &[u8]) -> Error {
 /// An immutable set of range deletions, prepared for queries. See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
-    /// All bounds, concatenated, and where each ends.
+    /// All bounds, concatenated in `keys`, with the end of each in `key_ends`.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
     /// First fragment, fragment after the last one, and sequence number of each range; newest
@@ -301,15 +301,15 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
-/// Several sets that are queried as one. A memtable adds a set at every range deletion; merging the
-/// sets into sets of doubling sizes keeps that cheap.
+/// Several sets that are queried as one. A memtable adds a set at every range deletion. These
+/// additions are cheap because sets are merged into sets of doubling sizes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
-    /// A copy with one more range. A set that is not larger than the new one is merged into it. So
-    /// n ranges are in at most about log n sets, and each range is sorted about log n times at
-    /// most.
+    /// A copy with one more range, as a new set into which the last sets are merged as long as they
+    /// are not larger. So n ranges are in at most about log n sets, and each range is sorted at
+    /// most about log n times.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);

@@ -83,8 +83,8 @@ impl Slice {
     }
 }
 
-/// Makes many small slices out of few allocations. Neighbours share a chunk, which lives as long as
-/// any of them.
+/// Makes many small slices out of few allocations. Slices that are packed one after the other share
+/// a chunk, which lives as long as any of them.
 ///
 /// ```text
 /// chunk   | slice | slice | slice | free …      written once, front to back, by one packer
@@ -92,8 +92,7 @@ impl Slice {
 #[derive(Default)]
 pub(crate) struct SlicePacker {
     chunk: Option<Arc<Chunk>>,
-    /// The number of bytes at the start of the chunk that slices may show. No slice shows a later
-    /// byte.
+    /// The number of bytes at the start of the chunk that slices may show.
     used: usize,
 }
 

@@ -2,8 +2,8 @@
 //! has one.
 //!
 //! Code outside the families' folders finds a family in the table in `families.rs`, and only a few
-//! files name one. Queries do not use the table, because a call through its function pointers could
-//! not be inlined. So `reader.rs` has a variant for each family's reader.
+//! files name a single family. Queries do not use the table, because a call through its function
+//! pointers could not be inlined. So `reader.rs` has a variant for each family's reader.
 
 use super::family::{Family, FilterEncoding, Target};
 use super::hashes::HashList;

@@ -79,8 +79,8 @@
 //!    of the crate needs to know about the family: name, limits, the names in the file, sizes, the
 //!    repair for fuzzers.
 //! 3. Add its line to `families.rs`, a name to `Family`, and for a new format a name to
-//!    `FilterEncoding`. Specs, policies, budgets, tables, `compare`, `size` and `structures` then
-//!    know the family.
+//!    `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`, `size` and
+//!    `structures` then know the family.
 //! 4. Add the reader to `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler
 //!    then requires. A query that no existing trace describes needs a variant of
 //!    [`inspect::QueryTrace`], with its arms in `table/lookup/text.rs` and in the command line's

@@ -83,7 +83,8 @@ fn no_filter_of_any_family_and_size_misses_a_key() {
 #[test]
 fn hashes_that_crowd_together_are_not_missed() {
     for spec in SPECS {
-        // The same hash many times, separated so that no filter skips the repetitions.
+        // The same hash many times, separated by other hashes so that no builder skips the
+        // repetitions.
         let repeated: Vec<u64> = (0..4000).map(|i| if i % 2 == 0 { 42 } else { i }).collect();
         // Equal high bits, equal low bits, extremes.
         let low: Vec<u64> = (0..4000).collect();
@@ -357,7 +358,8 @@ fn a_block_cut_anywhere_is_untrusted_or_harmless() {
         let block = block_of(spec, &hashes);
         for length in (0..block.bytes().len()).step_by(37) {
             let filter = FilterReader::from_bytes(&block.bytes()[..length], block.encoding());
-            // A cut block ends in bits instead of its trailer; those may happen to look like one.
+            // A cut block ends in payload bits instead of its trailer, and those may happen to look
+            // like a trailer.
             let missed = hashes.iter().filter(|&&hash| !filter.may_contain(hash)).count();
             assert!(missed == 0 || filter.untrusted().is_none(), "{spec} cut to {length}");
         }
@@ -399,9 +401,8 @@ fn no_bytes_make_a_reader_panic() {
 
 #[test]
 fn a_build_that_loses_a_key_is_noticed() {
-    // RocksDB's stored filter holds its own keys and not the 1,000 hashes that are added to the
-    // list, so the check that runs after every build succeeds for the former and fails for the
-    // latter.
+    // RocksDB's stored filter holds the hashes of its own keys, but not the 1,000 random ones that
+    // are added. The check is the one that runs after every build.
     let stored = include_bytes!("../../tests/data/rocksdb-filters/bloom.filter");
     let filter = FilterReader::from_bytes(stored, FilterEncoding::RocksDb);
     let present: HashList = rocksdb_keys().iter().map(|key| hash64(key)).collect();

@@ -9,8 +9,8 @@
 //! before anything is written to it, because the names `CURRENT`, `MANIFEST-000005` and
 //! `000007.sst` are also RocksDB's, LevelDB's and Pebble's.
 //!
-//! Invariant: no table, log or MANIFEST that Maypole wrote is recognised here. A directory with a
-//! log that has Maypole's magic number is Maypole's, whatever else is in it.
+//! Invariant: no table, log or MANIFEST that Maypole wrote is taken for another program's. A
+//! directory with a log that has Maypole's magic number is Maypole's, whatever else is in it.
 
 mod bytes;
 mod directory;

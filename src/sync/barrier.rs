@@ -22,7 +22,8 @@ mod system {
 
     use crate::sync::PerProcess;
 
-    /// Whether the kernel accepts barriers. Registers the process once, so that all threads agree.
+    /// Whether the kernel accepts barriers. Registers the process once, so that all threads get the
+    /// same answer.
     pub fn available() -> bool {
         static REGISTERED: PerProcess<bool> =
             PerProcess::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());

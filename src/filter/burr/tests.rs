@@ -285,8 +285,8 @@ fn no_trailer_makes_a_reader_panic() {
     assert!((10_000..15_000).contains(&trusted), "{trusted}");
 }
 
-/// Files outlive programs. A change of `Plan` may change these sums; any other change that does so
-/// has changed the format, and needs a new version.
+/// Stored filters must remain readable. A change of `Plan` may change these sums. Any other change
+/// that alters them has changed the format, which then needs a new version.
 #[test]
 fn the_bytes_of_the_format_stay_what_they_are() {
     let sum = |width, keys, target| {

@@ -16,8 +16,8 @@
 //! into it. A requested rate gets the narrowest fingerprint that reaches it.
 //!
 //! The number of slots of a segment is a power of two, so the length of the array changes in steps.
-//! The logarithms come from the standard library. Where their last digit decides between two steps,
-//! two systems may build arrays of different length.
+//! The logarithms come from the standard library, and may differ in the last digit between systems.
+//! Where that digit decides between two steps, two systems build arrays of different length.
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;

@@ -42,8 +42,8 @@ fn the_bytes_are_those_of_the_plain_version() {
     }
 }
 
-/// Neither the order of the keys nor repeated keys change a bit, provided that the target is a
-/// rate: bits a key count every hash that was added.
+/// Neither the order of the keys nor repeated keys change a bit, if the target is a rate. (A target
+/// in bits a key counts every hash that was added.)
 #[test]
 fn equal_hashes_enter_once_and_order_does_not_matter() {
     let in_order = hashes(1, 5000);

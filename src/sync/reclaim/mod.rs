@@ -37,8 +37,8 @@
 //!   as above.
 //! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
 //!   fence before it reads.
-//!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
-//!     If its fence had come first, the collector would read that pin.
+//!   - The next pin sees the mark and executes its fence after the collector's fence: its loads see
+//!     U. If its fence had come first, the collector would read that pin.
 //!   - The next pin does not see a collector's mark: then it came before the barrier that followed
 //!     the mark, and the collector reads it. Collectors mark, pass the barrier and read under one
 //!     mutex.
@@ -62,9 +62,10 @@
 //! bytes, and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
 //! a barrier for every object, whereas this scheme needs one for each lookup.
 //!
-//! A guard delays the release of everything that is retired after it. Hold it for one lookup, not
-//! while waiting for another thread or a device, and not while user code runs, for which there is
-//! [`lending`]. [`assert_no_guard`] checks this where the crate reads files and calls user code.
+//! A guard delays the release of everything that is retired while it is held. Hold it for one
+//! lookup, not while waiting for another thread or a device, and not while user code runs, for
+//! which there is [`lending`]. [`assert_no_guard`] checks this where the crate reads files and
+//! calls user code.
 
 mod lending;
 
@@ -232,8 +233,8 @@ fn collector() -> &'static Collector {
 }
 
 /// Keeps everything alive that its thread reaches through [`ArcCell`](super::ArcCell) and the
-/// cache's slots. It stays on its thread. A thread may hold several guards; only the outermost one
-/// counts.
+/// cache's slots. It cannot be sent to another thread. A thread may hold several guards; only the
+/// outermost one counts.
 pub(crate) struct Guard {
     record: &'static Record,
     /// Makes the guard neither `Send` nor `Sync`, because the record is its thread's.
@@ -283,7 +284,7 @@ pub(crate) fn assert_no_guard() {
 }
 
 /// Call this before the thread reads a file. Until the thread has pinned again, collections need no
-/// barrier for it. Also checks the same as [`assert_no_guard`].
+/// barrier for it. Also calls [`assert_no_guard`].
 #[inline]
 pub(crate) fn before_reading() {
     assert_no_guard();
@@ -488,7 +489,8 @@ fn leave_thread() {
 }
 
 /// Called in a forked child, whose thread gets one of the child's records when it next pins. The
-/// old record belongs to the leaked collector of the parent. Guards from before the fork keep it.
+/// old record belongs to the leaked collector of the parent. Guards from before the fork still use
+/// it.
 #[cfg(not(loom))]
 #[cfg_attr(not(unix), allow(dead_code))]
 pub(super) fn forget_thread() {

@@ -16,7 +16,7 @@ fn filled(options: Options, present: &[u64]) -> ScalableBloom {
 fn it_grows_twentyfold_and_keeps_its_rate() {
     let (present, absent) = (keys(1, 0..20_000), keys(2, 0..200_000));
     for expansion in [1, 2, 4] {
-        // With layers of equal size there are many, so they start larger.
+        // If all layers have the same size, many are needed, so the first is larger here.
         let capacity = if expansion == 1 { 2000 } else { 1000 };
         let filter = filled(Options { capacity, rate: 0.02, expansion: Some(expansion) }, &present);
         assert!(present.iter().all(|&key| filter.contains(key)));
@@ -70,7 +70,7 @@ fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
             let what =
                 format!("{capacity} {expansion:?} {keys_each} {rate}: {found} ({deviation})");
             assert!(found < rate + 4.0 * deviation, "{what}");
-            // Nor is it far from the bound if one layer has the whole rate.
+            // Nor is the rate far below the bound if a single layer has all of it.
             assert!(expansion.is_some() || capacity < 10 || found > 0.5 * rate, "{what}");
         }
     }
