@@ -10,7 +10,7 @@ use super::hashes::HashList;
 use super::inspect::parts::BandParts;
 use crate::memory::LineBuf;
 
-/// One family, described.
+/// The description of one family.
 pub(crate) struct FamilyInfo {
     pub family: Family,
     /// The name in specs and reports.

@@ -310,7 +310,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             add(&mut leading);
             let heard = answer.recv_timeout(Duration::from_secs(10));
-            // The waiter must end whatever was received.
+            // The waiter must end, whatever was received.
             drop(leading);
             assert_eq!(heard, Ok(5));
         });

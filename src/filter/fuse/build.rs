@@ -4,8 +4,8 @@
 //! hashes ─► sorted, equal ones once   two equal keys have equal slots: neither could be taken out
 //!        ─► taken out                 by a queue of the slots that only one key has; if keys are
 //!                                     left, the next seed
-//!        ─► slots set                 in the opposite order: each key sets the slot by which it was
-//!                                     taken out
+//!        ─► slots set                 in the opposite order: each key sets the slot by which it
+//!                                     was taken out
 //! ```
 //!
 //! Two values are kept for each slot: how many keys it has, and the exclusive or of their hashes.
@@ -140,7 +140,7 @@ impl Work {
         for &slot in queue.iter().rev() {
             let hash = hashes[slot as usize];
             let place = place(hash, seed, first_slot(hash, first_slots), layout.log2_slots);
-            // The slot itself is still 0.
+            // The sum includes the slot itself, which is still 0.
             let others = place.slots.iter().map(|&slot| read(&block, slot, layout.bits));
             let found = others.fold(0, |sum, value| sum ^ value);
             let fingerprint = place.fingerprint & ((1 << layout.bits) - 1);

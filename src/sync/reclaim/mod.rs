@@ -103,7 +103,7 @@ struct Registry {
     free: Vec<usize>,
 }
 
-/// One thread's cache line.
+/// One thread's record, on cache lines of its own.
 #[repr(align(128))]
 struct Record {
     /// `epoch << 1 | held`: the epoch at which the thread took its latest outermost guard, and
@@ -151,7 +151,7 @@ impl Record {
         }
     }
 
-    /// Announces the end of the guard; the epoch stays.
+    /// Announces the end of the guard, and keeps the announced epoch.
     #[inline]
     fn withdraw(&self) {
         self.announced.store(self.announced.load(Ordering::Relaxed) & !HELD, Ordering::Release);

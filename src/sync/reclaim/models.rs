@@ -143,7 +143,7 @@ fn loom_a_barrier_that_fails_frees_nothing_that_an_idle_thread_may_reach() {
     });
 }
 
-/// A byte to lend, and whether it was dropped.
+/// A byte to lend, and a canary that detects its drop.
 struct Lent {
     canary: Canary,
     byte: [u8; 1],

@@ -1,4 +1,4 @@
-//! Guards of other threads, limits, and the indexes of threads.
+//! Tests of guards that other threads hold, of limits, of barriers, and of the indexes of threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc;

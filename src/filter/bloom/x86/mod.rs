@@ -127,7 +127,7 @@ fn finish_avx512(
     let ones = _mm512_set1_epi32(1);
     let [powers_front, powers_back] = POWERS.as_chunks::<16>().0 else { unreachable!("32 powers") };
     let lanes = (1u32 << probes) - 1;
-    // The probes whose bit is 0, of those in `lanes`.
+    // The probes among `lanes` whose bit is 0.
     let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
         let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
         let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
