@@ -41,8 +41,8 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
 }
 
 /// Returns how many of the ascending numbers are below `bound`. The last number must not be below
-/// `bound`. `N` is a power of two, so the compiler can unroll the loop, and each halving takes
-/// fewer instructions than in `partition_point` and no branch.
+/// `bound`. `N` is a power of two, so the machine code has neither a branch nor a loop, and each
+/// halving takes fewer instructions than in `partition_point`.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };

@@ -2,7 +2,7 @@
 //! loom's, so that the models check the code that runs.
 //!
 //! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. User
-//!   code may read one value of it after the pin is gone.
+//!   code may read one of these values even after the pin is gone.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.

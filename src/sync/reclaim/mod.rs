@@ -16,10 +16,13 @@
 //! record announces the epoch at which the thread last pinned, and whether the thread still holds
 //! that guard. A collection reads all records, and drops the bags whose stamps are below the epoch
 //! of every thread that may still reach garbage. A thread that keeps doing lookups soon announces a
-//! later epoch. If a thread has become idle, the collector marks its record and executes the heavy
-//! barrier (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no
-//! collection needs a barrier for it. After [`MARKED_PINS`] pins the thread clears the mark. A
-//! thread that is about to read a file marks itself ([`before_reading`]) and clears this mark in
+//! later epoch.
+//!
+//! If a thread has become idle, the collector marks its record and executes the heavy barrier
+//! (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no later
+//! collection needs a barrier for it. After [`MARKED_PINS`] pins the thread clears the mark.
+//!
+//! A thread that is about to read a file marks itself ([`before_reading`]) and clears this mark in
 //! its next pin. So threads whose lookups miss the cache need no barrier for each other, although
 //! they hold no guard while they read.
 //!
