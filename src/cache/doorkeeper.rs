@@ -97,7 +97,7 @@ mod tests {
             late += usize::from(doorkeeper.knows(number));
         }
         assert_eq!(early, 200);
-        // Bits that others have set.
+        // Other numbers have set some of the bits.
         assert!(unknown < 40 && late < 40, "{unknown} and {late} of 200");
     }
 }

@@ -46,7 +46,7 @@ const DATA_SHARE: usize = 8;
 /// of the cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// Data on probation takes up to 1/10 of the bytes of all data, as in the paper.
+/// Data on probation takes up to 1/10 of the bytes of all data, as in the paper on S3-FIFO.
 const PROBATION_SHARE: usize = 10;
 
 /// The values that the cache owns, counts and evicts. Guarded by its mutex.

@@ -64,7 +64,7 @@ pub(crate) struct ListedTable {
     pub path: u32,
 }
 
-/// One change. A field that is `None` does not change.
+/// One change of the database's state. A field that is `None` leaves the value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub comparator: Option<String>,
