@@ -234,7 +234,8 @@ fn every_kind_of_operation_is_shown() {
     assert!(dump.contains("deleted up to before \"d\""), "{dump}");
 }
 
-/// With the file cut short, and with bytes changed: still every byte once, and no panic.
+/// The dump of a file that was cut short, or whose bytes were changed, still has every byte once,
+/// and causes no panic.
 #[test]
 fn damaged_files_are_shown_as_far_as_they_are_understood() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -217,7 +217,7 @@ contract! {
     }
 }
 
-/// Keys that share prefixes, straddle word borders and hold bytes of either sign.
+/// Keys that share prefixes, straddle word borders and hold bytes below and above 0x80.
 fn random_key(rng: &mut StdRng) -> Vec<u8> {
     const ALPHABET: [u8; 4] = [0, b'a', 0x80, 0xff];
     let length = if rng.random_range(0..4) == 0 { 17 } else { rng.random_range(0..4) };
@@ -261,7 +261,8 @@ fn random_operations_answer_as_the_plain_version_does() {
             let kind = [VALUE, VALUE, VALUE, DELETION, 7, RANGE_DELETION][rng.random_range(0..6)];
             let mut value = vec![sequence as u8; rng.random_range(0..40)];
             if kind == RANGE_DELETION {
-                // After its start, and for long keys close to it.
+                // The end of the range: after its start, and sometimes the start's nearest
+                // successors.
                 value =
                     [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
             }

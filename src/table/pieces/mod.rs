@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file      … | whole filter, one block | whole index, one block | …
-//! once      both are read and checked; kept are a top, and a checksum for each 4 KiB
+//! once      both are read and checked; a top, and a checksum for each 4 KiB, are kept
 //! memory    Table ─┬─ filter pieces [slot | slot | …] ─► TableFilter   a piece comes and goes as
 //!                  └─ index pieces  [slot | slot | …] ─► TableIndex    a part does
 //! ```
