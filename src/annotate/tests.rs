@@ -114,7 +114,7 @@ fn golden_dumps_stand_in_the_description() {
     table(&*fs, "/burr.sst", "burr(7)", Compression::None, &many_entries());
     table(&*fs, "/fuse.sst", "fuse(7)", Compression::None, &many_entries());
     let dump = |path: &str| read(&*fs, path).to_string();
-    // Only the filter of a table with this many keys.
+    // Of the tables with 256 keys, the document shows only the filter.
     let filter = |path: &str| {
         let whole = dump(path);
         let part = whole.split("\n\n").find(|part| part.starts_with("Filter block"));

@@ -31,7 +31,7 @@ const MIN_BLOCKS: usize = 64;
 pub(super) struct Doorkeeper {
     /// How many blocks make a generation: a power of two.
     blocks: usize,
-    /// Both generations.
+    /// The bits of both generations.
     words: OnceLock<Box<[AtomicU64]>>,
     /// The number of blocks marked so far, in all generations.
     marks: AtomicUsize,

@@ -217,7 +217,7 @@ impl MissBufferState {
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // In the next buffer the tail will be written first.
+        // When the next buffer is taken, `LineBuf::reused` writes its tail first.
         if let Some(next) = self.buffers.back() {
             let memory_bytes = next.memory_bytes();
             next.prefetch(memory_bytes - 1);

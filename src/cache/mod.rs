@@ -12,8 +12,8 @@
 //!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
 //!                ring Pinned                  never evicted, but charged
 //!
-//!   miss_buffers what misses need, for some threads alone: new blocks on their way to a ring,
-//!                evicted ones whose memory the next blocks take
+//!   miss_buffers one for each group of threads: new blocks on their way to a ring, and
+//!                evicted blocks whose memory the next blocks take
 //!   doorkeeper   where metadata fills the cache: which data was used before
 //!   pool         from 64 MiB on: memory in large pages
 //! ```

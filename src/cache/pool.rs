@@ -7,15 +7,14 @@
 //! ```
 //!
 //! A piece is a run of lines. It is taken from the first free run that is long enough. The search
-//! for this run goes from the slab of the latest piece to the last slab, then through the slabs
-//! before it. Freed runs join automatically, because the bits do not record pieces. A piece larger
-//! than a slab starts at the start of a slab and covers several. The search does not continue from
-//! such a piece.
+//! for this run goes from the slab of the latest piece that fits into one slab to the last slab,
+//! then through the slabs before it. Freed runs join automatically, because the bits do not record
+//! pieces. A piece larger than a slab starts at the start of a slab and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
-//! - A slab that is not resident has no bit set. At most one empty slab is resident. Other empty
-//!   slabs are given back to the operating system.
+//! - A slab that is not resident has no bit set. An empty slab is given back to the operating
+//!   system, unless no other slab has a free line. So at most one empty slab is resident.
 //! - `free_bytes` is the memory of resident slabs that belongs to no piece, and the memory of the
 //!   bits. The cache counts it against its capacity, so the memory stays bounded however large the
 //!   holes between pieces are.

@@ -131,7 +131,7 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
 }
 
 /// The number of lines that are always fetched ahead. For most values, the bytes that are read
-/// first are at most 320.
+/// first take at most these 320 bytes.
 const USUAL_LINES_AHEAD: usize = 5;
 
 /// If the bytes that are read first take more lines than this, only [`USUAL_LINES_AHEAD`] are

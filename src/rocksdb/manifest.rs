@@ -33,7 +33,7 @@ pub(crate) struct Family {
     pub log_number: u64,
     /// By file number.
     pub tables: BTreeMap<u64, ListedTable>,
-    /// Keys end in timestamps that are not stored.
+    /// Whether keys end in timestamps that are not stored.
     pub cuts_timestamps: bool,
 }
 

@@ -38,8 +38,8 @@ pub(super) struct KeyRanges<F> {
     runs: Vec<Run<F>>,
 }
 
-/// One file of level 0, or all files of a deeper level. They share no user key, so at most one of
-/// them holds a key, except in a mixed version ([`Version::mixed`](super::Version::mixed)).
+/// One file of level 0, or all files of a deeper level. These files share no user key, so at most
+/// one of them holds a key, except in a mixed version ([`Version::mixed`](super::Version::mixed)).
 pub(crate) struct Run<F> {
     pub level: usize,
     /// At least one file, in key order.

@@ -27,8 +27,8 @@ use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
 /// than the size of that edit. So its size is at most about twice the size of its first edit or, if
-/// that is more, the size of its first edit plus this. When it is replaced for its size, its first
-/// edit, which repeats the tree, takes at most half of its bytes.
+/// that is more, the size of its first edit plus this many bytes. When it is replaced for its size,
+/// its first edit, which repeats the tree, takes at most half of its bytes.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.

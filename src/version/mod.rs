@@ -112,7 +112,8 @@ impl Version {
     /// key, and their order does not tell which of them is newer.
     pub fn mixed(mut self) -> Version {
         self.mixed = Some(std::mem::take(&mut self.ranges));
-        // All range deletions move to level 0, because its tables may overlap.
+        // All range deletions move to level 0, whose files are searched one by one for range
+        // deletions. Files of deeper levels must not overlap.
         let sets = std::mem::take(&mut self.range_deletions).into_iter().flatten();
         self.range_deletions[0] = sets.collect();
         self
@@ -149,8 +150,8 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The head of `key` (see `key_ranges.rs`), which a lookup passes to the runs. `None` if no file
-    /// can hold the key.
+    /// The head of `key` (see `key_ranges.rs`), which a lookup passes to the runs. `None` if no
+    /// file can hold the key.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         self.ranges.head(key)

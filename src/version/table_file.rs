@@ -16,7 +16,7 @@ use crate::stats::FileCounts;
 use crate::sync::{Process, lock};
 use crate::table::Table;
 
-/// State that all tables of a database share. It is used when a table becomes obsolete.
+/// State that all tables of a database share. An obsolete table uses it when it is dropped.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.

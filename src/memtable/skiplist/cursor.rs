@@ -75,7 +75,8 @@ impl Cursor for SkipListCursor {
         if let Some(next) = next {
             // Neighbours are far apart in memory, so the node after the new one is fetched while
             // the new one is used. This shortens walks that do much work on each entry, as a flush
-            // does. SAFETY: every node has level 0.
+            // does.
+            // SAFETY: every node has level 0.
             unsafe { next.prefetch_next(0) };
         }
         self.node = next.map(|next| next.node);

@@ -57,7 +57,7 @@ const JOINT_PRICE: u32 = 1;
 /// without the index.
 const ONLY_ABSENT: u32 = 2 * READ;
 
-/// What a whole filter of these bytes costs.
+/// The price of a whole filter of `bytes` stored bytes.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
     let reads = match has_pieces {
         // It is read once, to make the pieces, and not kept.

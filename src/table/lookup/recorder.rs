@@ -56,7 +56,7 @@ struct WholeFilter {
 }
 
 impl<'a> Recorder<'a> {
-    /// `counters`: those of the tables that will be looked into.
+    /// `counters`: the counters of the tables that will be searched.
     pub fn new(counters: &'a Counters) -> Recorder<'a> {
         Recorder {
             counters,

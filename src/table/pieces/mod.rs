@@ -63,7 +63,7 @@ impl Table {
         !self.pins_metadata && handle.bytes >= MIN_BYTES && self.cache.metadata_fills_it()
     }
 
-    /// The number of a piece among parts and pieces.
+    /// The number of a piece of the index among its parts and pieces.
     fn index_number(&self, piece: usize) -> usize {
         self.index.len() + piece
     }
