@@ -390,7 +390,8 @@ fn the_account_covers_the_content_and_little_more() {
         content += key.len() + 8 + 100;
         assert!(memtable.bytes() >= content);
     }
-    // 16 fixed bytes, 8 × 1.6 bytes of links, padding, and the unused end of a chunk.
+    // An entry's overhead: 16 fixed bytes, 8 × 1.6 bytes of links, padding, and a share of the
+    // unused end of a chunk.
     let overhead = (memtable.bytes() - content) as f64 / 20_000.0;
     assert!(overhead < 42.0, "{overhead} bytes an entry");
 }

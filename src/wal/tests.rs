@@ -330,7 +330,8 @@ fn a_log_of_version_1_is_read() {
 fn a_log_ends_where_there_is_no_space() {
     // An append that finds no space may leave a part of its record in the file. A record appended
     // after that part would never be read. If the rest of the failed record were written later, a
-    // recovery would return a record whose append reported an error.
+    // recovery would return a record whose append reported an error. So nothing may be appended
+    // after the failure.
     for fault in [Fault::NoSpace, Fault::ShortWrite] {
         for operation in [Operation::Append, Operation::Flush] {
             let memory = Arc::new(MemFs::new());
