@@ -25,8 +25,8 @@ use std::{fmt, io};
 /// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and where. Clones are cheap, because after a failed flush or compaction every
-/// later call may return the same failure.
+/// What went wrong, and where. A clone is cheap, so that every call after a failed flush or
+/// compaction can return the same failure.
 ///
 /// ```
 /// use maypole::{Db, Error};
@@ -47,7 +47,7 @@ pub enum Error {
     /// The operating system returned an error for `operation` on `path`.
     #[error("{}", io_text(path, operation, source))]
     Io {
-        /// The file or directory. Empty in an error that was made `From` an [`io::Error`].
+        /// The file or directory. Empty in an error that was converted from an [`io::Error`].
         path: PathBuf,
         /// A verb phrase: "open", "read", "sync", … Empty if `path` is empty.
         operation: &'static str,
@@ -100,8 +100,8 @@ pub enum Error {
     #[error("the database was opened read-only")]
     OpenedReadOnly,
     /// A flush, a compaction or a write of another thread panicked, with this message. The panic is
-    /// a bug, in Maypole or in the caller's file system. The database is read-only from then on. To
-    /// write, open it again.
+    /// a bug, in Maypole or in the caller's [`Fs`](crate::fs::Fs). The database is read-only from
+    /// then on. To write, open it again.
     #[error("work for the database panicked: {0}")]
     Panicked(String),
     /// The database was closed.
@@ -123,7 +123,7 @@ impl Error {
         Error::Io { path: path.to_owned(), operation, source: Arc::new(source) }
     }
 
-    /// Replaces `own`, the path of a copy that was removed, by `known`, the path of the caller's
+    /// Replaces the path `own` of a deleted temporary copy by `known`, the path of the caller's
     /// file.
     pub(crate) fn in_place_of(mut self, own: &Path, known: &Path) -> Error {
         match &mut self {
@@ -153,12 +153,12 @@ impl Error {
         }
     }
 
-    /// Whether space was missing: on the device, in a quota, or under the limit of a file's size.
-    /// Then the failed write has certainly not happened. The same call may succeed once there is
-    /// space again.
+    /// Whether the cause was a lack of space: on the device, in a quota, or because a file reached
+    /// its size limit. If so, the failed write has certainly not happened, and the same call may
+    /// succeed once there is space again.
     ///
-    /// A failed sync is never of this kind, whatever its reason: the bytes may be lost, and a
-    /// second sync would not report that.
+    /// Returns `false` for every failed sync, because the bytes may be lost, which a second sync
+    /// would not report.
     pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match self {
@@ -172,8 +172,8 @@ impl Error {
     }
 }
 
-/// Lets a caller's function that returns a [`Result`] use `?` on its own [`io::Error`]s too.
-/// Maypole's own errors name the file.
+/// Lets a caller's function that returns this crate's [`Result`] use `?` on an [`io::Error`] of its
+/// own. Such an error names no file, unlike Maypole's.
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Error {
         Error::io(Path::new(""), "", source)
@@ -201,7 +201,8 @@ impl Damage {
         Damage { offset: offset as u64, expected: expected.to_string(), found: found.to_string() }
     }
 
-    /// The same damage, in a larger buffer that holds the decoded buffer at `start`.
+    /// The same damage with its offset in a larger buffer, in which the decoded buffer begins at
+    /// `start`.
     pub fn moved_by(self, start: usize) -> Damage {
         Damage { offset: self.offset.saturating_add(start as u64), ..self }
     }

@@ -21,15 +21,16 @@
 //!   which file.
 //! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.
 //! - [`table`] writes and reads single tables, in RocksDB's format, without a database.
-//! - [`explain`] has what [`Db::explain`] returns: one lookup, step by step. [`annotate`] prints
-//!   every byte of a file with its meaning, and [`filter::inspect`] takes filters apart.
+//! - [`explain`] holds the types that [`Db::explain`] returns: one lookup, described step by step.
+//!   [`annotate`] prints every byte of a file with its meaning, and [`filter::inspect`] takes
+//!   filters apart.
 //! - [`fs`] is the interface to the operating system. [`fs::MemFs`] simulates a power loss on
 //!   demand, for tests.
 //!
-//! Features: `lz4` (default), `snappy` and `zstd` (binds C) are compressions; `bzip2` and `zlib`
-//! only read RocksDB's tables; `bytes` converts a [`Slice`] to
-//! [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde` stores and reads a [`Slice`] as
-//! bytes; `cli` is the command line `maypole`.
+//! Features: `lz4` (default), `snappy` and `zstd` (binds C) add compression methods; `bzip2` and
+//! `zlib` only read RocksDB's tables; `bytes` converts a [`Slice`] to
+//! [`bytes::Bytes`](https://docs.rs/bytes) without a copy; `serde` serializes a [`Slice`] as bytes;
+//! `cli` builds the command-line program `maypole`.
 
 // WebAssembly has no files and no threads. There the crate consists of its filters, `hash64` and
 // what these need, so code that only the store uses is unused.
@@ -93,7 +94,7 @@ pub use {
     filter_policy::FilterPolicy,
     slice::Slice,
     stats::{FileCounts, FilterCounts, Ticker, Tickers, wilson_interval_95},
-    // Options of `Builder`. The other types of tables are in `table` only.
+    // These types are options of `Builder`. The other types of tables are only in `table`.
     table::{Compression, FilterKeys, PrefixExtractor},
 };
 

@@ -55,7 +55,7 @@ pub(crate) fn reversed_range(start: &[u8], end: &[u8]) -> Error {
 /// An immutable set of range deletions, prepared for queries. See the module.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
-    /// All bounds, concatenated, and where each ends.
+    /// All bounds, concatenated in `keys`, with the end of each in `key_ends`.
     keys: Vec<u8>,
     key_ends: Vec<usize>,
     /// First fragment, fragment after the last one, and sequence number of each range; newest
@@ -116,8 +116,9 @@ impl RangeTombstones {
         set.ranges =
             given.iter().map(|r| (position(r.start), position(r.end), r.sequence)).collect();
 
-        // `nodes` holds first the count of numbers at each node, then where each node's numbers
-        // end. Filling `sequences` from the oldest number on turns the ends into starts.
+        // At first `nodes` holds the count of numbers at each node, and then the end of each node's
+        // numbers. Filling `sequences` from the oldest number to the newest turns the ends into
+        // starts.
         let fragments = set.fragment_count();
         set.nodes = vec![0; 2 * fragments + 1];
         for &(first, behind, _) in &set.ranges {
@@ -261,8 +262,8 @@ impl RangeTombstones {
     }
 }
 
-/// Visits the nodes of a tree over `fragments` that together cover exactly the fragments from
-/// `first` to before `behind`.
+/// Visits the nodes that together cover exactly the fragments from `first` to before `behind`, in a
+/// tree over `fragments` fragments.
 fn for_each_node(fragments: usize, first: usize, behind: usize, mut visit: impl FnMut(usize)) {
     let (mut low, mut high) = (first + fragments, behind + fragments);
     while low < high {
@@ -300,15 +301,15 @@ pub(crate) fn fragment_of_disjoint<'a>(
     fragment
 }
 
-/// Several sets that are queried as one. A memtable adds a set at every range deletion; merging the
-/// sets into sets of doubling sizes keeps that cheap.
+/// Several sets that are queried as one. A memtable adds a set at every range deletion. These
+/// additions are cheap because sets are merged into sets of doubling sizes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RangeTombstoneSets(Vec<Arc<RangeTombstones>>);
 
 impl RangeTombstoneSets {
-    /// A copy with one more range. A set that is not larger than the new one is merged into it. So
-    /// n ranges are in at most about log n sets, and each range is sorted about log n times at
-    /// most.
+    /// A copy with one more range, as a new set into which the last sets are merged as long as they
+    /// are not larger. So n ranges are in at most about log n sets, and each range is sorted at
+    /// most about log n times.
     pub fn with(&self, range: RangeTombstone<'_>) -> RangeTombstoneSets {
         let mut sets = self.0.clone();
         let mut top = RangeTombstones::new([range]);
@@ -442,7 +443,8 @@ mod tests {
             let lowers = std::iter::once(None).chain(cuts.iter().map(|cut| Some(&cut[..])));
             let uppers = cuts.iter().map(|cut| Some(&cut[..])).chain([None]);
             let parts = lowers.zip(uppers).map(|(lower, upper)| {
-                // Makes parts like the tables of a level: clipped, with all versions.
+                // Each part is like the range deletions of one table of a level: clipped to the
+                // part's keys, with all versions.
                 let fragments = whole.clipped(lower, upper);
                 let all = fragments.flat_map(|(start, end, fragment)| {
                     let all = (1..30).map(move |snapshot| (snapshot, fragment));

@@ -1,4 +1,4 @@
-//! [`Slice`]: bytes to keep, without a copy.
+//! [`Slice`]: bytes that the caller may keep, without a copy of them.
 //!
 //! ```text
 //!   Slice { start, length, owner }
@@ -83,8 +83,8 @@ impl Slice {
     }
 }
 
-/// Makes many small slices out of few allocations. Neighbours share a chunk, which lives as long as
-/// any of them.
+/// Makes many small slices out of few allocations. Slices that are packed one after the other share
+/// a chunk, which lives as long as any of them.
 ///
 /// ```text
 /// chunk   | slice | slice | slice | free …      written once, front to back, by one packer
@@ -92,8 +92,7 @@ impl Slice {
 #[derive(Default)]
 pub(crate) struct SlicePacker {
     chunk: Option<Arc<Chunk>>,
-    /// The number of bytes at the start of the chunk that slices may show. No slice shows a later
-    /// byte.
+    /// The number of bytes at the start of the chunk that slices may show.
     used: usize,
 }
 
@@ -104,8 +103,8 @@ struct Chunk(Box<[UnsafeCell<u8>]>);
 unsafe impl Sync for Chunk {}
 
 impl SlicePacker {
-    /// Bytes of the largest chunk. The first chunk has a sixteenth of it, and each later chunk
-    /// twice as many as the one before, because many iterators return few items.
+    /// Bytes of the largest chunk. The first chunk has a sixteenth of them, and each later chunk
+    /// twice as many as the one before, up to the largest, because many iterators return few items.
     const CHUNK_BYTES: usize = 4 << 10;
 
     /// A copy of `bytes`.

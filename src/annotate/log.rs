@@ -142,7 +142,7 @@ fn two_numbers(dump: &mut Dump<'_, '_>, one: &str, other: &str) -> Result<(), St
     })?)
 }
 
-/// The fields that a table has in every version.
+/// The fields that a table has in every log version.
 fn table(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     for what in [
         "level",

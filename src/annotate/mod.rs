@@ -16,7 +16,7 @@
 //! next part follows.
 //!
 //! The formats are decoded here field by field, for human readers. Code that needs the content of a
-//! file uses [`crate::table::SstReader`] or a database. They reject invalid bytes, whereas a dump
+//! file uses [`crate::table::SstReader`] or a database, which reject invalid bytes, whereas a dump
 //! prints them.
 
 mod block;

@@ -114,7 +114,7 @@ fn golden_dumps_stand_in_the_description() {
     table(&*fs, "/burr.sst", "burr(7)", Compression::None, &many_entries());
     table(&*fs, "/fuse.sst", "fuse(7)", Compression::None, &many_entries());
     let dump = |path: &str| read(&*fs, path).to_string();
-    // Only the filter of a table with this many keys.
+    // Of the tables with 256 keys, the document shows only the filter.
     let filter = |path: &str| {
         let whole = dump(path);
         let part = whole.split("\n\n").find(|part| part.starts_with("Filter block"));
@@ -234,7 +234,8 @@ fn every_kind_of_operation_is_shown() {
     assert!(dump.contains("deleted up to before \"d\""), "{dump}");
 }
 
-/// With the file cut short, and with bytes changed: still every byte once, and no panic.
+/// The dump of a file that was cut short, or whose bytes were changed, still has every byte once,
+/// and causes no panic.
 #[test]
 fn damaged_files_are_shown_as_far_as_they_are_understood() {
     let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -31,7 +31,7 @@ const MIN_BLOCKS: usize = 64;
 pub(super) struct Doorkeeper {
     /// How many blocks make a generation: a power of two.
     blocks: usize,
-    /// Both generations.
+    /// The bits of both generations.
     words: OnceLock<Box<[AtomicU64]>>,
     /// The number of blocks marked so far, in all generations.
     marks: AtomicUsize,
@@ -97,7 +97,7 @@ mod tests {
             late += usize::from(doorkeeper.knows(number));
         }
         assert_eq!(early, 200);
-        // Bits that others have set.
+        // Other numbers have set some of the bits.
         assert!(unknown < 40 && late < 40, "{unknown} and {late} of 200");
     }
 }

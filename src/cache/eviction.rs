@@ -36,9 +36,10 @@ use std::sync::Arc;
 use super::kind::{BlockKind, KindUsage};
 use super::ring::{Entry, Header, MAX_SECOND_CHANCES, Ring, RingName};
 
-/// While data has less than 1/8 of the capacity, a new data block displaces metadata that was not
-/// used during a whole turn of the hand, so that the filters of cold tables cannot keep all data
-/// out. Above this share new data displaces data only, unless metadata fills the cache.
+/// While data has less than 1/8 of the bytes that the rings may take, a new data block displaces
+/// metadata that was not used during a whole turn of the hand, so that the filters of cold tables
+/// cannot keep all data out. Above this share new data displaces data only, unless metadata fills
+/// the cache.
 const DATA_SHARE: usize = 8;
 
 /// For a new data block, at most this many metadata entries are examined, and the unused ones are
@@ -46,7 +47,7 @@ const DATA_SHARE: usize = 8;
 /// of the cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// Data on probation takes up to 1/10 of the bytes of all data, as in the paper.
+/// Data on probation takes up to 1/10 of the bytes of all data, as in the paper on S3-FIFO.
 const PROBATION_SHARE: usize = 10;
 
 /// The values that the cache owns, counts and evicts. Guarded by its mutex.

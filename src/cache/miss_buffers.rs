@@ -46,8 +46,8 @@ const MAX_ROOM_BYTES: usize = 64 << 10;
 const MAX_MISS_BUFFERS: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// The unused buffers of a miss buffer take at most this multiple of `room_bytes`. The same limit
-/// applies to its spare values. It is above 1, because blocks have several sizes and a batch of
-/// lookups takes many at a time.
+/// applies to its spare values. The multiple is above 1, because blocks have several sizes and a
+/// batch of lookups takes many at a time.
 const UNUSED_PER_ROOM: usize = 4;
 /// In small caches this is the limit, enough for a few blocks, unless all miss buffers together
 /// could then exceed 1/16 of the capacity.
@@ -165,8 +165,8 @@ impl MissBuffers {
     }
 
     /// Returns a buffer of `len` bytes with any content, or `None`. If no buffer fits, drops up to
-    /// two spare values for their memory. If all values bypass the miss buffer, no other call drops
-    /// spare values.
+    /// two spare values for their memory. The drops are needed here because no other call drops
+    /// spare values if all values bypass the miss buffer.
     pub fn take_buffer(&self, len: usize) -> Option<LineBuf> {
         self.with_buffer(|miss_buffer| {
             for _ in 0..2 {
@@ -217,7 +217,7 @@ impl MissBufferState {
         let is_last = i + 1 == self.buffers.len();
         let taken = if is_last { self.buffers.pop_back()? } else { self.buffers.remove(i)? };
         self.buffers_bytes -= memory_bytes;
-        // In the next buffer the tail will be written first.
+        // When the next buffer is taken, `LineBuf::reused` writes its tail first.
         if let Some(next) = self.buffers.back() {
             let memory_bytes = next.memory_bytes();
             next.prefetch(memory_bytes - 1);
@@ -314,7 +314,8 @@ mod tests {
     }
 
     /// A miss prefetches the last two lines of the next buffer. The buffer for the slots of an
-    /// index without blocks was once shorter than two lines.
+    /// index without blocks has only one line, so the offset of the line before it once
+    /// underflowed.
     #[test]
     fn buffers_without_bytes_are_kept_like_others() {
         let miss_buffers = MissBuffers::new(CAPACITY);
@@ -333,7 +334,7 @@ mod tests {
             assert!(miss_buffers.most_unused_bytes * count <= capacity / 16, "{capacity}");
             assert!(count.is_power_of_two());
         }
-        // Caches of some MiB or more have miss buffers for four threads.
+        // A cache of a few MiB has at least four miss buffers, so that few threads share one.
         assert!(MissBuffers::new(8 << 20).each.len() >= 4);
     }
 }

@@ -12,23 +12,24 @@
 //!                ring Metadata  ⟲ hand        evicted for other metadata, when no data is left
 //!                ring Pinned                  never evicted, but charged
 //!
-//!   miss_buffers what misses need, for some threads alone: new blocks on their way to a ring,
-//!                evicted ones whose memory the next blocks take
+//!   miss_buffers one for each group of threads: new blocks on their way to a ring, and
+//!                evicted blocks whose memory the next blocks take
 //!   doorkeeper   where metadata fills the cache: which data was used before
 //!   pool         from 64 MiB on: memory in large pages
 //! ```
 //!
 //! Invariants:
-//! - `usage` is the sum of the charges of all entries and of all reservations. It exceeds the
-//!   capacity only if reservations and pinned values alone exceed it. In this case no other value
-//!   stays.
+//! - `usage` is the sum of the charges of all entries and of all reservations. This sum exceeds the
+//!   capacity only if the charges of reservations and pinned values alone do. All other values are
+//!   then evicted.
 //! - A slot is full exactly while a ring or a miss buffer owns its value. The slot is filled under
-//!   the lock of this owner, and emptied under the mutex.
+//!   the owner's lock, which for a ring is the cache's mutex, and is emptied under the cache's
+//!   mutex.
 //! - Evicted values wait in the garbage until no reader can hold them.
 //! - Garbage, and unused bytes of the [`pool`] and of the [`miss_buffers`], reduce the room for
-//!   blocks, except for the first `tolerated_bytes`. So the capacity and the loads under way bound
-//!   the heap.
-//! - No value is retired or dropped while the mutex is held.
+//!   blocks, except for the first `tolerated_bytes`. So the heap is bounded by the capacity and by
+//!   the values that are being loaded.
+//! - No value is retired or dropped while the cache's mutex is held.
 //!
 //! A hit takes no lock. It writes at most the value's reference bit, and only if the bit is not
 //! set. Except in small caches, most misses of data blocks take the lock of a miss buffer and not
@@ -72,35 +73,37 @@ const WAITING_PLACES: usize = if cfg!(loom) { 1 } else { 16 };
 /// garbage accumulates until this reader continues, the more memory is allocated meanwhile and
 /// freed afterwards (`docs/measurements/2026-11-25-small-cache.md`).
 fn most_garbage_bytes(capacity_bytes: usize) -> usize {
-    // Small caches: some blocks.
+    // In small caches, this is a few blocks.
     (capacity_bytes / 64).max(64 << 10).min(capacity_bytes / 8)
 }
 
 /// Garbage and unused memory up to this size do not count against the capacity. This covers two
-/// portions of garbage that wait until other threads begin their next lookups, one or two portions
-/// of spare values that the next misses drop, and other unused memory. A cache that evicts at every
-/// miss always has this much. Counting it would make each eviction cause more evictions.
+/// portions ([`portion_bytes`]) of garbage that wait until other threads begin their next lookups,
+/// one or two portions of spare values that the next misses drop, and other unused memory. A cache
+/// that evicts at every miss always has this much. Counting it would make each eviction cause more
+/// evictions.
 fn tolerated_bytes(capacity_bytes: usize) -> usize {
     (6 * portion_bytes(capacity_bytes)).min(capacity_bytes / 64)
 }
 
-/// Unused memory reduces the room for blocks by at most half of the capacity (see `room_bytes`). It
-/// can become so large if new blocks are much larger than the evicted ones, or if tables, which are
-/// never rejected, are opened after the pool has grown.
+/// Unused memory reduces the room for blocks by at most half of the capacity (see `room_bytes`).
+/// Unused memory can become so large if new blocks are much larger than the evicted ones, or if
+/// tables, which are never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
 /// If the filters and indexes of all open tables would take more than this share of the cache
-/// (numerator and denominator), they are loaded in parts or pieces, because loading whole ones
-/// would cause more reads.
+/// (numerator and denominator), new ones are written in parts (`table/parts.rs`), and large whole
+/// ones are loaded in pieces (`table/pieces`), because evicting and loading whole ones would cause
+/// more reads.
 const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a data block that was loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeping {
     No,
-    /// It is evicted first, unless it is used again.
+    /// The block is evicted first, unless it is used again.
     OnProbation,
-    /// It counts as a block that was used again.
+    /// The block counts as one that was used again.
     Protected,
 }
 
@@ -121,7 +124,8 @@ pub(crate) enum Keeping {
 ///
 /// An evicted value stays in memory until the lookups that may use it have ended. So the heap
 /// exceeds the capacity by up to 1/64, and briefly by what the last miss of each thread displaced.
-/// Make the cache many times as large as the largest filter.
+/// Make the cache many times as large as the largest filter, because a miss of this filter
+/// displaces as many bytes.
 ///
 /// ```
 /// # let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
@@ -135,8 +139,8 @@ pub(crate) enum Keeping {
 /// ```
 pub struct BlockCache {
     capacity_bytes: usize,
-    /// A forked child uses no part of the cache, because another thread may have held any of the
-    /// locks.
+    /// A forked child uses no part of the cache, because another thread of the parent may have held
+    /// any of the locks at the fork.
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
@@ -306,8 +310,9 @@ impl BlockCache {
         self.garbage_bytes.load(Ordering::Relaxed) > most_garbage_bytes(self.capacity_bytes)
     }
 
-    /// Charges `bytes` of memory outside of the cache while the reservation lives, and evicts what
-    /// they displace. Never fails, because such memory is needed whatever the capacity is.
+    /// Charges `bytes` of memory outside of the cache while the reservation lives, and evicts the
+    /// values that no longer fit. Never fails, because such memory is needed whatever the capacity
+    /// is.
     pub(crate) fn reserve(self: &Arc<BlockCache>, bytes: usize) -> Reservation {
         let (evicted, is_crowded) = {
             let mut state = lock(&self.state);
@@ -326,7 +331,7 @@ impl BlockCache {
     }
 
     /// Inserts `entry`, or drops it if there is no room; `publish` fills its slot, which had the
-    /// stamp `stamp`. The caller retires the evicted values when it holds no lock.
+    /// stamp `stamp`. Returns the evicted values, which the caller retires when it holds no lock.
     fn insert(
         self: &Arc<BlockCache>,
         entry: Arc<dyn Entry>,
@@ -349,7 +354,7 @@ impl BlockCache {
         self.miss_buffers.miss(|miss_buffer| {
             let bytes = miss_buffer.fresh_bytes + entry.header().charge_bytes;
             let room_bytes = self.miss_buffers.room_bytes();
-            // Past half full, settle if the mutex is free.
+            // A miss buffer that is more than half full is settled if the mutex is free.
             let state = match bytes {
                 _ if !miss_buffer.is_open || bytes > room_bytes => Some(lock(&self.state)),
                 _ if bytes > room_bytes / 2 => try_lock(&self.state),
@@ -433,7 +438,7 @@ impl BlockCache {
         Some(Arc::new(Evicted { cache: Arc::clone(self), bytes, entries }))
     }
 
-    /// Retires what has left. Hold no lock.
+    /// Retires the evicted values. The caller must hold no lock.
     fn retire(&self, evicted: Option<Arc<Evicted>>) {
         if let Some(evicted) = evicted {
             let bytes = evicted.bytes;

@@ -6,15 +6,15 @@
 //! slab         | piece | piece |░░| piece |░░░░░░░|     32,768 lines of 64 bytes; a bit for each
 //! ```
 //!
-//! A piece is a run of lines: the first free run that is long enough. The search goes from the slab
-//! of the latest such piece to the last slab, then through the slabs before it. Freed runs join
-//! automatically, because the bits do not record pieces. A piece larger than a slab starts at the
-//! start of a slab and covers several.
+//! A piece is a run of lines. It is taken from the first free run that is long enough. The search
+//! for this run goes from the slab of the latest piece that fits into one slab to the last slab,
+//! then through the slabs before it. Freed runs join automatically, because the bits do not record
+//! pieces. A piece larger than a slab starts at the start of a slab and covers several.
 //!
 //! Invariants:
 //! - A line whose bit is set belongs to one piece. The other lines are not accessed.
-//! - A slab that is not resident has no bit set. At most one empty slab is resident. The others go
-//!   back to the operating system.
+//! - A slab that is not resident has no bit set. An empty slab is given back to the operating
+//!   system, unless no other slab has a free line. So at most one empty slab is resident.
 //! - `free_bytes` is the memory of resident slabs that belongs to no piece, and the memory of the
 //!   bits. The cache counts it against its capacity, so the memory stays bounded however large the
 //!   holes between pieces are.
@@ -44,7 +44,7 @@ pub(super) struct Pool {
 struct PoolState {
     /// The slabs in the order of the reservation, up to the last that was ever resident.
     slabs: Vec<Slab>,
-    /// The slab of the latest piece.
+    /// The slab of the latest piece that fits into one slab.
     current: usize,
     /// Free lines in all resident slabs.
     free_lines: usize,
@@ -338,8 +338,8 @@ mod tests {
         drop(even);
         assert!(pool.buffer(8_000, |_| true).is_none());
         odd.retain(|(i, _)| i % 4 == 1);
-        // Each hole between two remaining pieces has the size of three. Those at the ends of a slab
-        // are smaller.
+        // Each hole between two remaining pieces has the size of three pieces. The holes at the
+        // ends of a slab are smaller.
         let large: Vec<_> = std::iter::from_fn(|| pool.buffer(12_000, |_| true)).collect();
         assert_eq!(large.len(), odd.len() - 32);
     }

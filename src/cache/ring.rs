@@ -8,13 +8,14 @@
 //!   the table of c is closed:   [ b | a | d ]
 //! ```
 //!
-//! The ring is stored as a queue whose first entry the hand meets next. If an entry leaves from the
-//! middle, the first entry takes its position. So the first entry stays for longer, which does no
-//! harm because the removal has made room. The entries that the hand meets next are therefore
-//! adjacent, and are prefetched before the hand reaches them.
+//! The ring is stored as a queue whose first entry the hand meets next. The entries that the hand
+//! meets after it are adjacent in memory, and are prefetched before the hand reaches them. If an
+//! entry leaves from the middle, the first entry takes its position. So the first entry stays for
+//! longer, which does no harm because the removal has made room.
 //!
 //! The position of an entry is its index plus the number of entries that have left at the front,
-//! modulo 2^32. It does not change when other entries leave.
+//! modulo 2^32. Apart from the move of the first entry, it does not change when other entries
+//! leave.
 //!
 //! An LRU list is not used, because a hit in it writes to a structure that all readers share. Here
 //! a hit sets a bit in the entry, which the reader uses anyway, and only if the bit is not set.
@@ -297,8 +298,9 @@ mod tests {
         assert_eq!(number(&*swept), 4 + MAX_SECOND_CHANCES);
     }
 
-    /// Closing a table once removed a block of another table from the ring. The entry to remove was
-    /// found by its index, which was outdated because the queue had moved on.
+    /// Closing a table once removed a block of another table from the ring, because the entry to
+    /// remove was found by its index in the queue, which was outdated after entries had left at the
+    /// front. Now it is found by its position.
     #[test]
     fn any_entry_can_leave_at_any_time_and_all_others_stay() {
         let mut ring = Ring { first: u32::MAX - 500, ..Ring::default() };

@@ -32,13 +32,14 @@
 //!
 //! A value in use is kept alive by the guard of a lookup (`sync/reclaim/mod.rs`), by the `Arc` of a
 //! cursor (`table/block/pinned.rs`), or by the `Slice` of a caller who keeps the value
-//! (`slice.rs`). A memtable's values and an iterator's keys are copies.
+//! (`slice.rs`). The values that a caller gets from a memtable and the keys that it gets from an
+//! iterator are copies, so nothing has to keep the originals alive.
 //!
 //! Why a reader's pointer is valid. The reader loaded it from a slot under a guard, and:
 //! 1. a slot holds a pointer only while a ring or a miss buffer of the cache owns a strong count of
 //!    the value;
 //! 2. eviction empties the slot and *retires* that count, so the count is dropped only after the
-//!    guard;
+//!    guard was dropped;
 //! 3. dropping the `Slots` drops the rings' counts at once, without the garbage. `Slots::drop` has
 //!    `&mut self`, so no borrowed [`Lease`] exists. In a lookup the guard keeps the read state
 //!    alive, and with it the version, the tables and their `Slots`.
@@ -130,7 +131,7 @@ fn full<T>(slot: *mut Resident<T>) -> Option<NonNull<Resident<T>>> {
 }
 
 /// The number of lines that are always fetched ahead. For most values, the bytes that are read
-/// first are at most 320.
+/// first take at most these 320 bytes.
 const USUAL_LINES_AHEAD: usize = 5;
 
 /// If the bytes that are read first take more lines than this, only [`USUAL_LINES_AHEAD`] are
@@ -298,8 +299,8 @@ struct Slot<T> {
 
 /// A fixed array of slots, each empty or holding one resident `T`.
 pub(crate) struct Slots<T: Cached> {
-    /// A `Box` is not used, because moving it asserts that no other pointer leads into it.
-    /// Residents point into this array.
+    /// It is not a `Box`, because residents point into this array, and moving a `Box` asserts that
+    /// no other pointer leads into its memory.
     array: LineArray<Slot<T>>,
     cache: Arc<BlockCache>,
     kind: BlockKind,
@@ -402,8 +403,8 @@ impl<T: Cached> Slots<T> {
         prefetch(resident.wrapping_add(size_of::<Resident<T>>() - 1));
         let ahead = slot.ahead.load(Ordering::Relaxed);
         let first = ptr::without_provenance::<u8>(ahead & !(LINE_BYTES - 1));
-        // Few values have fewer lines. For them, fetching the lines behind them costs less than a
-        // branch.
+        // Few values have fewer lines. For these values, fetching lines past their end costs less
+        // than a branch.
         for line in 0..USUAL_LINES_AHEAD {
             prefetch(first.wrapping_add(line * LINE_BYTES));
         }
@@ -512,7 +513,7 @@ impl<T: Cached> Slots<T> {
 struct Claim<'a, T: Cached> {
     slots: &'a Slots<T>,
     i: usize,
-    /// What the slot held before.
+    /// What the slot held before the claim.
     empty: *mut Resident<T>,
     state: Cell<ClaimState>,
 }
@@ -571,14 +572,15 @@ impl<T: Cached> Drop for Slots<T> {
         if !self.cache.process.is_current() {
             return;
         }
-        // No thread fills a slot any more, and eviction does not access a slot after it has emptied
-        // it.
+        // If all slots are empty, nothing is left to do, because no thread fills a slot any more,
+        // and eviction does not access a slot that it has emptied.
         let is_empty = |slot: &Slot<T>| full(slot.resident.load(Ordering::Acquire)).is_none();
         if self.array.iter().all(is_empty) {
             return;
         }
         if self.kind == BlockKind::Data {
-            // No value of this array is being loaded, so from here on its residents are in rings.
+            // No value of this array is being loaded, so once the miss buffers are settled, all
+            // residents of the array are in rings.
             self.cache.settle_miss_buffers();
         }
         for slots in self.array.chunks(REMOVED_AT_ONCE) {
@@ -590,7 +592,8 @@ impl<T: Cached> Drop for Slots<T> {
                     .map(|full| unsafe { full.as_ref() });
                 removed.extend(resident.map(|resident| state.remove(resident)));
             }
-            // The values are dropped without the mutex, because they may hold slots of their own.
+            // The values are dropped without the mutex, because a value may own other slots, whose
+            // drop takes the mutex.
             drop(state);
             sync::drop_at_once(Removed(removed));
         }

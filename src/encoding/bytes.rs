@@ -1,9 +1,9 @@
 //! Comparisons of byte strings on the path of every lookup.
 //!
-//! The standard library compares by calls of `memcmp`, which suits long strings. Keys differ early
-//! and prefixes are short, so the call costs more than the comparison. Each function here returns
-//! the standard library's result, mostly without a call, and is used where a measurement showed a
-//! difference.
+//! The standard library compares by calls of `memcmp`, which suits long strings. The keys that a
+//! lookup compares differ early, and their common prefixes are short, so the call costs more than
+//! the comparison. Each function here returns the standard library's result, mostly without a call,
+//! and is used where a measurement showed a difference.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -14,8 +14,8 @@ pub(crate) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The first 8 bytes as a number. The numbers have the same order as the bytes. Shorter keys are
-/// padded with zeros, so keys with equal heads may differ.
+/// The first 8 bytes as a number; shorter keys are padded with zeros. Different numbers have the
+/// order of the keys, but keys with equal numbers may differ.
 #[inline(always)]
 pub(crate) fn head(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -41,8 +41,8 @@ pub(crate) fn head_within(bytes: &[u8], part: Range<usize>) -> u64 {
 }
 
 /// Returns how many of the ascending numbers are below `bound`. The last number must not be below
-/// `bound`. `N` is a power of two. The machine code has no branch and no loop: each halving takes
-/// fewer instructions than in `partition_point`.
+/// `bound`. `N` is a power of two, so the machine code has neither a branch nor a loop, and each
+/// halving takes fewer instructions than in `partition_point`.
 #[inline(always)]
 pub(crate) fn count_below<const N: usize>(numbers: &[u64; N], bound: u64) -> usize {
     const { assert!(N.is_power_of_two()) };

@@ -212,8 +212,8 @@ fn add_stripe(lanes: &mut [u64; 8], stripe: &[u8], secret: &[u8]) {
 /// The seed of legacy Bloom filters (tables of format version 4 and older).
 pub(crate) const LEGACY_BLOOM_SEED: u32 = 0xbc9f_1d34;
 
-/// LevelDB's 32-bit hash. The tail bytes are **sign-extended**, because the first compilers read
-/// `char` that way, and files depend on it.
+/// LevelDB's 32-bit hash. The tail bytes are **sign-extended**, because `char` was signed for the
+/// compilers of the first LevelDB, and stored files depend on that.
 pub(crate) fn hash32(bytes: &[u8], seed: u32) -> u32 {
     const M: u32 = 0xc6a4_a793;
     let mut h = seed ^ (bytes.len() as u32).wrapping_mul(M);

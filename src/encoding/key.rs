@@ -141,7 +141,7 @@ pub(crate) fn range_end(end: &[u8]) -> Vec<u8> {
     internal_key(end, MAX_SEQUENCE, EntryKind::RangeDeletion as u8)
 }
 
-/// Whether a file whose largest internal key is `largest` holds no entry from `user_key` on.
+/// Whether a file whose largest internal key is `largest` has no entry at or after `user_key`.
 #[inline]
 pub(crate) fn ends_before(largest: &[u8], user_key: &[u8]) -> bool {
     match self::user_key(largest).cmp(user_key) {
@@ -172,8 +172,8 @@ pub(crate) fn user_key(internal_key: &[u8]) -> &[u8] {
     &internal_key[..internal_key.len() - TRAILER_BYTES]
 }
 
-/// Whether two user keys are equal. Neighbours in order differ most often in the last byte, so the
-/// last bytes are compared first.
+/// Whether two user keys are equal. Adjacent keys of a table differ most often in the last byte, so
+/// the last bytes are compared first.
 #[inline]
 pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.last() == b.last() && a == b

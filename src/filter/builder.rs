@@ -109,7 +109,7 @@ impl FilterBuilder {
         }
     }
 
-    /// Hashes that will enter the filter.
+    /// The number of hashes that will enter the filter.
     pub fn len(&self) -> usize {
         self.hashes.len()
     }
@@ -223,7 +223,7 @@ impl FilterBlock {
         self.family
     }
 
-    /// Hashes in the filter.
+    /// The number of hashes in the filter.
     pub fn keys(&self) -> u64 {
         self.keys
     }

@@ -80,7 +80,7 @@ pub enum FilterEncoding {
 /// let mut builder = FilterBuilder::new(FilterSpec::bloom(10.0)?);
 /// builder.add(maypole::hash64(b"apple"));
 /// let filter = builder.finish().expect("a key makes a filter").into_reader();
-/// // Only filters of old tables take the other one.
+/// // Only filters of old tables take the other kind of hash.
 /// assert_eq!(filter.hash_kind(), HashKind::Hash64);
 /// # Ok::<(), maypole::filter::SpecError>(())
 /// ```

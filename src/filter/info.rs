@@ -2,15 +2,15 @@
 //! has one.
 //!
 //! Code outside the families' folders finds a family in the table in `families.rs`, and only a few
-//! files name one. Queries do not use the table, because a call through its function pointers could
-//! not be inlined. So `reader.rs` has a variant for each family's reader.
+//! files name a single family. Queries do not use the table, because a call through its function
+//! pointers could not be inlined. So `reader.rs` has a variant for each family's reader.
 
 use super::family::{Family, FilterEncoding, Target};
 use super::hashes::HashList;
 use super::inspect::parts::BandParts;
 use crate::memory::LineBuf;
 
-/// One family, described.
+/// The description of one family.
 pub(crate) struct FamilyInfo {
     pub family: Family,
     /// The name in specs and reports.

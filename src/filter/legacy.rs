@@ -13,6 +13,7 @@
 //!
 //! Invariant of [`LegacyGeometry`]: the lines take exactly `lines << log2_line_bytes` bytes, which
 //! is `len` above.
+//!
 //! Format: RocksDB's `util/bloom_impl.h` (`LegacyLocalityBloomImpl`).
 
 use std::ops::RangeInclusive;

@@ -51,10 +51,10 @@
 //! info.rs  families.rs      the description of a family; the table of all
 //! builder.rs  reader.rs     from hashes to a block, and from a block to answers
 //! geometry.rs               the contract of a family's reader
-//! pieces/                   a filter that is read and asked piece by piece
+//! pieces/                   a filter that is read and queried piece by piece
 //! inspect/                  the parts of a stored filter; how an answer is computed, bit by bit
 //! bloom/reference.rs            a Bloom filter in forty lines
-//! burr/mod.rs  burr/reference.rs  what a ribbon is; a whole bumped ribbon, step by step, with a drawing
+//! burr/mod.rs  burr/reference.rs  what a ribbon is; a whole bumped ribbon, step by step, drawn
 //! sizing.rs                 bits and rates
 //! cpu.rs                    vector instructions; then the `kernel.rs` and `x86.rs` of a family
 //! ```
@@ -66,7 +66,7 @@
 //! layout.rs   the stored bytes                x86.rs      the same with vector instructions
 //! sizing.rs   bits for a rate                 reference.rs    the textbook version: for tests
 //!                                                         and for traces
-//! query.rs    the reader: its `Geometry`      tests.rs    the parts together
+//! query.rs    the reader: its `Geometry`      tests.rs    tests of the family alone
 //! row.rs      a ribbon: a hash's equation     build/      a ribbon: the steps of building it
 //! ```
 //!
@@ -79,8 +79,8 @@
 //!    of the crate needs to know about the family: name, limits, the names in the file, sizes, the
 //!    repair for fuzzers.
 //! 3. Add its line to `families.rs`, a name to `Family`, and for a new format a name to
-//!    `FilterEncoding`. Specs, policies, budgets, tables, `compare`, `size` and `structures` then
-//!    know the family.
+//!    `FilterEncoding`. Specs, policies, budgets, tables, and the commands `compare`, `size` and
+//!    `structures` then know the family.
 //! 4. Add the reader to `reader.rs`: a variant of `AnyGeometry`, and the code that the compiler
 //!    then requires. A query that no existing trace describes needs a variant of
 //!    [`inspect::QueryTrace`], with its arms in `table/lookup/text.rs` and in the command line's

@@ -13,9 +13,9 @@
 //! bumped ribbon         burr/query.rs
 //! legacy Bloom          legacy.rs: Bloom's formula, and collisions of 32-bit hashes
 //! a partitioned filter  `SstReader::filter` in table/sst/reader.rs: its parts, by bytes
-//! what a table states   its property maypole.filter.predicted.fpr, set by table/builder.rs and read
-//!                       by table/filter/info.rs. `Db::stats` uses only this property, so a table
-//!                       of RocksDB has no predicted rate there
+//! what a table states   its property maypole.filter.predicted.fpr: set by
+//!                       table/builder/properties.rs, read by table/filter/info.rs. `Db::stats`
+//!                       uses only this property, so a table of RocksDB has no predicted rate there
 //! explain               the property, else that of the queried part: table/lookup/recorder.rs
 //! ```
 //!

@@ -41,7 +41,7 @@ pub struct FilterSpec {
     most_bytes: u64,
 }
 
-/// The cap of filters that have none.
+/// The value of `most_bytes` for a filter without a cap.
 const NO_CAP: u64 = u64::MAX;
 
 /// Filters consist of whole lines and blocks, so they may exceed their target by this many bytes.
@@ -164,8 +164,8 @@ impl FilterSpec {
 
     /// This filter, but with at most `bytes` bytes. If a table's keys need more, the filter gets
     /// fewer bits a key, or is left out if that would be less than one bit a key. Use the cap for
-    /// whole filters of large tables, where loading a filter must not take long. Each part of a
-    /// filter in parts counts as a filter.
+    /// whole filters of large tables, where loading a filter must not take long. The cap applies to
+    /// each part of a partitioned filter, not to all parts together.
     ///
     /// ```
     /// use maypole::filter::{FilterBuilder, FilterSpec};

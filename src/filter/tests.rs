@@ -46,7 +46,8 @@ fn block_of(spec: &str, hashes: &[KeyHash]) -> FilterBlock {
     builder.finish().unwrap()
 }
 
-/// Builds, stores, opens again, and queries in all three ways.
+/// Builds a filter, opens its stored bytes, and queries every hash in all three ways. Returns how
+/// many hashes the filter missed.
 fn missed_keys(spec: &str, hashes: &[KeyHash]) -> usize {
     let block = block_of(spec, hashes);
     let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
@@ -82,7 +83,8 @@ fn no_filter_of_any_family_and_size_misses_a_key() {
 #[test]
 fn hashes_that_crowd_together_are_not_missed() {
     for spec in SPECS {
-        // The same hash many times, separated so that no filter skips the repetitions.
+        // The same hash many times, separated by other hashes so that no builder skips the
+        // repetitions.
         let repeated: Vec<u64> = (0..4000).map(|i| if i % 2 == 0 { 42 } else { i }).collect();
         // Equal high bits, equal low bits, extremes.
         let low: Vec<u64> = (0..4000).collect();
@@ -94,8 +96,9 @@ fn hashes_that_crowd_together_are_not_missed() {
     }
 }
 
-/// The test above with many more filters, of no key to ten million. Run it after a change to a
-/// builder, because a fault at the seams of a construction appears in one filter of a thousand.
+/// The test `no_filter_of_any_family_and_size_misses_a_key` with many more filters, of no key to
+/// ten million. Run it after a change to a builder, because some faults appear in only one filter
+/// of a thousand.
 ///
 /// ```sh
 /// cargo test --release --lib no_key_is_missed_in_a_billion -- --ignored --nocapture
@@ -113,7 +116,8 @@ fn no_key_is_missed_in_a_billion_queries() {
     let mut of_family: Vec<(Family, u64)> = Vec::new();
     let mut sizes = vec![10_000_000, 0];
     while queries < wanted {
-        // As many small filters as large ones.
+        // The logarithms of the sizes are spread evenly, so that there are as many small filters as
+        // large ones.
         let keys = sizes.pop().unwrap_or_else(|| 2f64.powf(rng.random_range(0.0..23.3)) as usize);
         let hashes = random_hashes(rng.random(), keys);
         for spec in SPECS {
@@ -236,7 +240,7 @@ fn a_rate_asked_for_is_reached() {
 }
 
 /// The keys of RocksDB's own tables under `tests/data/rocksdb-filters`: numbers, stored as 8 bytes
-/// big-endian and eight zeros, as its `db_bench` makes them.
+/// big-endian and eight digits `0`, as RocksDB's `db_bench` makes them.
 fn rocksdb_keys() -> Vec<Vec<u8>> {
     include_str!("../../tests/data/rocksdb-filters/keys.txt")
         .lines()
@@ -294,7 +298,8 @@ fn assert_untrusted(bytes: &[u8], encoding: FilterEncoding) {
     assert!(hashes.iter().all(|&hash| filter.finish(filter.prepare(hash))));
 }
 
-/// A filter block of `lines` empty lines and this trailer, which would answer "no" to every key.
+/// A filter block of `bytes` zero bytes and this trailer. If the trailer were valid, the filter
+/// would answer "no" to every key.
 fn with_trailer(bytes: usize, trailer: [u8; 5]) -> Vec<u8> {
     [vec![0; bytes], trailer.to_vec()].concat()
 }
@@ -353,7 +358,8 @@ fn a_block_cut_anywhere_is_untrusted_or_harmless() {
         let block = block_of(spec, &hashes);
         for length in (0..block.bytes().len()).step_by(37) {
             let filter = FilterReader::from_bytes(&block.bytes()[..length], block.encoding());
-            // A cut block ends in bits instead of its trailer; those may happen to look like one.
+            // A cut block ends in payload bits instead of its trailer, and those may happen to look
+            // like a trailer.
             let missed = hashes.iter().filter(|&&hash| !filter.may_contain(hash)).count();
             assert!(missed == 0 || filter.untrusted().is_none(), "{spec} cut to {length}");
         }
@@ -395,8 +401,8 @@ fn no_bytes_make_a_reader_panic() {
 
 #[test]
 fn a_build_that_loses_a_key_is_noticed() {
-    // RocksDB's legacy filter does not hold these hashes, so the check that runs after every build
-    // fails.
+    // RocksDB's stored filter holds the hashes of its own keys, but not the 1,000 random ones that
+    // are added. The check is the one that runs after every build.
     let stored = include_bytes!("../../tests/data/rocksdb-filters/bloom.filter");
     let filter = FilterReader::from_bytes(stored, FilterEncoding::RocksDb);
     let present: HashList = rocksdb_keys().iter().map(|key| hash64(key)).collect();

@@ -47,7 +47,8 @@ fn root(path: &str) -> PathBuf {
 
 #[test]
 fn every_target_has_its_fuzzer_and_seeds_and_no_seed_breaks_a_promise() {
-    // Cargo puts no package into another: who downloads this one has no fuzzers.
+    // Cargo does not include the package in `fuzz` when it packages this one, so a downloaded
+    // package has no fuzzers.
     if !root("fuzz").exists() && !root(".ci").exists() {
         println!("skipped: the fuzzers are not in a downloaded package");
         return;
@@ -88,7 +89,7 @@ fn any_bytes_are_answered_as_a_filter() {
 fn a_changed_filter_is_answered_and_often_believed() {
     for (family, target) in FILTERS {
         mutations(6, 2000, &filter_sample(family), target);
-        // The repair is worth something only if the reader believes what it made.
+        // The repair helps a fuzzer only if the reader trusts most of the repaired filters.
         let mut random = StdRng::seed_from_u64(7);
         let mut believed = 0;
         for _ in 0..300 {
@@ -193,7 +194,8 @@ const POLICIES: [&str; 11] = [
     "delimiter(2f, 1)",
 ];
 
-/// What is asked, and a filter of 2000 keys: with few of them, burr falls back to Bloom.
+/// The input of a filter's target: eight bytes that give the queries, and a filter of 2000 keys.
+/// With few keys, burr falls back to Bloom.
 fn filter_sample(family: Family) -> Vec<u8> {
     // Legacy filters cannot be written.
     let spec = match FilterSpec::stored(9.0, family) {
@@ -252,7 +254,7 @@ fn parted_table_sample() -> Vec<u8> {
     bytes
 }
 
-/// The blocks that a seed of their own is made of: data, index and properties of a table.
+/// The blocks of a table from which the seeds of `block`, `index` and `properties` are made.
 fn table_parts() -> [Vec<u8>; 3] {
     let bytes = table_sample(Compression::None, "none");
     let fs = MemFs::new();
@@ -273,15 +275,15 @@ fn table_parts() -> [Vec<u8>; 3] {
     [part(data), index, part(place("rocksdb.properties"))]
 }
 
-/// Writes `fuzz/seeds` anew, all but those of `log`, which a fuzzer found: `cargo test --lib
-/// fuzzing::tests::write -- --ignored`.
+/// Writes all seeds in `fuzz/seeds` anew, except those of `log`, which a fuzzer found. To run it:
+/// `cargo test --lib fuzzing::tests::write -- --ignored`.
 #[test]
 #[ignore = "writes into the source"]
 fn write_the_seeds() {
     let mut seeds: Vec<(&str, Vec<Vec<u8>>)> = Vec::new();
     let [data, index, properties] = table_parts();
     seeds.push(("block", vec![[&[0][..], &data].concat(), [&[1][..], &data].concat()]));
-    // User keys, handles as differences, a file of 64 KiB.
+    // The first byte selects user keys, handles as differences, and a file of 64 KiB.
     seeds.push(("index", vec![[&[0b1000_0110][..], &index].concat()]));
     seeds.push(("properties", vec![properties]));
     let table = table_sample(Compression::None, "burr(8)");
@@ -318,7 +320,7 @@ fn write_the_seeds() {
     let Image { fs: image, manifest, wal } = image();
     let read = |name: &str| image.read(&Path::new(DIR).join(name)).unwrap();
     seeds.push(("manifest", vec![read(manifest)]));
-    // Without the zeros that stand behind a log.
+    // The zeros that follow the last record are cut off.
     let mut wal = read(wal);
     wal.truncate(wal.iter().rposition(|&byte| byte != 0).unwrap() + 1);
     seeds.push(("wal", vec![wal]));

@@ -6,8 +6,8 @@ use super::{Known, MAYPOLE_LOG};
 use crate::encoding::coding::fixed32;
 use crate::fs::Fs;
 
-/// Bytes read from the start of a file: a block of a record log, which holds the first record or
-/// its first fragment.
+/// Bytes read from the start of a file: the size of a block in a record log, so that they contain
+/// the first record or its first fragment.
 const HEAD_BYTES: u64 = 32 << 10;
 /// Bytes read from the end.
 const TAIL_BYTES: u64 = 64;
@@ -147,7 +147,8 @@ fn is_text(head: &[u8]) -> bool {
 /// OFFSET  SIZE  MEANING
 ///      0     4  masked CRC-32C of all from offset 6 on
 ///      4     2  payload bytes
-///      6     1  kind: 1 whole, 2 first; 5 and 6 the same in a recycled log, with a fixed32 number
+///      6     1  kind: 1 whole, 2 first fragment, 9 and 10 settings of the log; 5, 6 and 11 the
+///               same in a recycled log, where a fixed32 number precedes the payload
 ///      7     …  payload
 /// ```
 pub(super) struct RecordLog<'a> {

@@ -9,8 +9,8 @@
 //! before anything is written to it, because the names `CURRENT`, `MANIFEST-000005` and
 //! `000007.sst` are also RocksDB's, LevelDB's and Pebble's.
 //!
-//! Invariant: no table, log or MANIFEST that Maypole wrote is recognised here. A directory with a
-//! log that has Maypole's magic number is Maypole's, whatever else is in it.
+//! Invariant: no table, log or MANIFEST that Maypole wrote is taken for another program's. A
+//! directory with a log that has Maypole's magic number is Maypole's, whatever else is in it.
 
 mod bytes;
 mod directory;
@@ -64,8 +64,8 @@ pub(crate) fn refuse_foreign_database(fs: &dyn Fs, path: &Path) -> Result<()> {
     known.map_or(Ok(()), |known| Err(known.refused(path)))
 }
 
-/// Rejects a directory without a database of Maypole, if a file in it is another program's and is
-/// named like a database.
+/// Rejects `dir`, in which no database of Maypole was found, if it holds a file that is another
+/// program's and is named like a database, such as `app.sqlite`.
 pub(crate) fn refuse_guest(fs: &dyn Fs, dir: &Path) -> Result<()> {
     let is_named_so = |name: &str| {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

@@ -88,8 +88,8 @@ impl LargePages {
         let offset = page * LARGE_PAGE_BYTES;
         assert!(offset < self.bytes);
         let start = self.start.as_ptr().wrapping_add(offset);
-        // SAFETY: inside the mapping, and unreferenced by the caller's promise. A failure leaves
-        // the memory where it is.
+        // SAFETY: inside the mapping, and unreferenced by the caller's promise. If the call fails,
+        // the page keeps its memory and its bytes.
         let _ = unsafe { madvise(start.cast(), LARGE_PAGE_BYTES, Advice::LinuxDontNeed) };
     }
 }

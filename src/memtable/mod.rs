@@ -45,7 +45,8 @@ pub(crate) type MemtableCursor = skiplist::SkipListCursor;
 pub(crate) struct Memtable {
     points: Arc<SkipList>,
     ranges: ArcCell<RangeTombstoneSets>,
-    /// They change at every insert, so they are kept off the cache lines of the other fields.
+    /// The counters change at every insert, so they are kept off the cache lines of the other
+    /// fields.
     counters: Padded<Counters>,
 }
 

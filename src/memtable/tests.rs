@@ -217,7 +217,7 @@ contract! {
     }
 }
 
-/// Keys that share prefixes, straddle word borders and hold bytes of either sign.
+/// Keys that share prefixes, straddle word borders and hold bytes below and above 0x80.
 fn random_key(rng: &mut StdRng) -> Vec<u8> {
     const ALPHABET: [u8; 4] = [0, b'a', 0x80, 0xff];
     let length = if rng.random_range(0..4) == 0 { 17 } else { rng.random_range(0..4) };
@@ -261,7 +261,8 @@ fn random_operations_answer_as_the_plain_version_does() {
             let kind = [VALUE, VALUE, VALUE, DELETION, 7, RANGE_DELETION][rng.random_range(0..6)];
             let mut value = vec![sequence as u8; rng.random_range(0..40)];
             if kind == RANGE_DELETION {
-                // After its start, and for long keys close to it.
+                // The end of the range: after its start, and sometimes the start's nearest
+                // successors.
                 value =
                     [&random_key(&mut rng), &key[..], &[1]].concat().max([&key[..], &[1]].concat());
             }
@@ -389,7 +390,8 @@ fn the_account_covers_the_content_and_little_more() {
         content += key.len() + 8 + 100;
         assert!(memtable.bytes() >= content);
     }
-    // 16 fixed bytes, 8 × 1.6 bytes of links, padding, and the unused end of a chunk.
+    // An entry's overhead: 16 fixed bytes, 8 × 1.6 bytes of links, padding, and a share of the
+    // unused end of a chunk.
     let overhead = (memtable.bytes() - content) as f64 / 20_000.0;
     assert!(overhead < 42.0, "{overhead} bytes an entry");
 }

@@ -196,7 +196,7 @@ mod tests {
         let read = Directory::read(&fs, Path::new("/db")).unwrap();
         assert_eq!(read.logs, [7, 12, 1_234_567]);
         assert!(read.options.is_none() && !read.has_changed(&fs).unwrap());
-        // The MANIFEST grows; then another one is current.
+        // First the MANIFEST has another length; then `CURRENT` names another MANIFEST.
         put_file(&fs, Path::new("/db/MANIFEST-000005"), &manifest[..manifest.len() - 1]);
         assert!(read.has_changed(&fs).unwrap());
         put_file(&fs, Path::new("/db/CURRENT"), b"MANIFEST-000010\n");

@@ -64,7 +64,7 @@ pub(crate) struct ListedTable {
     pub path: u32,
 }
 
-/// One change. A field that is `None` does not change.
+/// One change of the database's state. A field that is `None` leaves the value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub comparator: Option<String>,
@@ -82,7 +82,7 @@ pub(crate) struct Edit {
     pub group_left: Option<u32>,
     /// Logs that were closed or synced, each with its synced bytes if they are known.
     pub synced_logs: Vec<(u64, Option<u64>)>,
-    /// Logs below this number are gone.
+    /// Logs below this number were deleted.
     pub deleted_logs: Option<u64>,
     pub cuts_timestamps: bool,
 }

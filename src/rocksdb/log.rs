@@ -372,7 +372,7 @@ mod tests {
             let (records, end) = read(&log.bytes[..cut]);
             let whole = ends.iter().filter(|&&end| end <= cut).count() - 1;
             assert_eq!(records, all[..whole], "{cut}");
-            // The file ends with a whole block, within a record.
+            // A file that ends within a record is cut off, even if it ends with a whole block.
             let expected = if ends.contains(&cut) { LogEnd::Clean } else { LogEnd::CutOff };
             assert_eq!(end, expected, "{cut}");
         }
@@ -401,7 +401,7 @@ mod tests {
         // The old record after the new one is whole.
         log.bytes.extend_from_slice(&old.bytes);
         assert_eq!(read(&log.bytes), (vec![b"new".to_vec()], LogEnd::Clean));
-        // It was partly overwritten.
+        // Now the old record was partly overwritten.
         log.bytes.truncate(new_bytes);
         log.bytes.extend_from_slice(&old.bytes[5..]);
         let (records, end) = read(&log.bytes);

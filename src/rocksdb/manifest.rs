@@ -33,7 +33,7 @@ pub(crate) struct Family {
     pub log_number: u64,
     /// By file number.
     pub tables: BTreeMap<u64, ListedTable>,
-    /// Keys end in timestamps that are not stored.
+    /// Whether keys end in timestamps that are not stored.
     pub cuts_timestamps: bool,
 }
 
@@ -76,8 +76,8 @@ impl Manifest {
             Damage::new(0, expected, "none").in_file(path, offset)
         };
         for table in builder.families.values_mut().flat_map(|family| family.tables.values_mut()) {
-            // LevelDB's MANIFEST gives no sequence numbers of tables. No entry has a larger number
-            // than the last one of the database.
+            // LevelDB's MANIFEST gives no sequence numbers of tables. So a table gets the last
+            // number of the database, which no entry exceeds.
             if !table.has_sequences {
                 table.largest_sequence = builder.last_sequence.unwrap_or(0);
             }
@@ -353,7 +353,8 @@ mod tests {
             let mut changed = log.bytes.clone();
             changed[at] ^= 1;
             put_file(&fs, path, &changed);
-            // A changed length that exceeds the file looks like a file that was cut off.
+            // If the changed length extends past the end of the file, the record looks as if the
+            // file was cut off.
             match Manifest::read(&fs, path, 5) {
                 Ok(manifest) => assert!(
                     (4..6).contains(&(at - whole)) && manifest.families[&0].tables.is_empty()

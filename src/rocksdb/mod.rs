@@ -49,7 +49,7 @@ use crate::error::{Damage, Error};
 /// Why a decoder, which does not know the file, cannot use some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// They violate the format.
+    /// The bytes violate the format.
     Damage(Damage),
     /// The bytes are well formed, but need a feature that this build does not have. The string
     /// names it by a noun phrase.

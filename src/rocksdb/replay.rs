@@ -191,13 +191,13 @@ mod tests {
         for other in [43, 60] {
             assert_eq!(entries(&next(other)), (vec!["0:41".into()], 41));
         }
-        // The torn log's first write follows the MANIFEST's last one.
+        // If the torn log has no whole record, the next write must follow the MANIFEST's last one.
         let early = &whole[..5];
         let follows = database(&[(7, early), (9, &next(41))], |_| {});
         assert_eq!(replay(&follows).unwrap().1, 42);
         let not = database(&[(7, early), (9, &next(42))], |_| {});
         assert_eq!(replay(&not).unwrap(), (vec![], 40));
-        // After a log that ended well a gap is normal.
+        // After a log that ended well, a gap in the sequence numbers is allowed.
         let gap = database(&[(7, &whole), (9, &next(60))], |_| {});
         assert_eq!(replay(&gap).unwrap().1, 61);
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! MANIFEST-N      identity │ comparator, numbers, last sequence number │ every table
 //! OPTIONS-(N+1)   the filter policy
-//! IDENTITY        who the database is
+//! IDENTITY        the identity of the database
 //! CURRENT         MANIFEST-N, last: without it there is no database
 //! ```
 //!
@@ -79,8 +79,8 @@ impl NewDatabase {
         log.bytes
     }
 
-    /// The text of OPTIONS. RocksDB reads the sections in this order only. The version is the
-    /// oldest one that reads all tables of this crate.
+    /// The text of OPTIONS. RocksDB reads the sections in this order only. The version in it is the
+    /// oldest RocksDB that reads all tables that Maypole writes.
     fn options(&self) -> String {
         let (comparator, policy) = (&self.comparator, self.filter_policy.as_deref());
         let policy = policy.unwrap_or("nullptr");
@@ -179,8 +179,8 @@ mod tests {
         }
     }
 
-    /// Two thousand tables fill several blocks of the log, so that their record is cut into
-    /// fragments.
+    /// Two thousand tables fill several blocks of the log, so that the record that lists them is
+    /// cut into fragments.
     #[test]
     fn the_reader_reads_what_was_written() {
         for (tables, policy) in [(0, None), (1, Some("ribbonfilter:10:0")), (2000, None)] {

@@ -26,7 +26,7 @@ pub(crate) enum FileTicker {
     Unfiltered,
 }
 
-/// The number of tickers that fill one cache line.
+/// The number of tickers. Together they fill one cache line.
 const FILE_TICKERS: usize = 8;
 
 /// The counters of one table file. They are small until the first lookup. Then they take 512 bytes
@@ -44,7 +44,8 @@ impl FileCounters {
         self.0.add(ticker as usize, n);
     }
 
-    /// The current thread's row, for the additions of one lookup that also counts in `tickers`.
+    /// The current thread's row, for the additions of one lookup. `tickers` is the same thread's
+    /// row of the database's counters, to which the lookup adds too.
     #[inline(always)]
     pub fn on_thread(&self, tickers: ThreadTickers<'_>, guard: &Guard) -> ThreadFileTickers<'_> {
         ThreadFileTickers(self.0.row_beside(tickers.0, guard.thread_index()))
@@ -106,7 +107,7 @@ pub struct FileCounts {
     pub read_bytes: u64,
     /// Lookups that searched a table without querying a filter, and did not find their key there.
     /// The table has no filter, or its filter was [passed by](crate::Ticker::BloomPassedBy). A
-    /// filter would have avoided nearly all of them.
+    /// filter would have avoided nearly all of these searches.
     pub unfiltered: u64,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A shared counter would be slow: an atomic addition is a full fence on x86, which prevents
 //! lookups from overlapping, and the cache line moves between the cores. So each thread adds with a
-//! plain load and store, on lines that only it writes. A reader sums all threads.
+//! plain load and store, on lines that only it writes. To read a counter, the rows of all threads
+//! are added up.
 //!
 //! ```text
 //!   groups[8] ─► 8 rows, made when the first of their threads counts
@@ -90,8 +91,8 @@ impl<const N: usize> PerThread<N> {
         }
     }
 
-    /// The row of `thread`, to which `other` must belong too. Whether the row is shared is taken
-    /// from `other`, so that one check serves the additions to both rows.
+    /// The row of `thread`. `other` must be a row of the same thread. Whether the row is shared is
+    /// taken from `other`, so that one check serves the additions to both rows.
     #[inline(always)]
     pub fn row_beside<const M: usize>(
         &self,
@@ -126,7 +127,7 @@ impl<const N: usize> PerThread<N> {
     }
 }
 
-/// One thread's row, looked up once for several additions. It cannot leave its thread.
+/// One thread's row, looked up once for several additions. It is not `Send`.
 #[derive(Clone, Copy)]
 pub(super) struct ThreadRow<'a, const N: usize> {
     row: &'a CounterRow<N>,

@@ -1,4 +1,5 @@
-//! The asymmetric barrier: the effect of a full fence on both sides, at the cost of one side.
+//! The asymmetric barrier: it has the effect of a full fence on both sides, but only one side pays
+//! the cost.
 //!
 //! ```text
 //! reader:   store mine;  light();  load theirs        (a compiler fence: nothing at run time)
@@ -21,7 +22,8 @@ mod system {
 
     use crate::sync::PerProcess;
 
-    /// Whether the kernel accepts barriers. Registers the process once, so that all threads agree.
+    /// Whether the kernel accepts barriers. Registers the process once, so that all threads get the
+    /// same answer.
     pub fn available() -> bool {
         static REGISTERED: PerProcess<bool> =
             PerProcess::new(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok());

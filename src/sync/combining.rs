@@ -3,7 +3,7 @@
 //! ```text
 //!   try_lead ──► the lock is free and the queue empty: the caller does its own work
 //!   submit ────► queue ──► the holder takes work from the front, and answers each
-//!                          the holder leaves ──► the front of the queue becomes the leader
+//!                          the holder unlocks ─► the front of the queue becomes the leader
 //! ```
 //!
 //! Doing the work of other threads is called combining (Hendler, Incze, Shavit, Tzafrir: "Flat
@@ -192,7 +192,7 @@ impl<W, A> Waiting<W, A> {
     }
 
     fn tell_to_lead(&self) {
-        // An answer, or an earlier choice, stays.
+        // An answer or an earlier choice is not overwritten.
         let told = self.told.compare_exchange(WAITS, LEADS, Ordering::Relaxed, Ordering::Relaxed);
         if told.is_ok() && lock(&self.sleeper).sleeps {
             self.wakes.notify_one();
@@ -211,7 +211,8 @@ impl<W, A> Waiting<W, A> {
         });
         let mut sleeper = lock(&self.sleeper);
         if !soon {
-            // The other side first changes `told`, and then reads `sleeps` under this mutex.
+            // A thread that answers or chooses this waiter first changes `told`, and then reads
+            // `sleeps` under this mutex.
             sleeper.sleeps = true;
             while !is_told() {
                 sleeper = self.wakes.wait(sleeper).unwrap_or_else(PoisonError::into_inner);
@@ -270,7 +271,8 @@ mod tests {
     }
 
     /// A thread that never queues, such as a flush, holds the lock while others queue. The others
-    /// have stopped spinning and sleep. The holder unlocks, and no other thread comes.
+    /// have stopped spinning and sleep. The holder unlocks, and no other thread comes, so this
+    /// unlock must wake a sleeper.
     #[test]
     fn sleepers_wake_when_a_holder_leaves_that_did_nothing_for_them() {
         let lock = Lock::new(0);
@@ -290,7 +292,8 @@ mod tests {
     }
 
     /// Two writers are chosen to lead at nearly the same time. The slower writer once slept until
-    /// the faster one had unlocked, although its work had been done long before.
+    /// the faster one had unlocked, although its work had been done long before. Now it gets its
+    /// answer as soon as its work is done.
     #[test]
     fn one_that_lost_the_lead_hears_its_answer_while_the_leader_still_leads() {
         let lock = Lock::new(0);
@@ -307,7 +310,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(20));
             add(&mut leading);
             let heard = answer.recv_timeout(Duration::from_secs(10));
-            // The waiter must end whatever was received.
+            // The waiter must end, whatever was received.
             drop(leading);
             assert_eq!(heard, Ok(5));
         });

@@ -2,11 +2,11 @@
 //! loom's, so that the models check the code that runs.
 //!
 //! - [`reclaim`]: one [`pin`] for each lookup keeps everything alive that the lookup reaches. User
-//!   code borrows a part of this without a pin.
+//!   code may read one of these values even after the pin is gone.
 //! - [`arc_cell`]: an `Arc` that is read under a pin and replaced as a whole.
 //! - [`combining`]: a mutex whose holder also does the work of waiting threads.
 //! - [`process`]: the identity of this process, and the state that a forked child creates again.
-//! - [`lock`]: locks every mutex of the crate.
+//! - [`lock`]: the function by which the crate locks every mutex.
 //!
 //! Absent on purpose: sequentially consistent *accesses*. loom does not model them, but treats them
 //! as acquire and release. It does model sequentially consistent *fences*, so the code uses fences.

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! In a child, a mutex that another thread held at the fork stays locked for ever, and open files
-//! and their locks are shared with the parent. So an object with a mutex or an open file, or its
-//! owner, stores its [`Process`], and checks [`Process::is_current`] before it takes a lock or
-//! touches a file. State of the whole process is in a [`PerProcess`], which creates another value
-//! in a child. The child leaks the parent's value.
+//! and their locks are shared with the parent. So each object with a mutex or an open file, or the
+//! owner of such an object, stores the [`Process`] that created it, and checks
+//! [`Process::is_current`] before it takes a lock or touches a file. State of the whole process is
+//! in a [`PerProcess`], which creates another value in a child. The child leaks the parent's value.
 //!
 //! The C library calls [`child`] in the child before `fork` returns there (`pthread_atfork`), when
 //! the child has one thread. [`child`] increments [`CURRENT`], so that [`Process::is_current`] is

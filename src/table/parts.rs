@@ -7,7 +7,7 @@
 //!                  ├─ filter [slot | slot | …] ─► TableFilter     each part is loaded and
 //!                  └─ index  [slot | slot | …] ─► TableIndex      evicted separately
 //! ```
-//! Of a filter and an index that are not in memory, a lookup reads one part each, a few KiB, so it
+//! If the filter and the index are not in memory, a lookup reads one part of each, a few KiB, so it
 //! evicts little from the cache. A whole filter or index counts as one part, without a top.
 //!
 //! This crate cuts most filters at the same keys as the index. The open table then keeps only one
@@ -19,9 +19,9 @@
 //!   to the one part that can hold a key;
 //! - the first separator of an index part is after the last separator of the part before.
 //!
-//! A top that is damaged or empty counts as absent. Without the top of the index, top and parts of
-//! the index are read again as one, which reports damage. Without the top of the filter, the filter
-//! answers "maybe" to all keys.
+//! A top that is damaged or empty counts as absent. Without the top of the index, the top and the
+//! parts are read again as one whole index, which reports the damage. Without the top of the
+//! filter, the filter answers "maybe" to all keys.
 
 use std::ops::Deref;
 
@@ -134,7 +134,8 @@ impl Table {
         TableFilter::decode(self.block_file(), fetch(handle)?, stored.encoding(), buffer)
     }
 
-    /// Where part or piece `part` of the filter is in the file. `None` if it is the whole filter.
+    /// Where part or piece `part` of the filter is in the file. `None` if `part` is the whole
+    /// filter.
     pub(super) fn filter_part_handle(&self, part: usize) -> Option<BlockHandle> {
         match &self.filter_top {
             Some(top) => Some(top.handle(part)),
@@ -319,7 +320,8 @@ impl Table {
             _ => return Ok(()),
         };
         if block.entries().is_empty() {
-            // The whole index from which a piece is made is checked to lead to no block twice.
+            // Under a piece an empty block is allowed, because the whole index was checked to lead
+            // to no block twice before the piece was made.
             return match is_stored {
                 true => Err(Damage::new(0, "a data block with entries", "none")),
                 false => Ok(()),

@@ -28,9 +28,9 @@
 //! ```
 //!
 //! The content of each tag from 64 on, and the value of each extra field, start with their length,
-//! so that a later version may add such tags. Of these, a reader skips unknown even tags. It
-//! rejects unknown odd ones, because they may change the content of the tree, and all other unknown
-//! tags.
+//! so that a later version of Maypole may add such tags. Of these tags, a reader skips unknown even
+//! ones. It rejects unknown odd ones, because they may change the content of the tree. It also
+//! rejects every unknown tag below 64 of an edit, because the length of its content is not known.
 
 use std::sync::Arc;
 

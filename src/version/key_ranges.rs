@@ -10,7 +10,7 @@
 //! runs            L0, newest   (smallest, largest, file)
 //!                 L0           (smallest, largest, file)
 //!                 L6           (smallest, largest, file) (smallest, largest, file) …
-//! ends            of each run: the largest heads again, eight to a cache line
+//! ends            of each run: the heads of the largest keys again, eight to a cache line
 //! ```
 
 use crate::encoding::bytes::{Prefix, common_prefix_len, count_below};
@@ -38,8 +38,8 @@ pub(super) struct KeyRanges<F> {
     runs: Vec<Run<F>>,
 }
 
-/// One file of level 0, or all files of a deeper level. They share no user key, so at most one of
-/// them holds a key, except in a mixed version ([`Version::mixed`](super::Version::mixed)).
+/// One file of level 0, or all files of a deeper level. These files share no user key, so at most
+/// one of them holds a key, except in a mixed version ([`Version::mixed`](super::Version::mixed)).
 pub(crate) struct Run<F> {
     pub level: usize,
     /// At least one file, in key order.
@@ -250,8 +250,8 @@ mod tests {
         keys
     }
 
-    /// The smallest user key and the largest internal key. `open`: the last key is the exclusive
-    /// end of a range deletion.
+    /// The smallest user key and the largest internal key, which may be the exclusive end of a
+    /// range deletion (`open` in [`range`]).
     type Owned = (Vec<u8>, Vec<u8>);
 
     fn range(first: &[u8], last: &[u8], open: bool) -> Owned {

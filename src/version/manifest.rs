@@ -26,9 +26,9 @@ use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
 
 /// A MANIFEST is replaced when it has grown since its first edit by more than this, and by more
-/// than the size of that edit. So it has at most about twice the size of its first edit or, if that
-/// is more, this many bytes in addition to it. When it is replaced for its size, at most half of
-/// its bytes repeat the tree.
+/// than the size of that edit. So its size is at most about twice the size of its first edit or, if
+/// that is more, the size of its first edit plus this many bytes. When it is replaced for its size,
+/// its first edit, which repeats the tree, takes at most half of its bytes.
 pub(crate) const ROLL_AFTER_BYTES: u64 = 256 << 10;
 
 /// The most bytes that are read of `CURRENT`. The name of a MANIFEST is shorter.
@@ -223,7 +223,8 @@ mod tests {
 
     /// A MANIFEST was once replaced after 4 MiB, whatever the size of the tree. During fast writes,
     /// reading it took longer than tables lived, so that a reader always found that the tree had
-    /// changed. But the MANIFEST of a large tree must not be rewritten after every few edits.
+    /// changed. Now a small tree has a small MANIFEST. The MANIFEST of a large tree may grow
+    /// further, because it must not be rewritten after every few edits.
     #[test]
     fn a_manifest_grows_with_its_tree() {
         let table = |number| FileMeta {

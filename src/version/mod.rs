@@ -9,13 +9,13 @@
 //!
 //! Invariants, for each user key:
 //!
-//! - every version in a level is newer than every version in a deeper level;
-//! - in level 0 every version in a file is newer than every version in a later file;
+//! - every entry in a level is newer than every entry in a deeper level;
+//! - in level 0 every entry in a file is newer than every entry in a later file of the list;
 //! - no two files of a level from 1 on share a user key.
 //!
 //! So a lookup may search the tables from the newest on, and stop at the first one that has the key
-//! or a tombstone of it. The same holds for range deletions, because the range of a file includes
-//! its range deletions.
+//! or a tombstone of it. Range deletions are found in the same way, because the key range of a file
+//! includes its range deletions.
 //!
 //! A tree that RocksDB or LevelDB wrote may break the last two invariants. Then the version is
 //! *mixed* ([`Version::mixed`]): a lookup searches all tables of a level that may hold the key, and
@@ -112,7 +112,8 @@ impl Version {
     /// key, and their order does not tell which of them is newer.
     pub fn mixed(mut self) -> Version {
         self.mixed = Some(std::mem::take(&mut self.ranges));
-        // All range deletions move to level 0, because its tables may overlap.
+        // All range deletions move to level 0, whose files are searched one by one for range
+        // deletions. Files of deeper levels must not overlap.
         let sets = std::mem::take(&mut self.range_deletions).into_iter().flatten();
         self.range_deletions[0] = sets.collect();
         self
@@ -149,8 +150,8 @@ impl Version {
             .flat_map(|(level, files)| files.iter().map(move |f| (level, f)))
     }
 
-    /// The head of `key` (see `key_ranges.rs`), which a lookup passes to the runs. `None` if no file
-    /// can hold the key.
+    /// The head of `key` (see `key_ranges.rs`), which a lookup passes to the runs. `None` if no
+    /// file can hold the key.
     #[inline(always)]
     pub fn head(&self, key: &[u8]) -> Option<u64> {
         self.ranges.head(key)
@@ -163,8 +164,9 @@ impl Version {
         self.ranges.runs()
     }
 
-    /// [`Version::runs`] of any version, mixed or not. In a mixed version the order of level 0 has no
-    /// meaning, and several files of a deeper run may hold a key: see [`Version::candidates`].
+    /// Like [`Version::runs`], but for any version, mixed or not. In a mixed version the order of
+    /// level 0 has no meaning, and several files of a deeper run may hold a key: see
+    /// [`Version::candidates`].
     pub fn all_runs(&self) -> &[Run<Arc<TableFile>>] {
         self.mixed.as_ref().unwrap_or(&self.ranges).runs()
     }

@@ -39,7 +39,7 @@ pub(crate) struct TableStore {
     /// The creator that new tables record.
     pub creator: Creator,
     pub next_file: AtomicU64,
-    /// The account of tables that have left the tree.
+    /// The state that tables use after they have left the tree.
     pub obsolete: Arc<ObsoleteTables>,
 }
 
@@ -53,7 +53,7 @@ impl TableStore {
     /// Fills in the fields that `meta` lacks.
     ///
     /// # Errors
-    /// [`Error::Corruption`] if the file is another one than `meta` describes.
+    /// [`Error::Corruption`] if the file is not the one that `meta` describes.
     pub fn open(&self, meta: FileMeta, level: usize) -> Result<Arc<TableFile>> {
         let context = self.context_for(meta.global_sequence, level, meta.tail_bytes);
         let path = names::table_path(&self.dir, meta.number);
@@ -79,7 +79,7 @@ impl TableStore {
         meta.global_sequence = table.global_sequence();
         // RocksDB requires that in level 0 the smallest sequence numbers descend with the largest
         // ones. Maypole's trees need not satisfy this, so an export may list another smallest
-        // number than the table stores.
+        // number than the table stores. The table's number is used.
         let stated = || table.properties().number(property::SMALLEST_SEQUENCE);
         let smallest = meta.global_sequence.or_else(stated);
         meta.smallest_sequence = smallest.unwrap_or(meta.smallest_sequence);
@@ -316,7 +316,7 @@ impl NewTable<'_> {
     }
 
     fn discard(&self) {
-        // If it cannot be deleted now, the next opening of the database deletes it.
+        // If the file cannot be deleted now, the next opening of the database deletes it.
         let _ = self.store.fs.remove(&self.path);
     }
 }

@@ -16,7 +16,7 @@ use crate::stats::FileCounts;
 use crate::sync::{Process, lock};
 use crate::table::Table;
 
-/// State that all tables of a database share. It is used when a table becomes obsolete.
+/// State that all tables of a database share. An obsolete table uses it when it is dropped.
 #[derive(Default)]
 pub(crate) struct ObsoleteTables {
     /// The lookup counts of obsolete tables, by the level that each table left.
@@ -114,8 +114,8 @@ impl TableFile {
         Ok(end.saturating_sub(start))
     }
 
-    /// Notes that the MANIFEST no longer lists this file, which was in `level`, or will not list
-    /// it. The file is deleted when no reader needs it any more.
+    /// Notes that the MANIFEST no longer lists this file of `level`, or never will. The file is
+    /// deleted when no reader needs it any more.
     pub fn mark_obsolete(&self, level: usize) {
         self.left_level.store(level + 1, Ordering::Relaxed);
     }
@@ -129,7 +129,7 @@ impl Drop for TableFile {
         if let Some(level) = self.left_level.load(Ordering::Relaxed).checked_sub(1) {
             self.obsolete.add(level, self.table.file_counters().sums());
             if !self.obsolete.closed.load(Ordering::Acquire) {
-                // If it cannot be deleted now, the next opening of the database deletes it.
+                // If the file cannot be deleted now, the next opening of the database deletes it.
                 let _ = self.fs.remove(&self.path);
             }
         }

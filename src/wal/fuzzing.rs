@@ -9,7 +9,7 @@ use super::*;
 use crate::fs::{Fs, MemFs};
 
 /// Reads `data` without its first byte as a log. The first byte decides which checksums are
-/// repaired first.
+/// repaired before the reading.
 pub fn log(data: &[u8]) {
     const NUMBER: u64 = 7;
     let Some((&repair, data)) = data.split_first() else { return };

@@ -25,10 +25,10 @@
 //!
 //! Why each field is there:
 //!
-//! * The header has a CRC of its own, so that a length is used only after it was checked, and a
-//!   header whose payload was lost still counts as evidence of the last sync.
-//! * The header's CRC covers the file number and the offset, so that old bytes of another file, or
-//!   of another offset in this one, are not a record.
+//! * The record header has a CRC of its own, so that the length is used only after it was checked,
+//!   and a header whose payload was lost still counts as evidence of the last sync.
+//! * The CRC of the record header covers the file number and the offset, so that old bytes of
+//!   another file, or of another offset in this file, are not taken for a record.
 //! * `synced_to` distinguishes a **torn tail** from **rot**. Both start with a bad record. If a
 //!   later header says that the bad bytes were durable, they were valid once and have rotted, which
 //!   is an error. Otherwise they were never durable and were never promised, so the log ends before

@@ -2,7 +2,7 @@
 //!
 //! A record is bad if its header or its payload fails the CRC, or if the file is too short for it.
 //! [`LogReader::next`] returns nothing after a bad record. To find out whether the bad record was
-//! durable, the reader searches the later bytes for a record header that claims so:
+//! durable, the reader searches the later bytes for a record header that says so:
 //! ```text
 //!            bad                        claim: synced_to > offset of bad
 //! | record | ~~~~~~ | … | record | … | record |   → rot:  Error::Corruption at bad
@@ -80,8 +80,8 @@ impl LogReader {
     }
 
     /// Continues, after the end or an error, at the next intact record after the damage. Returns
-    /// its offset, or `None` if there is none. Only repair may call this, because records with a
-    /// hole between them were never the state of any database.
+    /// the record's offset, or `None` if no intact record follows. Only repair may call this,
+    /// because records with a hole between them were never the state of any database.
     pub fn skip_damage(&mut self) -> Result<Option<u64>> {
         let bad = self.position;
         // A user's value may look like a record, so skip the payload of a valid header.

@@ -1,5 +1,5 @@
-//! Logs in memory: written, read, cut off, damaged and repaired. It is one file because all tests
-//! use the helpers at its start.
+//! Logs in memory: written, read, cut off, damaged and repaired. The tests are in one file because
+//! all of them use the helpers at the start of this file.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ fn path() -> &'static Path {
     Path::new("000013.wal")
 }
 
-/// The parts of a log: each is a record, except for `SYNC`, which is a sync.
+/// Among the steps that write a log, this one stands for a sync. Every other step is the payload of
+/// a record.
 const SYNC: &[u8] = b"";
 
 fn log_of(steps: &[&[u8]]) -> Vec<u8> {
@@ -329,7 +330,8 @@ fn a_log_of_version_1_is_read() {
 fn a_log_ends_where_there_is_no_space() {
     // An append that finds no space may leave a part of its record in the file. A record appended
     // after that part would never be read. If the rest of the failed record were written later, a
-    // recovery would return a record whose append reported an error.
+    // recovery would return a record whose append reported an error. So nothing may be appended
+    // after the failure.
     for fault in [Fault::NoSpace, Fault::ShortWrite] {
         for operation in [Operation::Append, Operation::Flush] {
             let memory = Arc::new(MemFs::new());
@@ -355,7 +357,8 @@ fn a_log_ends_where_there_is_no_space() {
 
 #[test]
 fn a_failed_write_poisons_the_writer_and_cuts_the_log() {
-    // The second append of the third record: its header is written, its payload not.
+    // The second append of the third record fails, so that its header is written and its payload is
+    // not.
     let memory = Arc::new(MemFs::new());
     let fs = FaultFs::new(memory.clone());
     let mut writer = LogWriter::create(&fs, path(), LogKind::Wal, NUMBER).unwrap();
@@ -438,7 +441,7 @@ fn any_bytes_with_repaired_checksums_are_read_without_a_panic() {
     for _ in 0..20_000 {
         let mut data = vec![0; random.random_range(0..400)];
         random.fill_bytes(&mut data);
-        // Small numbers as lengths and claims, as in real logs.
+        // With many zero bytes, lengths and sync offsets are small numbers, as in real logs.
         for byte in &mut data {
             if random.random_ratio(1, 2) {
                 *byte = 0;

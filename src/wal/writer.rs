@@ -45,7 +45,8 @@ impl LogWriter {
         let header = encode_file_header(kind, number);
         if let Err(error) = file.append(&header).and_then(|()| file.flush()) {
             drop(file);
-            // The file holds nothing, and its number will not be used again.
+            // A file that cannot be removed does no harm: it has no record, and its number will not
+            // be used again.
             let _ = fs.remove(path);
             return Err(error);
         }

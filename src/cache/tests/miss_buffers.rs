@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// MissBuffers have room for 64 KiB.
+/// A miss buffer of a cache of this size has room for 64 KiB.
 const CAPACITY: usize = 32 << 20;
 
 fn fresh_entries(cache: &BlockCache) -> usize {
@@ -73,8 +73,7 @@ fn values_that_lost_their_room_while_they_waited_leave_their_slots() {
     disk.wait_until_nothing_is_alive();
 }
 
-/// Two threads that miss at the same time use different miss buffers, and still share all of the
-/// cache.
+/// Threads that miss at the same time use different miss buffers, and still share all of the cache.
 #[test]
 fn threads_with_miss_buffers_of_their_own_fill_the_cache_and_stay_within_it() {
     const BLOCKS: usize = 40_000;
@@ -123,6 +122,6 @@ fn the_next_block_gets_the_memory_of_an_evicted_one() {
         drop(slots.load(i, false, load).unwrap());
     }
     // The cache is full after 7,700 blocks. A thread of another test may collect the garbage of
-    // this one and keep its memory.
+    // this test and keep its memory, so not all later blocks reuse memory.
     assert!(reused > 15_000, "{reused}");
 }

@@ -1,6 +1,6 @@
-//! The contract of cache and slots, with values that know whether they are alive. It is one file
-//! because all tests use the values defined at its start. Tests of values in miss buffers are in
-//! [`miss_buffers`].
+//! Tests of the contract of cache and slots, with values that are counted while they are alive. All
+//! tests use these values, which are defined at the start of this file, so they are in one file.
+//! Tests of values in miss buffers are in [`miss_buffers`].
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicUsize;
@@ -65,7 +65,8 @@ impl Disk {
         self.alive_bytes.load(Ordering::Relaxed)
     }
 
-    /// Other tests of the process also hold guards, each for a moment.
+    /// Collects until all blocks are dropped. Other tests of the process also hold guards, each for
+    /// a moment, so one collection may not suffice.
     fn wait_until_nothing_is_alive(&self) {
         while self.alive_bytes() > 0 {
             collect();
@@ -74,9 +75,9 @@ impl Disk {
     }
 }
 
-/// Readers of concurrent tests, stopped under their guards, keep evicted values alive, and the
-/// cache allows that memory to grow. Tests whose bound is about the cache's own memory wait for
-/// them here.
+/// Waits until readers of concurrent tests have dropped their guards. A reader that is suspended
+/// under its guard keeps evicted values alive, and the cache allows this garbage to grow, which
+/// would exceed the bounds that a test sets for the cache's own memory.
 fn wait_for_readers(cache: &BlockCache) {
     while cache.garbage_bytes.load(Ordering::Relaxed) > portion_bytes(cache.capacity()) {
         collect();
@@ -167,7 +168,7 @@ fn a_reader_that_stops_under_its_guard_neither_grows_the_heap_nor_empties_the_ca
     assert!(cache.usage() > (1 << 20) * 9 / 10, "{}", cache.usage());
     assert!(resident(&slots).iter().all(|&i| i < 500));
     drop(stopped);
-    // Evictions continue as soon as the reader does.
+    // Evictions resume, because the reader has dropped its guard.
     for i in 2000..4000 {
         disk.load(&slots, i, 4096);
     }
@@ -225,7 +226,7 @@ fn a_value_that_returns_soon_after_it_left_stays() {
     load_others(100);
     let returning = data(&cache, 1);
     disk.load(&returning, 0, 1000);
-    // Longer than an unused value is kept, but not much longer.
+    // These loads take longer than an unused value is kept, but not much longer.
     load_others(200);
     assert!(returning.get(0, &pin()).is_none(), "probation is too long");
     disk.load(&returning, 0, 1000);
@@ -248,7 +249,8 @@ fn what_was_used_long_ago_leaves() {
         disk.load(&old, i, 1000);
         assert!(old.get(i, &pin()).is_some());
     }
-    // Now other keys are looked up repeatedly, and one of them returns before each is forgotten.
+    // Now other blocks are loaded repeatedly. Each returns soon enough after its eviction to count
+    // as used again.
     for _ in 0..20 {
         for i in 0..300 {
             wait_for_readers(&cache);
@@ -258,8 +260,9 @@ fn what_was_used_long_ago_leaves() {
     assert!(resident(&new).len() > 240, "{} of the new are there", resident(&new).len());
 }
 
-/// Data that is used often joins the ring of the metadata while that fills the cache. When tables
-/// had been closed, so that metadata no longer did, no other data could displace it.
+/// While metadata fills the cache, data that is used often moves to the metadata ring. Once, when
+/// tables had been closed so that metadata no longer filled the cache, no other data could displace
+/// this data. Now it moves back to the protected ring.
 #[test]
 fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
@@ -269,7 +272,7 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     for i in 0..20 {
         drop(old.load(i, true, || disk.read(i, 4000)).unwrap());
     }
-    // What was used again stays beside filters that are used once.
+    // Data that was used again is kept while filters that are used once are loaded.
     for i in 0..30 {
         let used = resident(&old);
         disk.load(&filters, i, 4000);
@@ -323,7 +326,7 @@ fn data_displaces_metadata_that_nobody_uses_and_only_that() {
         }
         disk.load(&data, i, 8000);
     }
-    // Data took its share from the other half, and no more.
+    // Data displaced filters of the other half, but only until data had its share.
     assert!((12..18).contains(&cache.usage_of(BlockKind::Filter).entries));
     assert!((2..6).contains(&cache.usage_of(BlockKind::Data).entries));
 }
@@ -382,8 +385,8 @@ fn a_panic_while_loading_does_not_block_later_loads() {
     disk.load(&slots, 0, 10);
 }
 
-/// The story: one thread reads a block, and another thread needs the same block and sleeps. Then
-/// the read fails, or the reader panics.
+/// One thread reads a block, and another thread needs the same block and sleeps. Then the read
+/// fails, or the reader panics. The sleeping thread must wake and load the block itself.
 #[test]
 fn who_waits_for_a_load_that_fails_loads_by_itself() {
     let (cache, disk) = (BlockCache::new(1 << 20), Disk::default());
@@ -406,7 +409,8 @@ fn who_waits_for_a_load_that_fails_loads_by_itself() {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(load))
         });
         is_claimed.recv().unwrap();
-        // Not in a scope, which would wait for a sleeper that is never woken.
+        // The thread is not in a scope, because a scope would wait forever for a sleeper that is
+        // never woken.
         let (loaded, is_loaded) = std::sync::mpsc::channel();
         let (slots, disk) = (Arc::clone(&slots), disk.clone());
         thread::spawn(move || {
@@ -522,7 +526,7 @@ fn an_evicted_index_takes_its_data_blocks_along() {
         collect();
         thread::yield_now();
     }
-    // Some of the data waits for the next misses.
+    // Some of the data is spare: the next misses would drop it.
     drop((indexes, cache));
     disk.wait_until_nothing_is_alive();
 }
@@ -534,8 +538,8 @@ fn evicted_data_is_dropped_by_the_next_misses_one_by_one() {
     let (cache, disk) = (BlockCache::new(CAPACITY), Disk::default());
     let blocks = if cfg!(miri) { 5_000 } else { 20_000 };
     let data = data(&cache, blocks);
-    // Readers of concurrent tests keep garbage alive. The garbage that they kept too long is
-    // dropped together.
+    // Readers of concurrent tests keep garbage alive, which is then dropped together. So only loads
+    // with little garbage are measured.
     let is_calm = || {
         let waiting_bytes = cache.miss_buffers.unused_bytes();
         let garbage_bytes = cache.garbage_bytes.load(Ordering::Relaxed);
@@ -564,7 +568,7 @@ fn threads_that_read_load_evict_and_close_meet_only_live_values() {
     meet_only_live_values(1 << 20, 200);
 }
 
-/// All values together take about twice the capacity.
+/// All data blocks together take twice the capacity, and all filters half of it.
 fn meet_only_live_values(capacity: usize, block_bytes: usize) {
     let (cache, disk) = (BlockCache::new(capacity), Disk::default());
     let blocks = capacity / 8 / block_bytes * 2;
@@ -616,7 +620,7 @@ fn meet_only_live_values(capacity: usize, block_bytes: usize) {
         collect();
         thread::yield_now();
     }
-    // Some of the data waits for the next misses.
+    // Some of the data is spare: the next misses would drop it.
     drop(cache);
     disk.wait_until_nothing_is_alive();
 }
@@ -633,7 +637,7 @@ fn a_reservation_displaces_what_no_longer_fits_and_gives_its_room_back() {
     let first = cache.reserve(50_000);
     assert!(cache.usage() <= 100_000);
     assert_eq!(resident(&filters).len(), 4, "data leaves first");
-    // More than the capacity: nothing else stays, and nothing else is added.
+    // Reservations above the capacity: all other values are evicted, and none is added.
     let second = cache.reserve(80_000);
     assert_eq!((cache.usage(), cache.pinned_usage()), (130_000, 0));
     disk.load(&filters, 5, 10);
@@ -644,8 +648,9 @@ fn a_reservation_displaces_what_no_longer_fits_and_gives_its_room_back() {
     assert_eq!(resident(&filters), [5]);
 }
 
-/// In a cache of 231 KiB each miss took the memory for its filter part from the general allocator,
-/// cleared it, and gave back that of the evicted part: a seventh of the time.
+/// In a cache of 231 KiB, each miss once allocated memory for its filter part from the general
+/// allocator, cleared it, and freed the memory of the evicted part, which took a seventh of the
+/// time. Now a miss uses the memory of evicted values.
 #[test]
 fn misses_of_a_small_cache_use_the_memory_of_evicted_values() {
     for kind in [BlockKind::Filter, BlockKind::Data] {
@@ -688,7 +693,8 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
             });
             drop(lease);
             let garbage = cache.garbage_bytes.load(Ordering::Relaxed);
-            // The memory taken for this value alone was not known when room was made for it.
+            // The memory that was taken for this value, perhaps a new slab, was not known when room
+            // was made for the values.
             let most_bytes = capacity + capacity / 64 + (2 << 20) + 80_000;
             assert!(cache.usage() + garbage + unused_bytes() <= most_bytes);
         }
@@ -697,7 +703,8 @@ fn memory_in_large_pages_stays_within_the_capacity_when_sizes_change() {
 }
 
 /// A cache of 64 MiB once held only 3 MiB: its pool had grown to the whole capacity, headers of
-/// blocks and open tables came on top, and evicting blocks only created holes.
+/// blocks and open tables came on top, and evicting blocks only created holes. Now the pool grows
+/// only while all this memory fits into the capacity.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_beside_the_pool_does_not_empty_the_cache() {

@@ -4,13 +4,13 @@
 //! half of all absent keys.
 //!
 //! A single query can test its bits with vectors, or with integers in a loop over the probes,
-//! unrolled for each `k`. On AMD Zen 4, the loop is faster than AVX2 in a chain of dependent
-//! queries. Among other work, as in `filter_bench` or in a lookup, the loop takes 9.9 ns and AVX2
-//! 5.3, because the loop's shifts and multiplications share two of the integer units. So single
-//! queries use vectors on AMD. On Intel's processors a product of vectors takes three times as
-//! long, so an isolated query uses integers: 4.4 ns instead of 7.7. When lines are fetched ahead,
-//! the latency of one product does not matter, and vectors are used, because they take fewer
-//! instructions (`docs/filters.md`).
+//! unrolled for each `k`. On AMD Zen 4, the loop is faster than AVX2 only in a chain of dependent
+//! queries. Among other work, as in RocksDB's `filter_bench` or in a lookup, a query takes 9.9 ns
+//! with the loop and 5.3 with AVX2, because the loop's shifts and multiplications share two of the
+//! integer units. So single queries use vectors on AMD. On Intel's processors a product of vectors
+//! takes three times as long, so an isolated query uses integers: 4.4 ns instead of 7.7. When lines
+//! are fetched ahead, the latency of one product does not matter, and vectors are used, because
+//! they take fewer instructions (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};

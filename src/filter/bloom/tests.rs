@@ -1,5 +1,5 @@
-//! The kernels against each other and against the plain version. The contract of every family is
-//! tested in `crate::filter::tests`.
+//! Tests of the Bloom filter alone: every kernel is compared with the plain version, in building
+//! and in queries. The contract of every family is tested in `crate::filter::tests`.
 
 use std::collections::HashSet;
 
@@ -60,7 +60,8 @@ fn every_kernel_answers_alike_at_every_number_of_probes() {
     let mut rng = StdRng::seed_from_u64(2);
     let hashes: Vec<u64> = (0..3000).map(|_| rng.random()).collect();
     for probes in 1..=MAX_PROBES as u8 {
-        // Random bits, most of them set, so that all answers occur at every depth.
+        // Random bits. So many of them are set that half of the queries say maybe, and the others
+        // fail at any of the probes.
         let fill = 0.5f64.powf(1.0 / f64::from(probes));
         let lines: Vec<Line> = (0..40)
             .map(|_| {
@@ -102,7 +103,7 @@ fn every_bit_of_a_key_counts_in_every_kernel() {
                 ])
             };
             assert_eq!(answers(&lines[0]), [true; 2], "{isa:?}");
-            // Without any one of its bits the answer is no.
+            // If any one of the key's bits is missing, the answer is no.
             for bit in 0..512 {
                 let mut less = lines[0];
                 less[bit / 8] &= !(1 << (bit % 8));

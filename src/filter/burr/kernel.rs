@@ -102,7 +102,7 @@ pub(super) trait Ask {
 
 impl Kernels for Portable {}
 
-/// The compiler uses NEON to count bits.
+/// The portable code, in which the compiler counts bits with NEON.
 #[cfg(target_arch = "aarch64")]
 impl Kernels for Neon {}
 

@@ -31,7 +31,8 @@
 //! ```
 //!
 //! The rows of a bucket overflow into the left end of the next one, so keys are bumped from the
-//! left end: 2 bits say whether all, 0.84, 0.67 or none of a bucket stays (with w = 32).
+//! left end: 2 bits state which share of a bucket's start positions is kept, all, 0.84, 0.67 or
+//! none (with w = 32).
 //!
 //! **Storage** is interleaved: the w bits of one column of w slots are a *segment*, and the r
 //! segments of a block of w slots are contiguous. A query reads two neighbouring blocks, usually

@@ -8,9 +8,8 @@
 //! ```
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
-//! the hash alone. The trailer is read only for layers after layer 1 and for tags, because the
-//! geometry stores the number of start positions of layer 1. So the queries that layer 0 bumps
-//! rarely read it.
+//! the hash alone. The geometry stores the number of start positions of layer 1, so the trailer is
+//! read only for later layers and for tags. Few of the queries that layer 0 bumps need it.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};

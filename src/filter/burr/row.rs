@@ -104,7 +104,7 @@ pub(super) trait Row: Copy + Default + PartialEq {
     /// The coefficients from `slot` on.
     fn coefficients(self, slot: u32) -> Self::Word;
     fn fingerprint(self) -> u32;
-    /// `if condition { self } else { other }`, without a branch.
+    /// `if condition { this } else { other }`, without a branch.
     fn select(condition: bool, this: Self, other: Self) -> Self;
 }
 

@@ -58,8 +58,8 @@ impl Plan {
         u32::try_from(blocks.max(2) * u64::from(self.width)).ok()
     }
 
-    /// The most keys that are stored as tags. At the usual 7 columns, so many tags take less space
-    /// than another layer.
+    /// The most keys that are stored as tags. At the usual 7 columns, this many tags take less
+    /// space than another layer would.
     pub fn max_tags(self) -> usize {
         const { assert!(64 * 3 / 4 <= MAX_TAGS) };
         self.width as usize * 3 / 4
@@ -142,7 +142,7 @@ mod tests {
                     (bits * 1000.0 / f64::from(millibits) - 1.0).abs() < 0.01,
                     "{keys} {millibits}: {bits}"
                 );
-                // A requested rate is reached, with at most a fiftieth of the bits to spare.
+                // A requested rate is reached with at most 2 % more bits.
                 let (bits_again, fpr_again) = expected(keys, Target::Fpr(fpr)).unwrap();
                 assert!((0.999..1.02).contains(&(bits_again / bits)), "{bits_again} {bits}");
                 assert!((0.95..=1.0001).contains(&(fpr_again / fpr)), "{fpr_again} {fpr}");

@@ -1,5 +1,6 @@
-//! The contract between the parts of the bumped ribbon. The contract of every family is tested in
-//! `crate::filter::tests`.
+//! Tests of the bumped ribbon alone: the fast code against the plain version, predicted rates
+//! against observed ones, damaged filters, and the bytes of the format. The contract of every
+//! family is tested in `crate::filter::tests`.
 
 use super::build::build_with;
 use super::layout::Layout;
@@ -30,7 +31,7 @@ fn build_in_order(plan: Plan, hashes: &[u64], target: Target) -> LineBuf {
     build_with(Isa::detect(), plan, &[hashes], target).unwrap()
 }
 
-/// Queries in all ways, which must agree.
+/// Queries every hash in all three ways, which must agree, and returns the answers.
 fn answers(block: &LineBuf, hashes: &[u64]) -> Vec<bool> {
     let geometry = BurrGeometry::parse(block).unwrap();
     let mut answers = vec![false; hashes.len()];
@@ -46,8 +47,8 @@ fn misses(block: &LineBuf, hashes: &[u64]) -> usize {
     answers(block, hashes).iter().filter(|&&answer| !answer).count()
 }
 
-/// The plain version shares the sizes, the trailer and the order of classes with the fast one, and
-/// nothing else.
+/// The plain version shares with the fast one only the sizes, the trailer, the tags, the hash of
+/// the next layer, and the order of classes.
 #[test]
 fn the_bytes_and_the_answers_are_those_of_the_plain_version() {
     let absent = hashes(12, 500);
@@ -83,12 +84,12 @@ fn no_size_misses_a_key() {
     }
 }
 
-/// Two streams band the two halves of a window. They shared slots: the rows of the left stream's
-/// last bucket overflow into the right stream's first slots, meet the rows there, and move on, as
-/// far as the class that the right stream is just about to roll back. The rollback then removed
-/// rows by which others had been reduced: 3 of 3,000 filters missed a key. Now the left stream's
-/// last bucket waits until the right stream is done. The filters here have few buckets, so that
-/// every bucket is near the seam.
+/// Two streams band the two halves of a window. They once shared slots: rows of the left stream's
+/// last bucket overflowed into the right stream's first slots, and were reduced there by rows of a
+/// class that the right stream rolled back later. The rollback removed the rows by which the others
+/// had been reduced, so 3 of 3,000 filters missed a key. Now the left stream's last bucket waits
+/// until the right stream is done. The filters here have few buckets, so that every bucket is near
+/// the seam.
 #[test]
 fn no_key_is_lost_where_two_streams_meet() {
     for width in [32, 64] {
@@ -122,7 +123,7 @@ fn keys_added_twice_take_no_room() {
     for width in [32, 64] {
         let once = hashes(2, 3000);
         let twice = [&once[..], &once[..]].concat();
-        // Room for 6000 keys, all of them found; the second 3000 bump nothing.
+        // The filter is sized for 6000 keys. The repeated 3000 need no slots, so nothing is bumped.
         let block = build_in_order(plan(width), &twice, BITS_7);
         assert_eq!(misses(&block, &twice), 0);
         assert_eq!(Layout::decode(&block).unwrap().slots().len(), 1, "nothing is bumped");
@@ -176,10 +177,10 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
     }
 }
 
-/// The prediction was too high for small filters: with 24 of 26 seeds of the same URLs, the
+/// The prediction was once too high for small filters: with 24 of 26 seeds of the same URLs, the
 /// observed rate was lower. It ignored that absent keys which no layer keeps are compared with
-/// tags, which hardly any of them passes. The rates of single filters vary, so the test compares
-/// the prediction with the mean of many.
+/// tags. Now it counts that hardly any of these keys passes. The rates of single filters vary, so
+/// the test compares the prediction with the mean of many.
 #[test]
 fn the_prediction_is_the_mean_of_many_small_filters() {
     for (width, keys, filters) in [(64, 300, 200), (64, 500, 200), (64, 2000, 60), (32, 6000, 20)] {
@@ -221,7 +222,7 @@ fn sizes_and_rates_are_the_expected_ones() {
 
 #[test]
 fn keys_of_one_bucket_are_bumped_until_they_spread() {
-    // All start positions of layer 0 are equal; the next layer's hashes are mixed again.
+    // In layer 0 all keys have one start position; the hashes for the next layer are mixed again.
     let crowd: Vec<u64> = (0..5000).map(|i| 7 << 60 | mix(i) >> 40).collect();
     for width in [32, 64] {
         let block = build_in_order(plan(width), &crowd, BITS_7);
@@ -284,8 +285,8 @@ fn no_trailer_makes_a_reader_panic() {
     assert!((10_000..15_000).contains(&trusted), "{trusted}");
 }
 
-/// Files outlive programs. A change of `Plan` may change these sums; any other change that does so
-/// has changed the format, and needs a new version.
+/// Stored filters must remain readable. A change of `Plan` may change these sums. Any other change
+/// that alters them has changed the format, which then needs a new version.
 #[test]
 fn the_bytes_of_the_format_stay_what_they_are() {
     let sum = |width, keys, target| {

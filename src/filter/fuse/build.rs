@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! hashes ─► sorted, equal ones once   two equal keys have equal slots: neither could be taken out
-//!        ─► taken out                 by a queue of the slots that only one key has; if keys are left,
-//!                                     the next seed
-//!        ─► slots set                 in the opposite order: each key sets the slot it was taken out by
+//!        ─► taken out                 by a queue of the slots that only one key has; if keys are
+//!                                     left, the next seed
+//!        ─► slots set                 in the opposite order: each key sets the slot by which it
+//!                                     was taken out
 //! ```
 //!
 //! Two values are kept for each slot: how many keys it has, and the exclusive or of their hashes.
 //! When one key is left, the exclusive or is its hash. A key's first slot grows with its hash, so
-//! keys in order access the tables from low to high, three segments at a time.
+//! keys in the order of their hashes access the tables from low to high, three segments at a time.
 //!
 //! Memory: 8 bytes a key for the sorted hashes, and 8 + 1 + 4 bytes a slot. With 1.13 slots a key
 //! that is 23 bytes a key, in addition to the list of hashes.
@@ -139,7 +140,7 @@ impl Work {
         for &slot in queue.iter().rev() {
             let hash = hashes[slot as usize];
             let place = place(hash, seed, first_slot(hash, first_slots), layout.log2_slots);
-            // The slot itself is still 0.
+            // The sum includes the slot itself, which is still 0.
             let others = place.slots.iter().map(|&slot| read(&block, slot, layout.bits));
             let found = others.fold(0, |sum, value| sum ^ value);
             let fingerprint = place.fingerprint & ((1 << layout.bits) - 1);

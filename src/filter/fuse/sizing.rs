@@ -1,9 +1,10 @@
 //! The number of slots of a binary fuse filter, and of bits per slot: pure functions.
 //!
 //! *How many slots?* Segments must be long enough that taking out keys rarely stalls, and short
-//! enough that there are many of them, because the advantage over three random slots comes from the
-//! two ends of the array. The formulas are those of the paper, found by experiment. With n keys a
-//! segment has `4.8 * n^0.58` slots, rounded down to a power of two, and the array has these sizes:
+//! enough that there are many of them, because the two ends of the array make the filter smaller
+//! than one whose keys pick three slots anywhere. The formulas are those of the paper, found by
+//! experiment. With n keys a segment has `4.8 * n^0.58` slots, rounded down to a power of two, and
+//! the array has these sizes:
 //!
 //! ```text
 //! keys          1,000   10,000   100,000   1 million   10 million
@@ -15,8 +16,8 @@
 //! into it. A requested rate gets the narrowest fingerprint that reaches it.
 //!
 //! The number of slots of a segment is a power of two, so the length of the array changes in steps.
-//! The logarithms come from the standard library. Where their last digit decides between two steps,
-//! two systems may build arrays of different length.
+//! The logarithms come from the standard library, and may differ in the last digit between systems.
+//! Where that digit decides between two steps, two systems build arrays of different length.
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
@@ -33,7 +34,8 @@ const SLOTS_PER_KEY: f64 = 1.125;
 /// bits.
 fn array(keys: usize) -> Option<Layout> {
     let keys = keys as f64;
-    // The logarithm of 1 is 0, and any array is large enough for one key.
+    // `max(2.0)` avoids a division by the logarithm of 1, which is 0: any array is large enough for
+    // one key.
     let log2_slots = (keys.ln() / 3.33f64.ln() + 2.25) as u32;
     let log2_slots = log2_slots.clamp(MIN_LOG2_SLOTS, MAX_LOG2_SLOTS);
     let slots_per_key = (0.875 + 0.25 * 1e6f64.ln() / keys.max(2.0).ln()).max(SLOTS_PER_KEY);

@@ -1,4 +1,5 @@
-//! The contract of the binary fuse filter. The contract of every family is tested in
+//! Tests of the binary fuse filter alone: its bytes, seeds, rates and trailer, compared with the
+//! plain version and with another implementation. The contract of every family is tested in
 //! `crate::filter::tests`.
 
 use super::build::build;
@@ -41,8 +42,8 @@ fn the_bytes_are_those_of_the_plain_version() {
     }
 }
 
-/// Neither the order of the keys nor repeated keys change a bit, provided that the target is a
-/// rate: bits a key count every hash that was added.
+/// Neither the order of the keys nor repeated keys change a bit, if the target is a rate. (A target
+/// in bits a key counts every hash that was added.)
 #[test]
 fn equal_hashes_enter_once_and_order_does_not_matter() {
     let in_order = hashes(1, 5000);
@@ -53,14 +54,14 @@ fn equal_hashes_enter_once_and_order_does_not_matter() {
     assert!(build(&[7; 4000].into_iter().collect(), BITS_9).is_some(), "one key, many times");
 }
 
-/// A set of keys of which two always share all three slots cannot be built. After all seeds the
-/// build gives up, instead of trying for ever. Here the hashes differ in nothing that picks a first
-/// slot, and there are more of them than slots.
+/// No seed suits some sets of keys. After all seeds the build gives up, instead of trying for ever.
+/// Here all hashes have the same first slot, so all their slots are in three segments, which have
+/// fewer slots than there are hashes.
 #[test]
 fn after_all_seeds_a_bloom_filter_is_made() {
     let crowded: HashList = (0..3000).collect();
     assert!(build(&crowded, BITS_9).is_none());
-    // The hashes are crowded only in this filter: the first seed works for 3,000 others.
+    // Only these hashes are crowded: 3,000 other hashes make a filter.
     assert!(build(&hashes(2, 3000).into_iter().collect(), BITS_9).is_some());
 }
 

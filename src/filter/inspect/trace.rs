@@ -165,8 +165,8 @@ mod tests {
         (0..count).map(|_| rng.random()).collect()
     }
 
-    /// Counts of the queries so far: answers of each kind, and keys of burr that some layers, or
-    /// all, bumped.
+    /// Counts of the queries so far: answers of each kind, and keys that some layers of a bumped
+    /// ribbon, or all of them, bumped.
     #[derive(Debug, Default)]
     struct Seen {
         maybes: usize,

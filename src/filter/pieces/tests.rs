@@ -1,4 +1,4 @@
-//! Pieces answer as the whole filter does.
+//! Tests that pieces answer as the whole filter does.
 
 use super::*;
 use crate::encoding::hash::{LEGACY_BLOOM_SEED, hash32, hash64};
@@ -12,8 +12,8 @@ fn pieces_of(whole: &FilterReader) -> Vec<FilterReader> {
     chunks.map(|(i, chunk)| pieces.open(i, LineBuf::copy_from(chunk))).collect()
 }
 
-/// Every key gets the same answer, and the same trace, from the piece with its line. All other
-/// pieces say maybe.
+/// Checks that every key gets the same answer, and the same trace, from the piece with its line,
+/// and that all other pieces say maybe.
 fn hold_against(whole: &FilterReader, hashes: impl Iterator<Item = KeyHash>) {
     let (kept, pieces) = (whole.pieces().unwrap(), pieces_of(whole));
     assert!(pieces.len() > 2);

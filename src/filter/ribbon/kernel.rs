@@ -21,7 +21,7 @@ pub struct Query<'a> {
     pub far: &'a [u8],
     /// Bit i picks slot `bit + i`, counted from the first slot of `near`.
     pub coefficients: u128,
-    /// 0 to 127.
+    /// The position in its block of the slot in which the key starts, 0 to 127.
     pub bit: u32,
     /// Bit j is the XOR that the picked slots of column j must have; 0 if there is no such column.
     pub fingerprint: u32,
@@ -86,6 +86,6 @@ pub trait Ask {
 
 impl Kernels for Portable {}
 
-/// The compiler uses NEON to count bits.
+/// The portable code, in which the compiler counts bits with NEON.
 #[cfg(target_arch = "aarch64")]
 impl Kernels for Neon {}

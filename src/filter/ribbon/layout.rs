@@ -116,7 +116,7 @@ impl Layout {
     /// The false-positive rate. Each column of the block in which a key starts halves it.
     pub fn predicted_fpr(&self) -> f64 {
         let low_part = f64::from(self.low_blocks * BLOCK_SLOTS) / f64::from(self.starts());
-        // One column less doubles the rate.
+        // One column fewer doubles the rate.
         (1.0 + low_part) * 0.5f64.powi(self.columns as i32)
     }
 }

@@ -13,10 +13,10 @@
 //! ```
 //!
 //! This is a system of linear equations over GF(2), one per key and column. It is solved when the
-//! table is written ([`build`](mod@build)), by elimination (banding) and back substitution. Few
-//! more slots than keys are needed, so a column costs 1.03 to 1.07 bits a key and halves the
-//! false-positive rate; a textbook Bloom filter needs 1.44 bits for that. An absent key's XOR is a
-//! random number.
+//! table is written ([`build`](mod@build)), by elimination (banding) and back substitution. The XOR
+//! of an absent key's slots is arbitrary, so each column halves the false-positive rate. Few more
+//! slots than keys are needed, so a column costs 1.03 to 1.07 bits a key; a textbook Bloom filter
+//! needs 1.44 bits to halve the rate.
 //!
 //! With the sizes in [`sizing`], one seed in twenty makes equations that contradict each other.
 //! Then the build starts again with another seed. The format has 256 seeds. If all of them fail, a

@@ -6,12 +6,12 @@
 //! fingerprint                                up to 32 bits, one a column
 //! ```
 //!
-//! A row is one equation over GF(2) in each column j: the XOR of the slots' bits of column j, taken
-//! where a coefficient is 1, must be bit j of the fingerprint. An absent key's sum is correct by
-//! chance, with probability 1/2 in each column.
+//! A row is one equation over GF(2) in each column j: the XOR of bit j of the slots whose
+//! coefficients are 1 must be bit j of the fingerprint. An absent key's sum is correct by chance,
+//! with probability 1/2 in each column.
 //!
-//! A row is computed from the key's 64-bit hash and a seed by multiplications. The constants are
-//! RocksDB's (`util/ribbon_impl.h`, `StandardHasher`, `StandardRehasherAdapter`).
+//! Multiplications compute a row from the key's 64-bit hash and a seed. The constants are RocksDB's
+//! (`util/ribbon_impl.h`, `StandardHasher`, `StandardRehasherAdapter`).
 
 /// Scrambles the stored seed number, so that seeds differ in all their bits.
 pub fn raw_seed(ordinal: u8) -> u32 {

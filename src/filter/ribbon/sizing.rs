@@ -90,9 +90,9 @@ pub fn expected(keys: usize, target: Target) -> Option<(f64, f64)> {
 fn bloom_is_better(target: Target, keys: usize, layout: &Layout) -> bool {
     let millibits = target.bloom_millibits();
     match target {
-        // At the same size, the lower rate.
+        // At the same size, the filter with the lower rate is better.
         Target::MillibitsPerKey(_) => bloom_fpr(millibits) <= layout.predicted_fpr(),
-        // At the same rate, the smaller size: RocksDB's rule.
+        // At the same rate, the smaller filter is better: RocksDB's rule.
         Target::LikeBloom(_) | Target::Fpr(_) => {
             bloom_bytes(keys, millibits) + TRAILER_BYTES < layout.stored_bytes()
         }

@@ -67,9 +67,9 @@ fn the_order_of_all_keys_but_the_first_does_not_matter() {
 #[test]
 fn keys_that_crowd_under_every_seed_are_left_to_a_bloom_filter() {
     // A seed changes only the lower half of a hash. These upper halves are multiples of the inverse
-    // of the multiplier that follows, so the products are close together: all keys start in one of
-    // a few slots. (If they all started in one slot, the equations would have a solution, because a
-    // fingerprint is made of coefficients.)
+    // of `multiplier`, the lower half of the constant in `row::rehash`, so the products are close
+    // together: all keys start in one of a few slots. (If they all started in one slot, the
+    // equations would have a solution, because a fingerprint is made of coefficients.)
     let multiplier = 0x236a_3a0du32;
     let inverse = (0..5).fold(multiplier, |inverse: u32, _| {
         inverse.wrapping_mul(2u32.wrapping_sub(multiplier.wrapping_mul(inverse)))

@@ -1,7 +1,7 @@
 //! Vector kernels of the Ribbon filter for x86-64, eight columns at a time: queries on AVX2 and
 //! AVX-512, back substitution on AVX-512.
 //!
-//! All `unsafe` code of the family is here. The proof has two parts.
+//! All `unsafe` code of the family is here. The proof that it is sound has two parts.
 //!
 //! 1. *The instructions exist.* An [`Avx2`] or [`Avx512`] proves it ([`cpu`](crate::filter::cpu)).
 //! 2. *Memory.* Loads are masked: the mask selects the 8-byte words that the slice has, and a word

@@ -33,7 +33,8 @@
 use super::bloom::{BloomFilter, Layout};
 use super::shared::mix;
 
-/// The rate of every layer but the first: half of the keys go on to the next.
+/// The rate of every layer but the first. Such a layer is wrong for half of the keys for which it
+/// is queried, and the next layer holds these.
 const RATE: f64 = 0.5;
 /// Layers halve every two steps, so no set of keys that fits into memory needs more.
 const MAX_LAYERS: usize = 128;

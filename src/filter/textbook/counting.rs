@@ -13,7 +13,7 @@
 //! no key is added twice. So the filter is four times as large as a standard one.
 //!
 //! Invariants: a counter below [`STUCK`] is the number of probes of present keys that fall on it. A
-//! counter at [`STUCK`] has lost count and stays: decrementing it could drop it to 0 while keys
+//! counter at [`STUCK`] no longer counts, and is never decremented: it could drop to 0 while keys
 //! still need it.
 //!
 //! The danger: removing a key that was never added, but looks present, decrements counters of other
@@ -173,7 +173,7 @@ mod tests {
         (0..15).for_each(|_| filter.insert(1));
         assert_eq!(filter.stuck(), 4);
         assert!((0..40).all(|_| filter.remove(1)), "it looks present for ever");
-        // 14 times is counted, and the counter comes down to 0.
+        // Fourteen additions are counted, so fourteen removals bring the counters back to 0.
         (0..14).for_each(|_| filter.insert(2));
         assert!((0..14).all(|_| filter.remove(2)));
         assert!(!filter.remove(2));

@@ -127,7 +127,7 @@ pub fn exact_rate(bits: usize, keys: usize, hashes: u32) -> f64 {
 /// The fewest bits of one shared array for `keys` keys, at least 1, and their number of hashes, at
 /// most [`MAX_HASHES`]. The mean rate over all sets of keys, [`exact_rate`], is at most
 /// `rate_wanted`. The usual formula, [`bits_per_key`], gives up to 1 % too few bits at the usual
-/// rates, because hashes come in whole numbers, and even fewer for few keys.
+/// rates, because hashes come in whole numbers. For few keys it is wrong by more.
 ///
 /// # Panics
 /// Unless `rate_wanted` is above 0 and below 1.
@@ -196,8 +196,8 @@ fn fewest(
     best
 }
 
-/// The smallest number from 1 on that `fits`; all larger numbers must fit too. The search starts at
-/// `guess`, with steps that double.
+/// The smallest number from 1 on for which `fits` holds; it must hold for all larger numbers too.
+/// The search starts at `guess`, with steps that double.
 fn first_that(guess: usize, fits: impl Fn(usize) -> bool) -> usize {
     // 0 counts as a number that does not fit.
     let (mut too_few, mut enough);
@@ -285,7 +285,7 @@ mod tests {
     fn the_usual_formula_is_low_for_small_filters_and_right_for_large_ones() {
         let [small, large] = [10, 200].map(|keys| exact_rate(10 * keys, keys, 7) / rate(10.0, 7));
         assert!(small > 1.05 && large > 1.0 && large < 1.01, "{small} {large}");
-        // Separate arrays lose a little more.
+        // With separate arrays the rate is a little higher.
         assert!(rate_of_split(1000, 100, 7) > exact_rate(1000, 100, 7));
         close(rate_of_split(7_000_000, 700_000, 7), rate(10.0, 7), 1e-4);
     }
@@ -328,8 +328,8 @@ mod tests {
         assert!(lacks > 0.0 && lacks < 2.0 * expected / bits as f64 + 1e-6, "{lacks}");
     }
 
-    /// The shape came from the usual formula, which is an approximation for many keys. Filters of
-    /// 1, 2 and 10 keys were wrong 7, 4 and 1.5 times as often as intended. Now the exact rate
+    /// The shape once came from the usual formula, which is an approximation for many keys. Filters
+    /// of 1, 2 and 10 keys were wrong 7, 4 and 1.5 times as often as intended. Now the exact rate
     /// decides, and no smaller array would be enough.
     #[test]
     fn a_whole_shape_reaches_the_exact_rate_and_is_the_smallest() {

@@ -9,8 +9,8 @@
 //! ```text
 //! file       structure                 what it teaches
 //! formulas   (arithmetic)              size and rate: the usual formulas, and how exact they are
-//! bloom      standard Bloom filter     k bits for each key; when two hashes make k; OR is a union
-//! counting   counting Bloom filter     deletion costs four bits for one, and can lose keys
+//! bloom      standard Bloom filter     k bits a key; when two hashes can replace k; OR is a union
+//! counting   counting Bloom filter     deletion takes four bits in place of one, and can lose keys
 //! scalable   scalable Bloom filter     a filter that grows keeps its rate by a geometric series
 //! redis      commands over scalable    what Redis' BF commands promise
 //! cuckoo     cuckoo filter             fingerprints instead of bits; two slots for each

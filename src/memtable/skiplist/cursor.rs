@@ -73,8 +73,9 @@ impl Cursor for SkipListCursor {
         // SAFETY: every node has level 0.
         let next = unsafe { self.node().next(0) };
         if let Some(next) = next {
-            // Neighbours are far apart in memory, so the next node is fetched while this one is
-            // used. This shortens walks that do much work on each entry, as a flush does.
+            // Neighbours are far apart in memory, so the node after the new one is fetched while
+            // the new one is used. This shortens walks that do much work on each entry, as a flush
+            // does.
             // SAFETY: every node has level 0.
             unsafe { next.prefetch_next(0) };
         }

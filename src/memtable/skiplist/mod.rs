@@ -18,7 +18,7 @@
 //! 3. Links are stored from level 0 up. A reader that finds a node at some level finds it at all
 //!    levels below, so a search that descends loses no entry.
 //! 4. A search finds an insert that *happened before* it, because each link on its path is as that
-//!    insert left it, or newer. It may or may not find a concurrent insert; the store hides that
+//!    insert left it, or newer. It may or may not find a concurrent insert; the database hides that
 //!    insert anyway, because its sequence number is not visible yet.
 //!
 //! # What was measured
@@ -30,7 +30,7 @@
 //! 470  590   1/4 of the nodes rise, keys compared by memcmp
 //! 390  430   3/8 rise, keys compared by words, the next nodes prefetched: this version
 //! 440  440   with a key prefix next to each link; 610 and 640 when the keys start alike
-//! 470  380   upper levels and their prefixes in separate memory; then 650 and 720
+//! 470  380   upper levels and their prefixes in separate memory; 650 and 720 when keys start alike
 //! 610  340   this version, all of it on huge pages
 //! ```
 //!

@@ -11,16 +11,17 @@
 //! collector                         drops the rest, takes a count of the block    drops the block
 //! ```
 //!
-//! This is enough. The memory at `v` is freed in two places only: by a collection that drops the
-//! last owner of the memory, or the container of this owner ([`Retired::part_at`] finds the part),
-//! or by a thread that destroys the container after all readers have left it ([`drop_at_once`]).
-//! Both read `lent` after they have seen the guard gone: the thread stored `lent` before it
-//! withdrew the guard, with release, and the collector loads the thread's announcement with
-//! acquire. A guard that began later cannot reach the memory any more. So both read either `v`, or
-//! a value that the thread stored in `lent` after reading the bytes, again with release.
+//! Announcing the address is enough. The memory at `v` is freed in two places only: by a collection
+//! that drops the last owner of the memory, or the container of this owner ([`Retired::part_at`]
+//! finds the part), or by a thread that destroys the container after all readers have left it
+//! ([`drop_at_once`]). Both read `lent` after they have seen the guard gone: the thread stored
+//! `lent` before it withdrew the guard, with release, and the collector loads the thread's
+//! announcement with acquire. A guard that began later cannot reach the memory any more. So both
+//! read either `v`, or a value that the thread stored in `lent` after reading the bytes, again with
+//! release.
 //!
-//! The part that contains the address in `lent` is kept. While `lent` shows `v`, no other memory
-//! can have this address.
+//! The part that contains the address in `lent` is kept, so no other memory can get this address
+//! while `lent` shows `v`.
 //!
 //! The reader executes two plain stores, and the collector reads one more word of each thread. Two
 //! alternatives were rejected. With a count for each part, all readers of a memtable would write

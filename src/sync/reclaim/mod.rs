@@ -16,27 +16,32 @@
 //! record announces the epoch at which the thread last pinned, and whether the thread still holds
 //! that guard. A collection reads all records, and drops the bags whose stamps are below the epoch
 //! of every thread that may still reach garbage. A thread that keeps doing lookups soon announces a
-//! later epoch. If a thread has become idle, the collector marks its record and executes the heavy
-//! barrier (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no
-//! collection needs a barrier for it. After [`MARKED_PINS`] pins the thread clears the mark. A
-//! thread that is about to read a file marks itself ([`before_reading`]) and clears this mark in
+//! later epoch.
+//!
+//! If a thread has become idle, the collector marks its record and executes the heavy barrier
+//! (`barrier.rs`). A marked thread executes a fence in each pin, so while it is idle no later
+//! collection needs a barrier for it. After [`MARKED_PINS`] pins the thread clears the mark.
+//!
+//! A thread that is about to read a file marks itself ([`before_reading`]) and clears this mark in
 //! its next pin. So threads whose lookups miss the cache need no barrier for each other, although
 //! they hold no guard while they read.
 //!
 //! The proof considers an object unlinked at U, a bag sealed with stamp e, and what the collector
 //! reads in a record:
 //!
-//! - An epoch above e, held or idle. The thread took it from an increment that came after U, so it
-//!   sees U from there on and never finds the object. It announced the epoch with release, after
-//!   its last access under older guards; the collector loads it with acquire, before the drop.
+//! - An epoch above e, held or idle. The thread read this epoch from an increment that came after
+//!   U, so from there on it sees U and never finds the object. It announced the epoch with release,
+//!   after its last access under older guards; the collector loads it with acquire, before the
+//!   drop.
 //! - An epoch of e or less, held. The record keeps the bag.
 //! - An epoch of e or less, idle, after a heavy barrier. If the light barrier of the thread's next
-//!   pin had come before the heavy one, the collector would have read that pin. So it comes later,
-//!   and the thread's later loads see U. The end of its last guard is ordered as above.
+//!   pin had come before the heavy one, the collector would have read that pin. So the light
+//!   barrier comes later, and the thread's later loads see U. The end of its last guard is ordered
+//!   as above.
 //! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
 //!   fence before it reads.
-//!   - The next pin sees the mark and executes its fence later than the collector: its loads see U.
-//!     If its fence had come first, the collector would read that pin.
+//!   - The next pin sees the mark and executes its fence after the collector's fence: its loads see
+//!     U. If its fence had come first, the collector would read that pin.
 //!   - The next pin does not see a collector's mark: then it came before the barrier that followed
 //!     the mark, and the collector reads it. Collectors mark, pass the barrier and read under one
 //!     mutex.
@@ -51,8 +56,8 @@
 //!
 //! Cost of a pin: two plain stores to a line that other threads rarely write, and one load of the
 //! epoch. A pin takes no lock and writes no shared line. It executes a full fence only if the
-//! thread is marked. The reclaiming side pays: a load for each thread, and a barrier for threads
-//! that became idle.
+//! thread is marked. A collection costs a load for each thread, and a barrier if threads became
+//! idle.
 //!
 //! Alternatives. `crossbeam-epoch` fences at every pin, so successive lookups cannot overlap.
 //! `seize` 0.5 pins with a light barrier too, but unpins with an atomic exchange, which is a full
@@ -60,9 +65,10 @@
 //! bytes, and its loads are sequentially consistent, which loom cannot check. Hazard pointers need
 //! a barrier for every object, whereas this scheme needs one for each lookup.
 //!
-//! A guard delays the release of everything that is retired after it. Hold it for one lookup, not
-//! while waiting for another thread or a device, and not while user code runs, for which there is
-//! [`lending`]. [`assert_no_guard`] checks this where the crate reads files and calls user code.
+//! A guard delays the release of everything that is retired while it is held. Hold it for one
+//! lookup, not while waiting for another thread or a device, and not while user code runs, for
+//! which there is [`lending`]. [`assert_no_guard`] checks this where the crate reads files and
+//! calls user code.
 
 mod lending;
 
@@ -85,8 +91,8 @@ pub(crate) use lending::{Part, Retired, drop_at_once, held_by_readers};
 type Garbage = Arc<dyn Retired>;
 
 /// The state of the whole process: one set of readers, one heap of garbage. A forked child has its
-/// own, because any of the parent's threads may have held a lock, and only one of them continues in
-/// the child.
+/// own, because any of the parent's threads may have held a lock, and only the thread that forked
+/// continues in the child.
 struct Collector {
     registry: Mutex<Registry>,
     garbage: Mutex<Bags>,
@@ -100,7 +106,7 @@ struct Registry {
     free: Vec<usize>,
 }
 
-/// One thread's cache line.
+/// One thread's record, on cache lines of its own.
 #[repr(align(128))]
 struct Record {
     /// `epoch << 1 | held`: the epoch at which the thread took its latest outermost guard, and
@@ -148,7 +154,7 @@ impl Record {
         }
     }
 
-    /// Announces the end of the guard; the epoch stays.
+    /// Announces the end of the guard, and keeps the announced epoch.
     #[inline]
     fn withdraw(&self) {
         self.announced.store(self.announced.load(Ordering::Relaxed) & !HELD, Ordering::Release);
@@ -230,8 +236,8 @@ fn collector() -> &'static Collector {
 }
 
 /// Keeps everything alive that its thread reaches through [`ArcCell`](super::ArcCell) and the
-/// cache's slots. It stays on its thread. A thread may hold several guards; only the outermost one
-/// counts.
+/// cache's slots. It cannot be sent to another thread. A thread may hold several guards; only the
+/// outermost one counts.
 pub(crate) struct Guard {
     record: &'static Record,
     /// Makes the guard neither `Send` nor `Sync`, because the record is its thread's.
@@ -281,7 +287,7 @@ pub(crate) fn assert_no_guard() {
 }
 
 /// Call this before the thread reads a file. Until the thread has pinned again, collections need no
-/// barrier for it. Also checks the same as [`assert_no_guard`].
+/// barrier for it. Also calls [`assert_no_guard`].
 #[inline]
 pub(crate) fn before_reading() {
     assert_no_guard();
@@ -312,8 +318,9 @@ pub(crate) fn collect() -> usize {
     collect_bags(lock(&collector().garbage), 0)
 }
 
-/// Like [`collect`], but executes no barrier for the newest `patience` bags, because other threads
-/// may have announced a later epoch by the next collection.
+/// Like [`collect`], but executes no barrier for a thread that has announced the stamp of one of
+/// the newest `patience` bags, because the thread may announce a later epoch before the next
+/// collection.
 fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
     if !bags.open.is_empty() {
         // AcqRel: the increment publishes the unlinking of everything in the bag.
@@ -350,8 +357,8 @@ fn collect_bags(mut bags: MutexGuard<'_, Bags>, patience: u64) -> usize {
 
 /// Returns the least epoch of the records that keep a bag with a stamp from `first` to `last`, and
 /// the loans. The epoch is at most `last + 1`, because bags that are sealed from here on wait for
-/// another collection. Executes a barrier if only that lets a bag with a stamp up to `urgent` be
-/// dropped.
+/// another collection. Executes a barrier if an unmarked thread has been idle since epoch `urgent`
+/// or earlier, and the barrier lets a bag be dropped.
 fn oldest_in_the_way(first: u64, last: u64, urgent: u64) -> (u64, Vec<Loan>) {
     let registry = lock(&collector().registry);
     let in_the_way = oldest_in_registry(&registry, first, last, urgent);
@@ -371,8 +378,8 @@ fn oldest_in_registry(registry: &Registry, first: u64, last: u64, urgent: u64) -
     if without_barrier > urgent {
         return without_barrier;
     }
-    // A guard keeps its bags, with or without a barrier. So no barrier is executed if it would free
-    // nothing: it interrupts every processor, and while one thread is suspended under its guard,
+    // A barrier interrupts every processor, so none is executed if it would free nothing: a guard
+    // keeps its bags, with or without a barrier. While one thread is suspended under its guard,
     // every cache miss of the others may come here.
     let held = |_: &Record, shown: Shown| shown.held;
     if oldest(held) <= without_barrier.max(first) {
@@ -485,7 +492,8 @@ fn leave_thread() {
 }
 
 /// Called in a forked child, whose thread gets one of the child's records when it next pins. The
-/// old record belongs to the leaked collector of the parent. Guards from before the fork keep it.
+/// old record belongs to the leaked collector of the parent. Guards from before the fork still use
+/// it.
 #[cfg(not(loom))]
 #[cfg_attr(not(unix), allow(dead_code))]
 pub(super) fn forget_thread() {

@@ -19,7 +19,7 @@ fn read(cell: &ArcCell<Canary>) -> u64 {
     canary.id
 }
 
-/// A thread that reads, calls `between` and reads again, while another thread replaces the value and
+/// A thread reads, calls `between` and reads again, while another thread replaces the value and
 /// calls `collection`.
 fn read_twice_beside_a_collection(between: fn(), collection: fn()) {
     check_model(move || {
@@ -123,7 +123,8 @@ fn loom_a_marked_thread_needs_no_barrier_and_may_clear_its_mark() {
 #[test]
 fn loom_a_thread_that_reads_a_file_between_its_pins_needs_no_barrier() {
     read_twice_beside_a_collection(before_reading, || {
-        // The collection's barrier fails, unless a mark makes it unnecessary.
+        // A collection that needs a barrier frees nothing, because the barrier fails. A collection
+        // that relies on the thread's own mark needs none.
         barrier::HEAVY_FAILS.set(true);
         collect();
         barrier::HEAVY_FAILS.set(false);
@@ -142,7 +143,7 @@ fn loom_a_barrier_that_fails_frees_nothing_that_an_idle_thread_may_reach() {
     });
 }
 
-/// A byte to lend, and whether it was dropped.
+/// A byte to lend, and a canary that detects its drop.
 struct Lent {
     canary: Canary,
     byte: [u8; 1],

@@ -1,4 +1,4 @@
-//! Guards of other threads, limits, and the indexes of threads.
+//! Tests of guards that other threads hold, of limits, of barriers, and of the indexes of threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc;
@@ -17,7 +17,8 @@ impl Drop for Dropped {
     }
 }
 
-/// Other tests of the process also hold guards, each for a moment.
+/// Collects until `done`. One collection may not be enough, because other tests of the process also
+/// hold guards, each for a moment.
 fn collect_until(done: impl Fn() -> bool) {
     while !done() {
         collect();
@@ -59,8 +60,10 @@ fn a_guard_keeps_only_what_was_retired_while_it_was_held() {
     drop(guard);
 }
 
-/// Four threads that missed the cache on two processors were slower than two threads: the system
-/// stopped one under its guard, and each miss of the others interrupted both processors in vain.
+/// Four threads that missed the cache on two processors were once slower than two threads. The
+/// system suspended one thread under its guard, and each miss of the others executed a barrier,
+/// which interrupted both processors and freed nothing. Now no barrier is executed if a guard would
+/// keep all garbage nevertheless.
 #[test]
 fn while_a_reader_stands_still_collecting_costs_no_barrier() {
     const COLLECTIONS: usize = 1000;
@@ -69,14 +72,15 @@ fn while_a_reader_stands_still_collecting_costs_no_barrier() {
     for _ in 0..COLLECTIONS {
         retire(Arc::new(()), 1, 0);
     }
-    // Older garbage of other tests may go meanwhile, and that takes barriers.
+    // Meanwhile a collection may drop older garbage of other tests, which takes a barrier.
     let barriers = barrier::HEAVY_BARRIERS.get() - before;
     assert!(barriers < COLLECTIONS / 2, "{barriers} barriers for nothing");
     drop(guard);
 }
 
-/// Two threads that missed a small cache gained a factor of 1.4 where two threads that only read
-/// files gained 1.9, because each portion of garbage interrupted both processors.
+/// Two threads that missed a small cache were once only 1.4 times as fast as one, whereas two
+/// threads that only read files were 1.9 times as fast. The reason was that each collection
+/// interrupted both processors by a barrier. Now threads that keep doing lookups cost no barrier.
 #[test]
 fn readers_that_come_again_cost_no_barrier() {
     const COLLECTIONS: usize = 1000;
@@ -93,7 +97,8 @@ fn readers_that_come_again_cost_no_barrier() {
         for _ in 0..COLLECTIONS {
             retire(Arc::new(()), 1, 0);
             let seen = lookups.load(Ordering::Acquire);
-            // The second lookup after this one began later.
+            // The second lookup that ends after this load began after it too, and so announced a
+            // later epoch.
             while lookups.load(Ordering::Acquire) < seen + 2 {
                 thread::yield_now();
             }
@@ -105,11 +110,12 @@ fn readers_that_come_again_cost_no_barrier() {
     assert!(barriers < COLLECTIONS / 2, "{barriers} barriers for nothing");
 }
 
-/// Two threads missed a small cache 1.7 times as slowly as when they held their guards during each
-/// read, because every portion of garbage met another thread that had let go of its guard to read.
+/// Two threads that missed a small cache once took 1.7 times as long as with guards that were held
+/// during each read. The reason was that each collection executed a barrier for the other thread,
+/// which had dropped its guard in order to read. Now a thread marks itself before it reads.
 #[test]
 fn a_thread_that_reads_files_costs_no_barrier() {
-    // A mark that a collector sets lasts this many pins.
+    // A mark that a collector sets lasts `MARKED_PINS` pins, a quarter of a round.
     const READS: usize = 4 * MARKED_PINS as usize;
     const ROUNDS: usize = 20;
     let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -144,7 +150,8 @@ fn a_thread_that_reads_files_costs_no_barrier() {
     assert!(fewest < Some(READS / 2), "{fewest:?} barriers in the round with the fewest");
 }
 
-/// A program's main thread has filled its database and waits for its threads.
+/// An example of an idle thread is a program's main thread that has filled the database and waits
+/// for the other threads.
 #[test]
 fn an_idle_thread_costs_one_barrier_until_it_comes_again() {
     const COLLECTIONS: usize = 1000;
@@ -194,7 +201,7 @@ fn draining_waits_for_guards_but_not_for_ever() {
     unpin.send(()).unwrap();
     assert!(drain(Duration::from_secs(60)));
     reader.join().unwrap();
-    // The collection of another test may have taken it out and be about to drop it.
+    // The collection of another test may have taken the object out, and be about to drop it.
     collect_until(|| drops.load(Ordering::SeqCst) == 1);
 }
 

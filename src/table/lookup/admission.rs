@@ -12,10 +12,10 @@
 //!           passes by, and is found: as before           read, and it says maybe: − price
 //! ```
 //!
-//! Each part of a filter and each piece has a credit of its own, which begins at one read. A part
-//! keeps its credit when it is evicted. So a part that was queried for absent keys is read again at
-//! the next query, but a part that was queried for present keys is not. A whole filter whose price
-//! is above one read pays it for either answer.
+//! Each part of a filter, and each piece of a whole filter (`table/pieces`), has a credit of its
+//! own, which begins at one read. A part keeps its credit when it is evicted. So a part that was
+//! queried for absent keys is read again at the next query, but a part that was queried for present
+//! keys is not. A whole filter whose price is above one read pays the price for either answer.
 //!
 //! If the part of the index is not in memory either, one read loads both ([`super::joint`]). Then
 //! the price of the filter is an eighth of a read, because only its bytes are added. A "no" raises
@@ -26,9 +26,10 @@
 //! evicted before others, unless it says "no" first.
 //!
 //! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
-//! `docs/filters.md` proves what the rule costs at most. It applies if metadata is not pinned, and
-//! the filters and indexes of all tables would fill most of the cache. Otherwise every filter that
-//! a lookup needs is read. For comparison, `Builder::reads_every_filter` turns the rule off.
+//! `docs/filters.md` proves what the rule costs at most. The rule applies only if metadata is not
+//! pinned, and if the filters and indexes of all tables would fill most of the cache. Otherwise
+//! every filter that a lookup needs is read. For comparison, `Builder::reads_every_filter` turns
+//! the rule off.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
@@ -56,7 +57,7 @@ const JOINT_PRICE: u32 = 1;
 /// without the index.
 const ONLY_ABSENT: u32 = 2 * READ;
 
-/// What a whole filter of these bytes costs.
+/// The price of a whole filter of `bytes` stored bytes.
 fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
     let reads = match has_pieces {
         // It is read once, to make the pieces, and not kept.
@@ -189,7 +190,7 @@ mod tests {
     }
 
     /// How often a phase in which the part is queried for absent keys is followed by a phase in
-    /// which it is not.
+    /// which it is queried for present keys only.
     fn turns(phases: &[Vec<bool>]) -> u32 {
         let used = phases.iter().filter(|phase| !phase.is_empty());
         let spares: Vec<bool> = used.map(|phase| phase.contains(&false)).collect();
@@ -209,7 +210,7 @@ mod tests {
                 })
                 .collect();
             let (cost, best, turns) = (cost(&phases), best_cost(&phases), turns(&phases));
-            // The first read is on trial.
+            // The last 1 is the first read, for which the initial credit pays.
             assert!(cost <= 2 * best + turns + 1, "{cost}, {best} with {turns} turns: {phases:?}");
             worst = worst.max(f64::from(cost) / f64::from(best.max(1)));
         }

@@ -167,7 +167,7 @@ struct Reads<'t> {
 
 /// Blocks of one file that are read by one read.
 struct Piece {
-    /// Their places.
+    /// Their places in the batch.
     blocks: Range<usize>,
     bytes: usize,
 }

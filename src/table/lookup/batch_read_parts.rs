@@ -20,7 +20,7 @@ pub(crate) trait MetadataPart: Cached + Sized {
     /// The ticker that counts a use of a part in memory.
     const HIT: Ticker;
 
-    /// Where part or piece `part` is in the file. `None`: it is the whole filter or index.
+    /// Where part or piece `part` is in the file. `None`: `part` is the whole filter or index.
     fn handle(table: &Table, part: usize) -> Option<BlockHandle>;
 
     /// Loads part `part` through the cache: from its stored bytes, or by a read if `stored` is

@@ -67,7 +67,7 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        // It fails while the thread ends.
+        // This fails while the thread ends. The memory is freed then.
         let _ = LAST.try_with(|last| last.set(std::mem::take(&mut self.0)));
     }
 }

@@ -13,8 +13,9 @@ pub(crate) struct LookupKey<'a> {
     pub sequence: SequenceNumber,
     /// The key's hash, computed once for the filters of all tables.
     pub hash: KeyHash,
-    /// Whether the lookup has passed by the filter of this table, because the filter was not worth
-    /// its read. Then the result of the search says nothing about the filter.
+    /// Whether the lookup has passed by the filter of the table that it searches, because the
+    /// filter was not worth its read ([`super::admission`]). Then the result of the search says
+    /// nothing about the filter.
     pub passed_filter_by: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The table's part of `Db::multi_get`: many keys in one table.
+//! The lookup of many keys in one table, which is a step of `Db::multi_get`.
 //!
 //! The steps are those of one lookup ([`super`]). Each step is taken for all keys before the next
 //! step, so that the cache misses of different keys overlap:
@@ -29,7 +29,7 @@ use super::{BlockPosition, count_use};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
-/// Hashes of one call of a filter.
+/// The number of hashes for which one call queries a filter.
 const HASHES: usize = 32;
 
 impl Table {

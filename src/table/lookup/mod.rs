@@ -1,4 +1,4 @@
-//! The table's part of `Db::get`: one key in one table.
+//! The lookup of one key in one table, which is a step of `Db::get`.
 //!
 //! ```text
 //! filter_says_maybe   no ─► the table does not hold the key: the caller goes on to the next table
@@ -250,9 +250,9 @@ impl Table {
         }
     }
 
-    /// Like [`Table::filter_says_maybe`], if the table has no filter, or if the filter is in parts,
-    /// is a legacy Bloom filter, holds only prefixes, cannot be trusted or is not in memory as one
-    /// block. Lookups call this through [`TableObserver::call_other_filter`].
+    /// Like [`Table::filter_says_maybe`], for a table that has no filter, or whose filter is in
+    /// parts, is a legacy Bloom filter, holds only prefixes, cannot be trusted or is not in memory
+    /// as one block. Lookups call this through [`TableObserver::call_other_filter`].
     #[inline(always)]
     pub(super) fn other_filter_says_maybe(
         &self,

@@ -99,7 +99,8 @@ impl Table {
         }
     }
 
-    /// Like [`Table::filter_admits`], with this table's filter, which may be read. Hold no guard.
+    /// Like [`Table::filter_admits`], with this table's filter, which is read if it is not in
+    /// memory. Hold no guard.
     pub(crate) fn own_filter_admits(&self, key: &LookupKey<'_>) -> Result<bool> {
         let extractor = self.prefix_filter().map(|filter| filter.extractor);
         let prefix = extractor.and_then(|extractor| extractor.prefix_of(key.user_key));

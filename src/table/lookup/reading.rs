@@ -55,8 +55,8 @@ impl Absent {
 }
 
 impl Table {
-    /// The newest entry of the key that the snapshot sees. `missing`: where the lookup has stopped
-    /// in this table; `None`: it begins here. Hold no guard.
+    /// The newest entry of the key that the snapshot sees. `missing`: what the lookup lacked when
+    /// it stopped in this table; `None`: it has not begun in this table. Hold no guard.
     #[inline(always)]
     pub fn get_and_read(
         &self,
@@ -197,7 +197,7 @@ impl Table {
                 Ok(found) => return Ok(found.map(Found::into_owned)),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Absent(Absent::Block { part, block })) => (part, block),
-                // Versions of the key continue there.
+                // Versions of the key continue in this part.
                 Err(Stop::Absent(Absent::Index(part))) => (part, 0),
                 Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is queried here"),
             };

@@ -56,7 +56,7 @@ struct WholeFilter {
 }
 
 impl<'a> Recorder<'a> {
-    /// `counters`: those of the tables that will be looked into.
+    /// `counters`: the counters of the tables that will be searched.
     pub fn new(counters: &'a Counters) -> Recorder<'a> {
         Recorder {
             counters,
@@ -97,7 +97,7 @@ impl<'a> Recorder<'a> {
         trace
     }
 
-    /// What was spent since the step before.
+    /// The cost of the step that ends now: what was spent since the latest look.
     pub fn step(&self) -> StepCost {
         let now = Instant::now();
         let Look { at, reads, read_bytes } = self.since.get();
@@ -114,7 +114,7 @@ impl<'a> Recorder<'a> {
         self.since.set(Look::now(self.counters));
     }
 
-    /// The filter was not queried.
+    /// Records that the filter was not queried.
     fn record_no_filter(&self, verdict: FilterVerdict, reason: &'static str) {
         let cost = self.step();
         self.current.borrow_mut().filter = Some(FilterTrace {

@@ -12,7 +12,7 @@
 //!
 //! A lookup that passes a filter by ([`super::admission`]) gets no answer, so nothing is counted
 //! here. In the file's counters, as in RocksDB, a point lookup's query for a prefix counts as a
-//! query for the key. Queries for ranges are not counted there.
+//! query for the key. Queries for ranges are not counted in the file's counters.
 
 use crate::stats::{FileTicker, ThreadFileTickers, ThreadTickers, Ticker};
 use crate::sync::Guard;

@@ -93,8 +93,8 @@ impl StepCost {
 pub struct FilterTrace {
     /// `None`: the filter cannot be used, or was passed by.
     pub family: Option<Family>,
-    /// The prefix for which the filter was queried. `None`: it was queried for the whole key, or not
-    /// at all.
+    /// The prefix for which the filter was queried. `None`: it was queried for the whole key, or
+    /// not at all.
     pub prefix: Option<Vec<u8>>,
     /// The hash of the query.
     pub hash: KeyHash,
@@ -141,7 +141,7 @@ impl FilterVerdict {
         self != FilterVerdict::No
     }
 
-    /// The word for it in reports.
+    /// The word for the verdict in reports.
     pub fn name(self) -> &'static str {
         match self {
             FilterVerdict::No => "no",

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file      … | whole filter, one block | whole index, one block | …
-//! once      both are read and checked; kept are a top, and a checksum for each 4 KiB
+//! once      both are read and checked; a top, and a checksum for each 4 KiB, are kept
 //! memory    Table ─┬─ filter pieces [slot | slot | …] ─► TableFilter   a piece comes and goes as
 //!                  └─ index pieces  [slot | slot | …] ─► TableIndex    a part does
 //! ```
@@ -63,7 +63,7 @@ impl Table {
         !self.pins_metadata && handle.bytes >= MIN_BYTES && self.cache.metadata_fills_it()
     }
 
-    /// The number of a piece among parts and pieces.
+    /// The number of a piece of the index among its parts and pieces.
     fn index_number(&self, piece: usize) -> usize {
         self.index.len() + piece
     }

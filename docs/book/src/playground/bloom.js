@@ -5,14 +5,14 @@
 const bloom = (() => {
   const FIRST = ["apple", "pear", "plum"];
   const COLUMNS = 32, CELL = 11, LINE_BITS = 512;
-  /// What can be drawn, and found on a page.
+  /// With more keys the picture would be too large for a page.
   const MOST_KEYS = 400;
   const TRIED = 20000;
 
   let keys = [...FIRST];
   /// The key whose bits are marked.
   let shown = "quince";
-  /// Goes before the answer, when there is something to say.
+  /// A remark that is shown before the result of the query, or nothing.
   let notice = "";
 
   const bits = () => byId("bloom-bits").value;
@@ -40,7 +40,7 @@ const bloom = (() => {
       html("figcaption", { textContent: `line ${number}` + (probed.length ? `: where ${shown} belongs` : "") }));
   }
 
-  /// One probed bit in words: who set it.
+  /// One probed bit in words: which keys set it, or that it is clear.
   function probe(bit, place, answer, isSet) {
     const setters = keys.filter((_, i) => answer.added[i].line === place.line && answer.added[i].bits.includes(bit));
     const more = setters.length > 2 ? ` and ${setters.length - 2} more` : "";
@@ -106,7 +106,7 @@ const bloom = (() => {
     draw();
   }
 
-  /// Asks for names that were never added until one passes.
+  /// Queries names that were never added, and shows the first one that passes.
   function find() {
     const names = Array.from({ length: TRIED }, (_, i) => `fruit ${i + 1}`).filter((name) => !keys.includes(name));
     const answer = keys.length ? filter(names) : { asked: [] };

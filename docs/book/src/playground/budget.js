@@ -7,12 +7,13 @@ const budget = (() => {
   const LEFT = 110, ROW = 46, TOP = 26;
 
   let bits = RUNS.map(() => EQUAL);
-  /// The bars, which keep the focus while they are redrawn.
+  /// The elements of the bars. They are kept when the picture is redrawn, so that the focused bar
+  /// keeps the focus.
   let bars = [];
   /// Logarithms of the rates for 0, 0.5, 1 … bits.
   const rates = [0];
 
-  /// The rate of a filter of so many bits a key. Between half bits it is interpolated.
+  /// The rate of a filter of `bits` bits a key, interpolated between the multiples of half a bit.
   function rate(bits) {
     const at = Math.min(bits, MOST) * 2, low = Math.floor(at);
     return Math.exp(rates[low] + (rates[Math.min(low + 1, rates.length - 1)] - rates[low]) * (at - low));
@@ -21,7 +22,7 @@ const budget = (() => {
   const memory = (bits) => bits.reduce((sum, bits, run) => sum + bits * RUNS[run], 0) / 8;
   const wasted = (bits) => bits.reduce((sum, bits) => sum + rate(bits), 0);
 
-  /// The fewest bits whose rate is not above this.
+  /// The fewest bits a key whose rate is at most `wanted`.
   function bitsFor(wanted) {
     let low = 0, high = MOST;
     for (let i = 0; i < 40; i++) {
@@ -31,7 +32,8 @@ const budget = (() => {
     return high;
   }
 
-  /// Rates in proportion to the runs' keys, for this memory: Monkey's rule.
+  /// The bits a key of each run by Monkey's rule, for filters of `bytes` bytes in all: the rate of
+  /// a run is proportional to its number of keys.
   function best(bytes) {
     const divided = (log) => RUNS.map((keys) => bitsFor(Math.min(1, Math.max(1e-4, Math.exp(log) * keys))));
     let low = -40, high = 0;
@@ -47,7 +49,7 @@ const budget = (() => {
     draw();
   }
 
-  /// A bar is a slider for the keyboard too.
+  /// A bar: a slider that can be dragged, or moved by the arrow keys.
   function bar(run) {
     const element = svg("g", { class: "bar", role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": MOST, "aria-label": `bits per key of the run of ${RUNS[run].toLocaleString("en")} keys` });
     element.addEventListener("keydown", (event) => {

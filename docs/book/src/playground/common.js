@@ -20,18 +20,20 @@ async function start(...pictures) {
   }
 }
 
-/// A request to the filters (examples/playground/answers): what they answer, as an object. An answer
-/// with an `error` is for whoever asked to show.
+/// Sends a request to the filters (examples/playground/answers) and returns their response as an
+/// object. If the response has an `error`, the caller shows it.
 function ask(request) {
   const text = new TextEncoder().encode(request);
   const at = wasm.reserve(text.length);
-  // The memory may grow with any call, and then its old views are empty.
+  // Any call may grow the memory, which empties all earlier views of it. So each access makes a
+  // view of its own.
   new Uint8Array(wasm.memory.buffer, at, text.length).set(text);
   const length = wasm.answer();
   return JSON.parse(new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, wasm.text(), length)));
 }
 
-/// The lines of a request that add and ask keys. A line feed cannot be typed into a field.
+/// The lines of a request: `+` adds a key, `?` queries one. A key has no line feed, because a field
+/// takes none.
 const keyLines = (added, asked) => [...added.map((key) => `\n+${key}`), ...asked.map((key) => `\n?${key}`)].join("");
 
 function svg(name, attributes = {}, ...children) {
@@ -47,7 +49,7 @@ function html(name, properties = {}, ...children) {
   return element;
 }
 
-/// A share as per cent, as long as it is readable so.
+/// A share in per cent, or as "1 in …" if it is below 0.01 %.
 function percent(share) {
   if (share === 0) return "0 %";
   if (share >= 0.0001) return `${Number((share * 100).toPrecision(3))} %`;

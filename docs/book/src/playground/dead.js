@@ -1,4 +1,5 @@
-// What a table holds after deletions, before a merge and after it: bytes by arithmetic, uncompressed.
+// What a table holds after deletions, before a merge and after it. The bytes are computed, without
+// compression.
 "use strict";
 
 const dead = (() => {

@@ -2,21 +2,23 @@
 "use strict";
 
 const falling = (() => {
-  /// From the newest run to the oldest: name and number of keys. A filter of the page has at most 400.
+  /// The runs from the newest to the oldest, each with its name and its number of keys. A filter of
+  /// the page has at most 400 keys.
   const RUNS = [["level 0, a table", 25], ["level 0, a table", 25], ["level 5", 200], ["level 6", 400]];
   const LEFT = 150, ROW = 44, TOP = 14;
 
-  /// The keys of each run, in turn.
+  /// The keys of each run, in the order of `RUNS`.
   const keys = [];
   let shown = "user 700";
 
   const bits = () => Number(byId("falling-bits").value);
 
-  /// For each run and each key asked: whether the filter says maybe.
+  /// For each run and each queried key: whether the run's filter says "maybe".
   const maybes = (asked) => keys.map((run) => bits() === 0 ? asked.map(() => true)
     : ask(`bloom ${bits()}${keyLines(run, asked)}`).asked.map((place) => place.maybe));
 
-  /// What happens to each key in each run that it comes to: "no", "vain" or "found".
+  /// For each key, the result in each run that its lookup searches: "no" of the filter, "vain" or
+  /// "found".
   function falls(asked) {
     const answers = maybes(asked);
     return asked.map((key, i) => {

@@ -1,5 +1,6 @@
-// A ribbon of the library at full size: its first equations, eliminated and solved, and its layers. The
-// answer holds equations and slots; the steps between them are made here.
+// A ribbon of the library at full size: its first equations, eliminated and solved, and its layers.
+// The response of the filters has the equations and the solved slots. This file computes the steps
+// from the equations to the slots.
 "use strict";
 
 const full = (() => {
@@ -14,7 +15,8 @@ const full = (() => {
 
   // -- the band --------------------------------------------------------------------------------------
 
-  /// The rows in their slots once the first `count` are added, and what became of the last of them.
+  /// The rows in their slots after the first `count` rows are added. `last` says how many additions
+  /// the last of these rows took, and which slot it got.
   function eliminated(count) {
     const band = [];
     let last = null;
@@ -36,7 +38,7 @@ const full = (() => {
     return { band, last };
   }
 
-  /// A path of the cells that are 1, a unit each.
+  /// A path of squares, one unit wide, at the cells of `list`.
   function cells(list) {
     return list.map(([x, y]) => `M${x} ${y}h1v1h-1z`).join("");
   }
@@ -51,14 +53,15 @@ const full = (() => {
     return found;
   }
 
-  /// The size of a cell: all panels next to each other, or on a narrow screen one below the other.
+  /// The size of a cell. The panels are next to each other, or one below the other on a narrow
+  /// screen.
   function unit() {
     const room = byId("full-band").clientWidth, rows = answer.shown + 3 + answer.columns;
     const beside = (room - 56) / (2 * rows + answer.columns);
     return Math.min(3.6, beside > 2.2 ? beside : room / rows);
   }
 
-  /// A panel of lines: each has a row, or none, and a class.
+  /// A panel of lines. Each line has a row or none, and a CSS class.
   function panel(name, lines, hasRows) {
     const left = hasRows ? answer.shown + 3 : 0;
     const wide = left + answer.columns, high = Math.max(answer.shown, lines.length);
@@ -171,7 +174,7 @@ const full = (() => {
     draw();
   }
 
-  /// Builds another filter, and shows its end.
+  /// Builds another filter, and shows its last step.
   function rebuild() {
     play(false);
     asked = Math.min(asked, 2 * keys() - 1);

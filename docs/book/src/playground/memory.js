@@ -1,18 +1,18 @@
-// Filters that are larger than the cache, whole and in parts: a model of what is evicted. The sizes are
-// those of filters of the library.
+// Filters that are larger than the cache, whole and in parts: a model of what the cache evicts. The
+// filters have the sizes of the library's.
 "use strict";
 
 const memory = (() => {
   const TABLES = 8, KEYS = 33000, PART_KIB = 4, BLOCK_KIB = 4;
 
-  /// KiB of a table's filter, and its rate.
+  /// The size of a table's filter in KiB, and its false-positive rate.
   let size = 0, rate = 0;
   let forms = {};
 
-  /// A cache that evicts what was used longest ago. `units` have `kib` each.
+  /// An empty cache that evicts the least recently used unit. The `units` have `kib` KiB each.
   const empty = (units, kib) => ({ units, kib, used: new Map(), read: 0, lookups: 0, now: -1 });
 
-  /// The same sequence of numbers in every run, from 0 to before `end`.
+  /// A pseudorandom number from 0 to `end - 1`. Each opening of the page has the same sequence.
   let state = 1;
   function random(end) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -29,7 +29,8 @@ const memory = (() => {
     form.now = unit;
   }
 
-  /// An absent key falls into one table of this level, and into one part of its filter.
+  /// Looks up an absent key, which is in the range of one random table, and of one random part of
+  /// that table's filter.
   function lookUp() {
     const parts = Math.ceil(size / PART_KIB), table = random(TABLES), part = random(parts);
     const passes = random(1e6) < rate * 1e6;

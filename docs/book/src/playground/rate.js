@@ -1,4 +1,5 @@
-// The rate of four families against their bits: curves that are predicted, marks that are counted.
+// The false-positive rate of four families against their bits a key: predicted curves and counted
+// marks.
 "use strict";
 
 const rate = (() => {
@@ -6,20 +7,21 @@ const rate = (() => {
   const LEAST = 1, MOST = 20;
   /// The lowest rate of the picture.
   const FLOOR = 1e-7;
-  /// Absent keys that are asked: first a few, so that a mark stands at once, then more. Each step is
-  /// short, or the slider would wait for it.
+  /// How many absent keys are queried: first a few, so that a mark appears at once, then more. Each
+  /// count is short, because the slider waits until it has ended.
   const FIRST_ASKED = 20000, ASKED = 200000;
 
-  /// By family: predicted points in order, and what was counted, by the bits asked for.
+  /// By family: the predicted points in the order of their bits, and the counts by requested bits.
   let curves = {}, marks = {};
-  /// What is still to be computed, a piece at a time, so that the page stays awake.
+  /// The pieces of work to do, run one at a time, so that the page can handle input between them.
   let queue = [], busy = false;
 
   const keys = () => byId("rate-keys").value;
   const bits = () => Number(byId("rate-bits").value);
   const measure = (family, bits, asked) => ask(`rate ${family} ${bits} ${keys()} ${asked}`);
 
-  /// Wilson's interval: the rates from which what was seen is less than 1.96 standard deviations away.
+  /// Wilson's interval: the rates whose expected count is at most 1.96 standard deviations from the
+  /// observed count.
   function interval(passed, asked) {
     const z = 1.959963984540054, share = passed / asked;
     const center = share + z * z / (2 * asked), scale = 1 + z * z / asked;
@@ -28,7 +30,7 @@ const rate = (() => {
   }
 
   function work() {
-    // A piece that is no longer wanted says false and takes no turn.
+    // A piece that is no longer wanted returns false; the next piece is run at once.
     let piece = queue.shift();
     while (piece && piece() === false) piece = queue.shift();
     busy = piece !== undefined;
@@ -45,8 +47,8 @@ const rate = (() => {
     }
   }
 
-  /// The marks of the slider's place come before all else. Those of a place that it has left do not
-  /// come at all.
+  /// Computes the marks for the slider's bits before all else. Marks for bits that the slider has
+  /// left meanwhile are not computed.
   function chosen() {
     const here = bits(), isHere = () => bits() === here;
     queue = [...counts([here], FIRST_ASKED, isHere), ...counts([here], ASKED, isHere), ...queue];
@@ -71,7 +73,7 @@ const rate = (() => {
     chosen();
   }
 
-  /// The pieces of work that count passing keys, while they are wanted.
+  /// Pieces of work that count passing keys. They do nothing once `isWanted` returns false.
   function counts(sizes, asked, isWanted = () => true) {
     return sizes.flatMap((bits) => FAMILIES.map((family) => () => {
       const known = marks[family].get(bits);
@@ -83,7 +85,7 @@ const rate = (() => {
 
   // -- what is drawn -------------------------------------------------------------------------------------
 
-  /// A mark of its own for each family, for those who do not tell the colors apart.
+  /// Each family has a mark of its own shape, for readers who cannot tell the colors apart.
   function mark(family, x, y, now) {
     const kind = now ? "mark now" : "mark";
     if (family === "bloom") return svg("circle", { class: kind, cx: x, cy: y, r: 4 });

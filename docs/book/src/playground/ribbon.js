@@ -1,11 +1,11 @@
-// A ribbon of a few keys, step by step. The answer holds every row on its way (a band for each seed or
-// layer); here it becomes frames, and a frame becomes a picture.
+// A ribbon of a few keys, step by step. The response of the filters has the rows of every addition,
+// in a band for each seed or layer. This file makes frames of them, and a picture of each frame.
 "use strict";
 
 const ribbon = (() => {
   const WIDTH = 8;
   const FRAME_MS = 1100;
-  /// The buttons, by the ends of their names.
+  /// The buttons, by the last part of their ids.
   const STEPS = ["first", "back", "play", "next", "last"];
 
   let frames = [], at = 0, keys = [], answer = null, timer = null;
@@ -16,7 +16,8 @@ const ribbon = (() => {
 
   // -- from the answer to frames ---------------------------------------------------------------------
 
-  /// A frame: what to say, the rows in their slots, the row on its way, what is marked, what is solved.
+  /// Makes the frames. A frame has a caption, the rows in their slots, the row that is being added,
+  /// what is marked, and the solved slots.
   function makeFrames() {
     frames = [];
     const fate = keys.map(() => ({ kind: "", text: "" }));
@@ -105,7 +106,7 @@ const ribbon = (() => {
   const picked = (start, coefficients) =>
     Array.from({ length: WIDTH }, (_, i) => start + i).filter((_, i) => (coefficients >> i) & 1);
 
-  /// The last frame says what it all came to.
+  /// Adds the outcome to the last frame.
   function conclude(fate) {
     const last = frames[frames.length - 1];
     if (!answer.bands[answer.bands.length - 1].solution) {
@@ -121,11 +122,11 @@ const ribbon = (() => {
 
   // -- from a frame to a picture -----------------------------------------------------------------------
 
-  /// Where a row begins: before it stand the number of its slot and the name of its key.
+  /// Where a row begins. Left of it are the number of its slot and the name of its key.
   const LEFT = 66, NAME_WIDTH = 38;
   const pen = document.createElement("canvas").getContext("2d");
 
-  /// As much of a name as has room beside its row.
+  /// The name, cut to the width that is free beside its row.
   function short(name) {
     pen.font = "600 12px system-ui, 'Liberation Sans', sans-serif";
     if (pen.measureText(name).width <= NAME_WIDTH) return name;
@@ -195,7 +196,7 @@ const ribbon = (() => {
     return image;
   }
 
-  /// Which start positions are a bucket, under the numbers of the slots.
+  /// Draws the buckets as bars below the numbers of the slots: each covers its start positions.
   function buckets(frame, image, left, cell) {
     const starts = frame.band.slots - WIDTH + 1;
     const done = frame.band.steps.filter((step) => step.bumped).map((step) => step.bucket);
@@ -223,7 +224,7 @@ const ribbon = (() => {
     byId("ribbon-at").value = at;
     byId("ribbon-at").setAttribute("aria-valuetext", `${at + 1} of ${frames.length}`);
     byId("ribbon-count").textContent = `${at + 1} of ${frames.length}`;
-    // Not `disabled`: a button that is would lose the focus of the keyboard.
+    // `aria-disabled` and not `disabled`: a disabled button would lose the keyboard's focus.
     const ends = { first: 0, back: 0, next: frames.length - 1, last: frames.length - 1 };
     for (const [name, end] of Object.entries(ends)) byId(`ribbon-${name}`).setAttribute("aria-disabled", at === end);
     byId("ribbon-picture").replaceChildren(picture(frame));
@@ -244,7 +245,7 @@ const ribbon = (() => {
     on &&= frames.length > 0;
     byId("ribbon-play").textContent = on ? "Pause" : "Play";
     byId("ribbon-play").setAttribute("aria-label", on ? "Pause" : "Play");
-    // A reader of the screen is not read every step that passes by.
+    // While the frames play, a screen reader does not read each caption.
     byId("ribbon-caption").setAttribute("aria-live", on ? "off" : "polite");
     if (!on) return;
     if (at === frames.length - 1) go(0);
@@ -254,7 +255,7 @@ const ribbon = (() => {
     }, FRAME_MS);
   }
 
-  /// Shows why there is no picture, and nothing of the last one.
+  /// Clears the picture and its texts, and shows why there is none.
   function nothing(why) {
     [frames, keys, at] = [[], [], 0];
     for (const id of ["ribbon-title", "ribbon-count"]) byId(id).textContent = "";
@@ -264,7 +265,8 @@ const ribbon = (() => {
     byId("ribbon-caption").textContent = why;
   }
 
-  /// Solves again. The first picture is the first meeting of two rows: before it nothing happens.
+  /// Solves again, and shows the frame in which two rows first meet. Before it, each row finds its
+  /// slot free.
   function solve() {
     play(false);
     const slots = byId("ribbon-slots").value;

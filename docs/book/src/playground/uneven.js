@@ -1,15 +1,17 @@
-// The keys on the lines of Bloom filters of the library, and which lines the false positives come from.
+// How many keys the lines of the library's Bloom filters get, and which lines the false positives
+// come from.
 "use strict";
 
 const uneven = (() => {
-  /// Filters, each of as many keys as a request may have.
+  /// The number of filters, and the keys of each: as many as a request may have.
   const FILTERS = 60, KEYS = 400;
   const COLUMNS = 16;
 
   let timer = null;
   const bits = () => Number(byId("uneven-bits").value);
 
-  /// Of each line the keys, and the share of absent keys that it lets through.
+  /// For each line of all filters: its number of keys, and the share of absent keys that it lets
+  /// through.
   function lines() {
     const all = [];
     for (let number = 0; number < FILTERS; number++) {

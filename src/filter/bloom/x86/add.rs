@@ -51,7 +51,7 @@ struct Sets {
     words: [u64; KEYS],
     /// Sets by the byte in the word.
     bytes: [u64; KEYS],
-    /// Sets by the bit in the byte, the last one first.
+    /// Sets by the bit in the byte, in reverse order.
     bits: [u64; KEYS],
 }
 
@@ -99,7 +99,8 @@ impl Sets {
             let seeds = _mm512_permutexvar_epi32(of_key, hashes);
             _mm512_srli_epi32::<23>(_mm512_mullo_epi32(seeds, powers))
         };
-        // For two keys, the probes that equal no earlier probe of the same key.
+        // One bit for each probe of two keys: 1 if the probe equals no earlier probe of the same
+        // key.
         let first_ones = |numbers| {
             let second_key = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
             let apart = _mm512_or_si512(numbers, _mm512_slli_epi32::<9>(second_key));

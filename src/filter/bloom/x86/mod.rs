@@ -1,4 +1,4 @@
-//! Vector kernels of the Bloom filter for x86-64. Adding, many keys at a time, is in [`add`].
+//! Vector kernels of the Bloom filter for x86-64. The module [`add`] adds keys, many at a time.
 //!
 //! Each kernel is called with the proof that the processor has its instructions
 //! ([`cpu`](crate::filter::cpu)). All memory is accessed through references to whole lines
@@ -66,7 +66,7 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolled code is faster. Filters rarely have more probes than these.
+        // Unrolled code is faster, and filters rarely have more than 12 probes.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,
@@ -127,7 +127,7 @@ fn finish_avx512(
     let ones = _mm512_set1_epi32(1);
     let [powers_front, powers_back] = POWERS.as_chunks::<16>().0 else { unreachable!("32 powers") };
     let lanes = (1u32 << probes) - 1;
-    // The probes whose bit is 0, of those in `lanes`.
+    // The probes among `lanes` whose bit is 0.
     let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
         let x = _mm512_mullo_epi32(_mm512_set1_epi32(seed as i32), load_512(powers));
         let words = _mm512_permutexvar_epi32(_mm512_srli_epi32::<28>(x), line);
@@ -145,7 +145,7 @@ fn finish_avx512(
     }
 }
 
-/// Uses integers. BMI2 shifts by any count in one step.
+/// Uses integers. With BMI2, one instruction shifts by any count.
 #[target_feature(enable = "bmi2")]
 fn has_all_bits_bmi2(line: &Line, seed: u32, probes: u8) -> bool {
     has_all_bits_by_words(line, seed, probes)

@@ -16,15 +16,15 @@
 //! 0 is the right end of the bucket. Class 2 is the left end, which meets the overflow of the
 //! previous bucket. The first class with a key whose equation cannot hold is rolled back. This
 //! class and the classes after it are *bumped*: their keys go to the next layer. The bucket's
-//! threshold records how many classes stayed. A class stays or goes as a whole, so the result does
-//! not depend on the order of its keys.
+//! threshold records how many classes were kept. A class is kept or bumped as a whole, so the
+//! result does not depend on the order of its keys.
 //!
 //! **Two streams.** A step waits for the previous one (load, XOR, count zeros, load …), so one
 //! chain leaves the processor idle. Two chains, one in each half of the window's buckets, run
 //! interleaved and without branches on the data, which is faster. A third chain gains nothing. A
-//! row meets only rows of its own bucket and of the buckets to the left, so no row extends more
-//! than w - 1 slots past the bucket of its key. So the streams share no slot before the left one
-//! reaches its last bucket.
+//! row is reduced only by rows of its own bucket and of the buckets to the left, so no row extends
+//! more than w - 1 slots past the bucket of its key. So the streams share no slot before the left
+//! one reaches its last bucket.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -54,7 +54,7 @@ use crate::filter::burr::shape::CLASSES;
 pub(super) struct Banded<R> {
     /// One row per slot; all zero if the slot is free.
     pub rows: Vec<R>,
-    /// For each bucket the number of classes that stayed: 0 to 3.
+    /// For each bucket the number of classes that were kept: 0 to 3.
     pub thresholds: Vec<u8>,
     /// The hashes of bumped keys.
     pub bumped: Vec<u64>,
@@ -95,18 +95,20 @@ struct Key<R> {
     slot: u32,
 }
 
-/// The `slot` of a key that needed none.
+/// The `slot` of a key that needs no slot.
 const NOWHERE: u32 = u32::MAX;
 
 /// A chain of elimination over some classes of successive buckets.
 struct Stream<R> {
-    /// The current bucket and the bucket to stop before, both counted from the first of the window.
+    /// The current bucket, and the bucket before which the stream ends. Both are counted from the
+    /// window's first bucket.
     bucket: u32,
     end: u32,
-    /// The classes taken, and for each class of the bucket the index of its first key in `keys`.
+    /// The classes that the stream inserts, and for each class of the bucket the index of its first
+    /// key in `keys`.
     classes: Range<usize>,
     class_starts: [usize; CLASSES],
-    /// The keys of the classes taken, then two end records.
+    /// The keys of these classes, then two end records.
     keys: Vec<Key<R>>,
 }
 
@@ -239,8 +241,9 @@ impl<R: Row> Stream<R> {
 
 /// Steps every stream until one row has no coefficients left.
 ///
-/// In a step, a row whose slot is empty stays there, and the stream's next key starts. If the slot
-/// is taken, the row there is added to the moving row, and the sum moves on.
+/// In a step, a row whose slot is free is stored there, and the stream's next key starts. Otherwise
+/// the row in the slot is added to the moving row, and the sum moves to the slot of its next
+/// coefficient.
 #[inline(never)]
 fn run<R: Row, const N: usize>(
     keys: [&mut [Key<R>]; N],

@@ -4,7 +4,7 @@
 //! The band is triangular, so the slots are solved from the last to the first: a row determines its
 //! own slot from the w - 1 slots after it. Columns are independent. For each column, the *known*
 //! bits are those of the last w slots that were solved, the newest in bit 0. When the first slot of
-//! a block is solved, they are the column's segment of the block.
+//! a block is solved, the known bits are the column's segment of the block.
 //!
 //! ```text
 //! slot s:  known  = bits of slots s+1, s+2, ..     behind = known << 1

@@ -55,8 +55,9 @@
 //!     11                                            free        0
 //! ```
 //!
-//! **4. Back substitution** ([`build::solve`]). Each row now has a slot of its own and otherwise
-//! only slots to the right of it. So the last slot is solved first. A free slot is 0.
+//! **4. Back substitution** ([`build::solve`]). Each row now has a slot of its own, and its other
+//! coefficients belong to slots to the right of it. So the last slot is solved first. A free slot
+//! is 0.
 //!
 //! **5. Storing** ([`build::build`]). Bit j of all slots is column j. The columns of w slots are
 //! stored together, so that all bits that a query needs are contiguous.

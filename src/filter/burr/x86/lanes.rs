@@ -109,6 +109,7 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
 }
 
 // SAFETY of every block below: a register or a proof among the arguments proves the instructions.
+//
 // AVX2 has no population count. So each lane is shifted and XORed with itself until its low four
 // bits have the lane's parity, which is then looked up: bit i of 0x6996 is the parity of i.
 

@@ -48,8 +48,8 @@ pub use super::formulas::MAX_HASHES;
 pub enum Layout {
     /// Anywhere in one array.
     Shared,
-    /// One in each of `k` arrays. A little worse for small filters, but `k` processors could probe
-    /// their arrays at the same time, as hardware implementations do.
+    /// One in each of `k` arrays. The rate of small filters is a little higher, but `k` processors
+    /// could probe their arrays at the same time, as hardware implementations do.
     Split,
 }
 

@@ -32,9 +32,9 @@ fn no_key_is_lost_and_absent_keys_are_wrong_as_often_as_the_formulas_say() {
     }
 }
 
-/// `for_rate` sized filters by the usual formula, and made `k` positions from two hashes. Both are
-/// approximations for many keys: a filter of 10 keys at one in a million was wrong 600 times too
-/// often. Now the exact rate decides and positions are independent, so the bound holds for any
+/// `for_rate` once sized filters by the usual formula, and made `k` positions from two hashes. Both
+/// are approximations for many keys: a filter of 10 keys at one in a million was wrong 600 times
+/// too often. Now the exact rate decides and positions are independent, so the bound holds for any
 /// number of keys.
 #[test]
 fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_100_000() {
@@ -64,7 +64,8 @@ fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_10
     }
 }
 
-/// The behaviour of saved filters of the first version, and the reason for the change.
+/// Saved filters of the first version make positions from two hashes. This test shows why new
+/// filters make them independently.
 #[test]
 fn two_hashes_are_worse_than_independent_ones_in_tiny_filters() {
     let (bits, keys_each, hashes) = (100, 10, 7);
@@ -101,8 +102,9 @@ fn the_bits_tell_how_many_keys_there_are() {
     }
 }
 
-/// The estimate of a full array is documented as infinite. For an array of one bit it was 0,
-/// because the division of two logarithms went wrong: both were minus infinity.
+/// The estimate of a full array is documented as infinite. For an array of one bit it was once 0,
+/// because it was the quotient of two logarithms that were both minus infinity. Now a full array is
+/// recognised before the division.
 #[test]
 fn a_full_array_of_any_size_may_hold_any_number_of_keys() {
     for layout in LAYOUTS {
@@ -117,7 +119,7 @@ fn a_full_array_of_any_size_may_hold_any_number_of_keys() {
     }
 }
 
-/// An impossible size ended the process. Now it is an error.
+/// An impossible size once ended the process. Now it is an error.
 #[test]
 fn what_does_not_fit_into_memory_is_an_error() {
     for layout in LAYOUTS {

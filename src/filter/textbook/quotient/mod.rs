@@ -182,9 +182,9 @@ impl QuotientFilter {
     /// certainly absent. A key that was never added may look present; removing it then removes
     /// another key of the same fingerprint.
     ///
-    /// The cluster is taken out and put back without the key. Closing the gap would be faster, but
-    /// it must find out for each entry whether the entry moves to its own slot. This way is
-    /// obviously correct.
+    /// The cluster is taken out and put back without the key, which is obviously correct. Closing
+    /// the gap would be faster, but for each entry it must find out whether the entry moves to its
+    /// own slot.
     pub fn remove(&mut self, hash: u64) -> bool {
         if !self.contains(hash) {
             return false;

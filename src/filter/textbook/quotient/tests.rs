@@ -110,7 +110,7 @@ fn doubled_and_merged_filters_hold_the_same_fingerprints_and_lose_bits_of_them()
     let (first, second) = (filled(&a), filled(&b));
     let merged = first.merged(&second).unwrap();
     assert!(a.iter().chain(&b).all(|&key| merged.contains(key)));
-    // Keys in both count twice, because equal fingerprints cannot be told apart.
+    // Keys that are in both filters count twice, because equal fingerprints cannot be told apart.
     assert_eq!((merged.len(), merged.slots.len(), merged.remainder_bits), (6000, 8000, 8));
     let rates = [&first, &merged].map(|filter| share(&absent, |key| filter.contains(key)));
     // Distinct keys a slot: 0.75 before and 0.625 after, with one bit less.

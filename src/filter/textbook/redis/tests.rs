@@ -9,7 +9,7 @@ fn space() -> Keyspace {
     Keyspace::default()
 }
 
-/// `[Ok(true), Ok(false)]` as 1 and 0, as Redis prints them.
+/// Replies as digits: 1 and 0 as Redis prints them, and -1 for an error.
 fn digits(replies: Vec<Reply<bool>>) -> Vec<i32> {
     replies.into_iter().map(|reply| reply.map_or(-1, i32::from)).collect()
 }
@@ -40,7 +40,7 @@ fn a_filter_that_scales_gives_one_hash_more_than_one_that_does_not() {
     space.reserve("grows", 0.01, 1000, BY_TWO).unwrap();
     space.reserve("fixed", 0.01, 1000, Growth::NonScaling).unwrap();
     let [grows, fixed] = ["grows", "fixed"].map(|key| space.info(key).unwrap());
-    // Half the rate takes 1.44 bits more.
+    // Halving the rate takes 1.44 more bits a key.
     let more = (grows.size as f64 - fixed.size as f64) * 8.0 / 1000.0;
     assert!((1.3..1.6).contains(&more), "{more}");
     assert_eq!(fixed.expansion, None);
@@ -152,8 +152,8 @@ fn a_dump_loads_under_another_name() {
     assert_eq!(space.scandump("missing", 0), Err(CommandError::NotFound));
 }
 
-/// An iterator that no reply had returned got an empty or a shifted piece, and an empty piece was
-/// accepted, both without an error.
+/// Once an iterator that no reply had returned got an empty or a shifted piece, and an empty piece
+/// was accepted. Now both are errors.
 #[test]
 fn iterators_of_another_dump_are_refused() {
     let mut space = space();
@@ -176,7 +176,8 @@ fn iterators_of_another_dump_are_refused() {
     assert_eq!(space.loadchunk("copy", last, b""), Err(CommandError::Exists));
 }
 
-/// `reserve` with legal sizes ended the process.
+/// `reserve` with legal options that are too large for memory once ended the process. Now it
+/// returns an error.
 #[test]
 fn what_does_not_fit_into_memory_is_refused() {
     let mut space = space();

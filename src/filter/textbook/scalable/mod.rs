@@ -276,8 +276,8 @@ impl ScalableBloom {
         words.into_iter().flat_map(u64::to_le_bytes).collect()
     }
 
-    /// A piece of the payload: at most `most` of its bytes from `offset` on, a multiple of 8. Empty
-    /// at the end.
+    /// A piece of the payload: at most `most` bytes of it, beginning at `offset`, which is a
+    /// multiple of 8. Empty at the end.
     pub fn save_piece(&self, offset: usize, most: usize) -> Vec<u8> {
         self.words().skip(offset / 8).take(most / 8).flat_map(u64::to_le_bytes).collect()
     }

@@ -16,7 +16,7 @@ fn filled(options: Options, present: &[u64]) -> ScalableBloom {
 fn it_grows_twentyfold_and_keeps_its_rate() {
     let (present, absent) = (keys(1, 0..20_000), keys(2, 0..200_000));
     for expansion in [1, 2, 4] {
-        // With layers of equal size there are many, so they start larger.
+        // If all layers have the same size, many are needed, so the first is larger here.
         let capacity = if expansion == 1 { 2000 } else { 1000 };
         let filter = filled(Options { capacity, rate: 0.02, expansion: Some(expansion) }, &present);
         assert!(present.iter().all(|&key| filter.contains(key)));
@@ -31,10 +31,10 @@ fn it_grows_twentyfold_and_keeps_its_rate() {
     }
 }
 
-/// Although documented as "at most", the rate of a filter made for 1 % was 7.4 % with a capacity of
-/// 1, 4.4 % with 2 and 1.5 % with 10. The first layers are small arrays: the usual formula was too
-/// low for them, two hashes are too few, and the keys that a layer counts are those that set new
-/// bits.
+/// Although documented as "at most", the rate of a filter made for 1 % was once 7.4 % with a
+/// capacity of 1, 4.4 % with 2 and 1.5 % with 10. The first layers are small arrays, for which the
+/// usual formula is too low and two hashes are too few. Nor did the size allow for the fact that a
+/// layer counts only keys that set new bits. Now the bound holds for any capacity.
 #[test]
 fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
     for (capacity, expansion, keys_each, filters) in [
@@ -70,14 +70,14 @@ fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
             let what =
                 format!("{capacity} {expansion:?} {keys_each} {rate}: {found} ({deviation})");
             assert!(found < rate + 4.0 * deviation, "{what}");
-            // Nor is it far from the bound if one layer has the whole rate.
+            // Nor is the rate far below the bound if a single layer has all of it.
             assert!(expansion.is_some() || capacity < 10 || found > 0.5 * rate, "{what}");
         }
     }
 }
 
-/// The same, computed. A key that is counted sets at least one new bit: the Markov chain of the
-/// number of set bits, conditioned on that, gives the mean rate of a full layer exactly.
+/// The same bound, computed exactly. A key that is counted sets at least one new bit: the Markov
+/// chain of the number of set bits, conditioned on that, gives the mean rate of a full layer.
 #[test]
 fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     for capacity in [1u64, 2, 3, 5, 10, 30, 60] {
@@ -116,8 +116,8 @@ fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     }
 }
 
-/// Valid sizes in the options, too large for memory, ended the process. Now they are errors, and
-/// the filter keeps its content.
+/// Options with valid sizes that are too large for memory once ended the process. Now they are
+/// errors, and the filter keeps its content.
 #[test]
 fn a_layer_that_does_not_fit_into_memory_is_an_error() {
     let huge = Options { capacity: 1 << 30, rate: 1e-300, expansion: Some(2) };
@@ -130,7 +130,7 @@ fn a_layer_that_does_not_fit_into_memory_is_an_error() {
     assert_eq!((filter.add(7), filter.layers(), filter.contains(7)), (Err(Full), 2, false));
 }
 
-/// It was not documented that a filter whose layers do not grow is full after 64 of them.
+/// A filter whose layers do not grow is full after 64 of them, which was once not documented.
 #[test]
 fn layers_that_do_not_grow_are_full_after_64() {
     let options = Options { capacity: 1, rate: 0.5, expansion: Some(1) };
