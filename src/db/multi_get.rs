@@ -172,6 +172,7 @@ impl OpenLookup<'_> {
     }
 
     /// The value of the key, given its newest entry; `None` if the key is deleted.
+    #[inline(always)]
     fn value_of(&self, table: &Table, found: &Found<'_>) -> Result<Option<Slice>> {
         let shows_value = shows_value(table, &self.key, found, self.deleted_at)?;
         Ok(shows_value.then(|| found.value_slice()))
@@ -437,9 +438,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 position.find_entry(&self.open[*lookup].key, guard, tickers);
             }
         }
-        for TableSearch { lookup, file, table, position, .. } in searches.drain(..) {
-            let lookup = &mut self.open[lookup];
-            let found = match position {
+        for TableSearch { lookup, file, table, position, .. } in &mut *searches {
+            let (lookup, file) = (&mut self.open[*lookup], *file);
+            let found = match position.take() {
                 Some(position) => table.get_from_block(position, &lookup.key, guard, tickers, ()),
                 None => table.without_group(&lookup.key),
             };
@@ -458,6 +459,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 }
             }
         }
+        searches.clear();
         Ok(())
     }
 
