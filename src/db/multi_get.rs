@@ -6,7 +6,7 @@
 //!     for each run (a file of level 0, a deeper level), newest first:
 //!       range deletions                           noted for each key
 //!       filters                                   of one table, for all keys that fall into it
-//!       for 8 of the keys that may be there:
+//!       for 16 of the keys that may be there:
 //!         index, then block, then entry           one step for all keys; cache misses overlap
 //!         keys found are done
 //!         keys whose block is not in memory       are parked: they query no other filter yet.
@@ -55,7 +55,7 @@ const TOGETHER: usize = 64;
 /// Keys that are searched together in a run, after its filters: enough to hide their cache misses,
 /// but few enough that the memory they fetch stays in the processor's first-level cache, and that
 /// the device soon gets their reads.
-const SEARCHED_TOGETHER: usize = 8;
+const SEARCHED_TOGETHER: usize = 16;
 
 /// The value of [`OpenLookup::to`] once the lookup is not open any more.
 const GONE: usize = usize::MAX;
