@@ -6,7 +6,7 @@
 //!     for each run (a file of level 0, a deeper level), newest first:
 //!       range deletions                           noted for each key
 //!       filters                                   of one table, for all keys that fall into it
-//!       for 8 of the keys that may be there:
+//!       for 16 of the keys that may be there:
 //!         index, then block, then entry           one step for all keys; cache misses overlap
 //!         keys found are done
 //!         keys whose block is not in memory       are parked: they query no other filter yet.
@@ -55,7 +55,7 @@ const TOGETHER: usize = 64;
 /// Keys that are searched together in a run, after its filters: enough to hide their cache misses,
 /// but few enough that the memory they fetch stays in the processor's first-level cache, and that
 /// the device soon gets their reads.
-const SEARCHED_TOGETHER: usize = 8;
+const SEARCHED_TOGETHER: usize = 16;
 
 /// The value of [`OpenLookup::to`] once the lookup is not open any more.
 const GONE: usize = usize::MAX;
@@ -172,6 +172,7 @@ impl OpenLookup<'_> {
     }
 
     /// The value of the key, given its newest entry; `None` if the key is deleted.
+    #[inline(always)]
     fn value_of(&self, table: &Table, found: &Found<'_>) -> Result<Option<Slice>> {
         let shows_value = shows_value(table, &self.key, found, self.deleted_at)?;
         Ok(shows_value.then(|| found.value_slice()))
@@ -437,9 +438,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 position.find_entry(&self.open[*lookup].key, guard, tickers);
             }
         }
-        for TableSearch { lookup, file, table, position, .. } in searches.drain(..) {
-            let lookup = &mut self.open[lookup];
-            let found = match position {
+        for TableSearch { lookup, file, table, position, .. } in &mut *searches {
+            let (lookup, file) = (&mut self.open[*lookup], *file);
+            let found = match position.take() {
                 Some(position) => table.get_from_block(position, &lookup.key, guard, tickers, ()),
                 None => table.without_group(&lookup.key),
             };
@@ -458,6 +459,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
                 }
             }
         }
+        searches.clear();
         Ok(())
     }
 
