@@ -4,7 +4,7 @@
 //! ```text
 //! subjects   every structure under one interface
 //! measure    one row a structure: memory, times, rates, also with more keys than planned
-//! report     the rows as a table, JSON or CSV
+//! report     the rows as a table, and notes on them
 //! claims/    what tutorials say of filters, each compared with a measurement
 //! save       both in a directory: the page, JSON and CSV
 //! page/      the page
@@ -29,10 +29,11 @@ use clap::Args;
 use crate::failure::Result;
 use crate::show::about::Origin;
 use crate::show::files;
+use crate::show::record;
 use crate::show::sheet::Screen;
 use crate::{args, output, space};
 use claims::Claim;
-use measure::{Hashes, Row};
+use measure::Row;
 
 /// Measure textbook filters and the database's own, or test what is said of filters.
 ///
@@ -89,31 +90,30 @@ pub struct Structures {
 }
 
 struct Results {
-    about: About,
-    rows: Vec<Row>,
-    claims: Vec<Claim>,
-}
-
-/// What a reader must know to trust the figures and to reproduce them.
-struct About {
     origin: Origin,
     keys: usize,
     /// The rate that each structure is made for. The claims have their own rates.
     rate: f64,
+    rows: Vec<Row>,
+    claims: Vec<Claim>,
 }
 
 impl Structures {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        space::check_memory(Hashes::memory(self.keys))?;
+        space::check_memory(measure::memory_bytes(self.keys))?;
         match &self.out {
             None if self.claims => self.print_claims(&self.claims()?, out),
             None => self.print_rows(&self.rows()?, out),
             Some(dir) => {
                 files::prepare(dir, save::MAKER, &save::NAMES)?;
                 output::tell(format_args!("note: this takes about {}", self.expected_time()));
-                let origin = Origin::now(self.seed);
-                let about = About { origin, keys: self.keys, rate: self.rate };
-                let results = Results { about, rows: self.rows()?, claims: self.claims()? };
+                let results = Results {
+                    origin: Origin::now(self.seed),
+                    keys: self.keys,
+                    rate: self.rate,
+                    rows: self.rows()?,
+                    claims: self.claims()?,
+                };
                 save::all(&results, dir)?;
                 match self.claims {
                     true => self.print_claims(&results.claims, out)?,
@@ -154,10 +154,10 @@ impl Structures {
 
     fn print_rows(&self, rows: &[Row], out: &mut dyn Write) -> Result {
         if self.json {
-            return output::json_array(&report::objects(rows), out);
+            return output::json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out);
         }
         if self.csv {
-            write!(out, "{}", report::csv(rows))?;
+            write!(out, "{}", record::to_csv(rows))?;
             return Ok(());
         }
         report::table(rows, self.keys, self.rate, out)?;

@@ -8,9 +8,10 @@
 
 use std::path::Path;
 
-use super::{Results, claims, page, report};
+use super::{Results, claims, page};
 use crate::failure::Result;
 use crate::show::files::{PAGE, write};
+use crate::show::record;
 
 /// The command that pages name as their maker.
 pub const MAKER: &str = "maypole structures";
@@ -21,14 +22,13 @@ pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];
 /// Writes all files, the page first: see [`files`](crate::show::files).
 pub fn all(results: &Results, dir: &Path) -> Result {
     let list = |objects: Vec<String>| format!("[\n  {}\n]", objects.join(",\n  "));
-    let about = &results.about;
     let json = format!(
         "{{\n\"about\": {},\n\"structures\": {},\n\"claims\": {}\n}}\n",
-        about.origin.to_json(&[("keys", &about.keys), ("rate", &about.rate)]),
-        list(report::objects(&results.rows)),
+        results.origin.to_json(&[("keys", &results.keys), ("rate", &results.rate)]),
+        list(results.rows.iter().map(record::to_json).collect()),
         list(claims::objects(&results.claims)),
     );
     write(dir, PAGE, &page::html(results))?;
     write(dir, "structures.json", &json)?;
-    write(dir, "structures.csv", &report::csv(&results.rows))
+    write(dir, "structures.csv", &record::to_csv(&results.rows))
 }

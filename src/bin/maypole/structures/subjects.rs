@@ -54,11 +54,9 @@ pub enum Make {
     /// Makes an empty filter for this many keys and this rate. Keys are then added, even more than
     /// planned.
     Dynamic(fn(usize, f64) -> Box<dyn Filter>),
-    /// Builds a filter of all its keys for a rate. The cascade, the only such filter, ignores the
-    /// rate and uses the last argument, absent keys.
-    Static(fn(&[u64], f64, &[u64]) -> Built),
-    /// Builds a filter of a family of the database.
-    Own(Family),
+    /// Builds a filter of all its keys for a rate. Only the cascade uses the last argument, absent
+    /// keys, and it ignores the rate.
+    Static(Box<dyn Fn(&[u64], f64, &[u64]) -> Built>),
 }
 
 pub fn all() -> Vec<Subject> {
@@ -87,18 +85,17 @@ pub fn all() -> Vec<Subject> {
             true,
             Dynamic(|keys, rate| Box::new(QuotientFilter::for_rate(keys, rate, QUOTIENT_LOAD))),
         ),
-        subject("cascade", false, Static(cascade)),
+        subject("cascade", false, Static(Box::new(cascade))),
     ];
     textbook.into_iter().chain(own_families()).collect()
 }
 
 /// The families of the database, in the order of reports.
 pub fn own_families() -> impl Iterator<Item = Subject> {
-    let name = |family: Family| format!("{OWN}{family}");
-    Family::written().map(move |family| Subject {
-        name: name(family),
+    Family::written().map(|family| Subject {
+        name: format!("{OWN}{family}"),
         deletes: false,
-        make: Make::Own(family),
+        make: Make::Static(Box::new(move |keys, rate, _| own(keys, rate, family))),
     })
 }
 
@@ -114,7 +111,7 @@ fn cascade(keys: &[u64], _: f64, absent: &[u64]) -> Built {
     }
 }
 
-pub fn own(keys: &[u64], rate: f64, family: Family) -> Built {
+fn own(keys: &[u64], rate: f64, family: Family) -> Built {
     let spec = FilterSpec::fpr(rate, family).map_err(Failure::new)?;
     Ok(Box::new(reader(keys, spec)?))
 }
