@@ -122,7 +122,11 @@ pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Cl
 
 /// The most bytes of a block cache: more than any machine has, and small enough that sums with it
 /// do not overflow.
-pub const MAX_CACHE_BYTES: usize = 1 << 48;
+const MAX_CACHE_BYTES: usize = 1 << 48;
+
+pub fn cache_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
+    byte_count_in(0..=MAX_CACHE_BYTES)
+}
 
 /// Reads a compression's name: `none`, `snappy`, `lz4` or `zstd`.
 pub fn compression(text: &str) -> std::result::Result<Compression, String> {

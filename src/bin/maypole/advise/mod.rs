@@ -87,7 +87,7 @@ pub struct Advise {
     #[arg(long)]
     files: bool,
     /// Capacity of RocksDB's block cache, such as 512M [default: what LOG says]
-    #[arg(long, value_name = "BYTES", value_parser = args::byte_count_in(0..=args::MAX_CACHE_BYTES))]
+    #[arg(long, value_name = "BYTES", value_parser = args::cache_bytes())]
     cache: Option<usize>,
     /// What a read of a data block costs, in microseconds: 80 on flash, 2 from the cache of the
     /// operating system

@@ -130,12 +130,7 @@ pub struct Compare {
     absent: Option<usize>,
     /// Block cache of each database, such as 64M
     /// [default: more than all data; with --cold a tenth of the data and 8 MiB]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        value_parser = args::byte_count_in(0..=args::MAX_CACHE_BYTES),
-        verbatim_doc_comment
-    )]
+    #[arg(long, value_name = "BYTES", value_parser = args::cache_bytes(), verbatim_doc_comment)]
     pub cache: Option<usize>,
     /// Read from the device: drop the operating system's cache of the tables before each round and
     /// after every 256 lookups (posix_fadvise). A row says "not cold" if less than nine tenths of
@@ -144,12 +139,7 @@ pub struct Compare {
     pub cold: bool,
     /// What a read of a data block costs, in microseconds, for the verdict
     /// [default: what --cold measures; else 80, usual for flash]
-    #[arg(
-        long,
-        value_name = "MICROS",
-        value_parser = args::micros(),
-        verbatim_doc_comment
-    )]
+    #[arg(long, value_name = "MICROS", value_parser = args::micros(), verbatim_doc_comment)]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
     /// For the plots, filters alone are measured too and, without --cold or --sweep, also other
