@@ -192,8 +192,7 @@ impl Made {
 
     fn remove(&mut self) -> Result {
         if let Some(scratch) = self.scratch.take() {
-            let removed = remove_tree(&scratch);
-            removed.map_err(|error| Failure::of_file(&scratch, "remove", &error))?;
+            remove(&scratch)?;
         }
         for dir in self.above.drain(..).rev() {
             // A directory that contains something else by now is kept.
@@ -201,6 +200,11 @@ impl Made {
         }
         Ok(())
     }
+}
+
+/// Removes a directory with its contents.
+pub fn remove(dir: &Path) -> Result {
+    remove_tree(dir).map_err(|error| Failure::of_file(dir, "remove", &error))
 }
 
 fn remove_tree(dir: &Path) -> std::io::Result<()> {

@@ -3,16 +3,14 @@
 //! takes after compaction has settled.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::ops::Range;
 
 use maypole::{Snapshot, WriteBatch};
 
 use super::Bench;
-use super::workload::{
-    OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Run, Worker, durability, put, wrong,
-};
+use super::workload::{OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Run, Worker, durability, put};
 use crate::failure::{Failure, Result};
+use crate::scratch;
 
 /// The length of the queue, in entries, without `--window`.
 const STANDING: u64 = 1000;
@@ -65,7 +63,7 @@ impl Worker<'_> {
             if number >= standing {
                 let expected = first_keys.of(number - standing);
                 if popped.is_none_or(|(key, _)| &key[..] != expected) {
-                    return Err(wrong(expected, true));
+                    return Err(Failure::of_lookup(expected, true));
                 }
                 entries.mark_removed(number - standing);
                 self.wrote(1, entries.key_bytes as u64);
@@ -115,7 +113,7 @@ impl Worker<'_> {
         let expected = first_keys.of(oldest);
         match first {
             Some(first) if &first[..] == expected => Ok(()),
-            _ => Err(wrong(expected, true)),
+            _ => Err(Failure::of_lookup(expected, true)),
         }
     }
 
@@ -184,7 +182,7 @@ impl Worker<'_> {
                 self.wrote(1, entries.entry_bytes());
             }
             self.log.time(|| db.checkpoint(&dir))?;
-            fs::remove_dir_all(&dir).map_err(|error| Failure::of_file(&dir, "remove", &error))?;
+            scratch::remove(&dir)?;
             self.done(1);
         }
         Ok(())

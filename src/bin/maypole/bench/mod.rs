@@ -177,8 +177,7 @@ impl Bench {
         for (i, &workload) in self.workloads.iter().enumerate() {
             if workload.is_fill() && i > 0 {
                 db.close()?;
-                let failed = |error| Failure::of_file(&dir, "remove", &error);
-                fs::remove_dir_all(&dir).map_err(failed)?;
+                scratch::remove(&dir)?;
                 entries.forget();
                 db = making(|| self.open(&dir, true))?;
             }

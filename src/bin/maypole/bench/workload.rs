@@ -263,7 +263,7 @@ impl Worker<'_> {
             let key = keys.of(number);
             let found = self.log.time(|| db.get_with(key, <[u8]>::len))?;
             if found.is_some() != written && (written || !racing) {
-                return Err(wrong(key, written));
+                return Err(Failure::of_lookup(key, written));
             }
             self.found(key.len(), found);
             self.done(1);
@@ -277,7 +277,7 @@ impl Worker<'_> {
         for _ in part {
             let key = keys.of(self.random.random_range(0..entries.count));
             if self.log.time(|| db.get_with(key, <[u8]>::len))?.is_some() {
-                return Err(wrong(key, false));
+                return Err(Failure::of_lookup(key, false));
             }
             self.done(1);
         }
@@ -296,7 +296,7 @@ impl Worker<'_> {
             let values = self.log.time(|| db.multi_get(&keys))?;
             for ((&number, key), value) in numbers.iter().zip(&keys).zip(&values) {
                 if value.is_some() != entries.is_written(number) {
-                    return Err(wrong(key, value.is_none()));
+                    return Err(Failure::of_lookup(key, value.is_none()));
                 }
                 self.found(key.len(), value.as_ref().map(|value| value.len()));
             }
@@ -327,7 +327,7 @@ impl Worker<'_> {
                 Ok((found, bytes))
             })?;
             if found != entries.is_written(number) {
-                return Err(wrong(key, !found));
+                return Err(Failure::of_lookup(key, !found));
             }
             self.log.found += u64::from(found);
             self.log.bytes += bytes as u64;
@@ -384,14 +384,4 @@ pub fn put(db: &Db, key: &[u8], value: &[u8], sync: bool) -> maypole::Result<()>
     let mut batch = WriteBatch::new();
     batch.put(key, value);
     db.write_opt(batch, durability(sync))
-}
-
-/// The error for a lookup with a wrong result.
-pub fn wrong(key: &[u8], written: bool) -> Failure {
-    let what = if written {
-        "was not found, though it was written"
-    } else {
-        "was found, though it was not written"
-    };
-    Failure::new(format_args!("the key {} {what}", crate::show::text::escape(key)))
 }

@@ -190,13 +190,5 @@ fn device_bytes() -> Option<u64> {
 
 /// Fails if a lookup had a wrong result. `present`: whether the key was loaded.
 pub fn check(found: bool, present: bool, key: &[u8]) -> Result {
-    if found == present {
-        return Ok(());
-    }
-    let was = if present {
-        "was not found, though it was loaded"
-    } else {
-        "was found, though it was not loaded"
-    };
-    Err(Failure::new(format_args!("the key {} {was}", crate::show::text::escape(key))))
+    if found == present { Ok(()) } else { Err(Failure::of_lookup(key, present)) }
 }

@@ -22,7 +22,7 @@ use super::keys::{KeySet, Request, Source};
 use super::measure::Lookups;
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, ThroughputRow};
 use super::throughput::{self, Grid};
-use super::tree::{Base, Plan};
+use super::tree::{Base, Plan, Tree};
 use super::{Setup, rows};
 use crate::failure::{Failure, Result};
 use crate::output::{object, tell};
@@ -114,10 +114,7 @@ fn measure(
         true => (trees, Vec::new()),
         false => throughput::run(trees, keys, plan, grid, *seed)?,
     };
-    for tree in trees {
-        tree.db.close()?;
-    }
-    fs::remove_dir_all(dir).map_err(|error| Failure::of_file(dir, "remove", &error))?;
+    trees.into_iter().try_for_each(Tree::remove)?;
     Ok(Results { throughput, ..results })
 }
 
@@ -153,10 +150,7 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     lookups.run(&trees)?;
     // The run looks up every key once to warm up, then as many present and as many absent keys.
     let lookup = start.elapsed() / (3 * keys) as u32;
-    for tree in trees {
-        tree.db.close()?;
-    }
-    fs::remove_dir_all(&dir).map_err(|error| Failure::of_file(&dir, "remove", &error))?;
+    trees.into_iter().try_for_each(Tree::remove)?;
 
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();

@@ -34,7 +34,7 @@ use super::keys::{KeyList, KeySet};
 use crate::commands::entries::load::{BATCH_BYTES, Values};
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::scratch::making;
+use crate::scratch::{making, remove};
 
 /// Tables in level 0 that start a compaction: the library's rule.
 const L0_TRIGGER: usize = 4;
@@ -234,10 +234,6 @@ impl Base {
         self.db.close()?;
         remove(&self.dir)
     }
-}
-
-fn remove(dir: &Path) -> Result {
-    fs::remove_dir_all(dir).map_err(|error| Failure::of_file(dir, "remove", &error))
 }
 
 fn no_filters() -> FilterPolicy {
