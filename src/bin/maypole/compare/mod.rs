@@ -48,7 +48,6 @@ use crate::show::sheet::Screen;
 use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
-use measure::Lookups;
 use results::verdict::ReadCost;
 use results::{About, PolicyRow, Results, report, save};
 use throughput::Grid;
@@ -65,6 +64,16 @@ struct Setup {
     cache_bytes: usize,
     cold: bool,
     seed: u64,
+}
+
+#[cfg(test)]
+impl Setup {
+    /// The setup of generated keys and values.
+    fn generated(keys: usize, most: usize, value_bytes: usize) -> Setup {
+        let keys = KeySet::new(&keys::Request::generated(keys, most, 7)).unwrap();
+        let plan = Plan::new(&keys, value_bytes, maypole::Compression::None, 7);
+        Setup { keys, plan, cache_bytes: 1 << 20, cold: false, seed: 7 }
+    }
 }
 
 impl Compare {
@@ -231,28 +240,21 @@ fn measure(
     scratch: &Scratch,
     more: bool,
 ) -> Result<Results> {
-    let Setup { keys, plan, cache_bytes, cold, seed } = setup;
-    let base = Base::build(scratch.path().join("base"), keys, plan, MetadataForm::Whole)?;
-    let mut trees: Vec<Tree> = policies
-        .iter()
-        .enumerate()
-        .map(|(i, policy)| {
-            base.tree(policy, scratch.path().join(format!("{i}")), plan, *cache_bytes)
-        })
-        .collect::<Result<_>>()?;
+    let Setup { plan, cache_bytes, .. } = setup;
+    let base = Base::build(scratch.path().join("base"), setup, MetadataForm::Whole)?;
+    let tree = |(i, policy): (usize, &FilterPolicy)| {
+        base.tree(policy, scratch.path().join(i.to_string()), plan, *cache_bytes)
+    };
+    let mut trees: Vec<Tree> = policies.iter().enumerate().map(tree).collect::<Result<_>>()?;
     base.remove()?;
-    let lookups = Lookups::new(keys, plan, *cold)?;
-    let mut results = Results::default();
-    for (tree, measured) in trees.iter().zip(lookups.run(&trees)?) {
-        rows::add(&mut results, tree, &measured, keys.present.len(), *cold);
-    }
+    let mut results = rows::of(setup, &trees)?;
     if more {
         for grid in Grid::cross(plan, *cache_bytes as u64) {
-            let (opened, rows) = throughput::run(trees, keys, plan, &grid, *seed)?;
+            let (opened, rows) = throughput::run(trees, setup, &grid)?;
             trees = opened;
             results.throughput.extend(rows);
         }
-        (trees, results.forms) = forms::run(trees, keys, plan, scratch.path(), *seed)?;
+        (trees, results.forms) = forms::run(trees, setup, scratch.path())?;
     }
     for tree in trees {
         tree.db.close()?;

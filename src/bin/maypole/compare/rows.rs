@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use maypole::{FilterCounts, Stats, Ticker, Tickers};
 
-use super::measure::{Measured, Phase};
+use super::Setup;
+use super::measure::{self, Measured, Phase};
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, Times};
 use super::rounds::Repeated;
 use super::tree::Tree;
+use crate::failure::Result;
 
 /// The percentiles of a curve. They are closer together where times differ more.
 const PERCENTILES: [f64; 19] = [
@@ -15,10 +17,15 @@ const PERCENTILES: [f64; 19] = [
     99.9, 99.95, 99.99,
 ];
 
-pub fn add(results: &mut Results, tree: &Tree, measured: &Measured, keys: usize, cold: bool) {
-    results.policies.push(policy(tree, measured, keys, cold));
-    results.levels.extend(levels(tree, measured));
-    results.latency.extend(latency(tree, measured));
+/// Looks the keys up in all trees, and computes the rows of each.
+pub fn of(setup: &Setup, trees: &[Tree]) -> Result<Results> {
+    let mut results = Results::default();
+    for (tree, measured) in trees.iter().zip(measure::run(setup, trees)?) {
+        results.policies.push(policy(tree, &measured, setup.keys.present.len(), setup.cold));
+        results.levels.extend(levels(tree, &measured));
+        results.latency.extend(latency(tree, &measured));
+    }
+    Ok(results)
 }
 
 /// The row of one policy, in a tree of `keys` keys.

@@ -18,8 +18,7 @@ use maypole::table::MetadataForm;
 use maypole::{Compression, FilterPolicy};
 use serde_json::{Value, json};
 
-use super::keys::{KeySet, Request, Source};
-use super::measure::Lookups;
+use super::keys::{KeySet, Request};
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, ThroughputRow};
 use super::throughput::{self, Grid};
 use super::tree::{Base, Plan, Tree};
@@ -66,9 +65,7 @@ pub fn run(
     // If all policies are finished and only the page is missing, their keys are not loaded.
     let base = match left {
         0 => None,
-        _ => {
-            Some(Base::build(scratch.join("base"), &setup.keys, &setup.plan, MetadataForm::Whole)?)
-        }
+        _ => Some(Base::build(scratch.join("base"), setup, MetadataForm::Whole)?),
     };
     let start = Instant::now();
     for (n, policy) in policies.iter().enumerate() {
@@ -104,18 +101,13 @@ fn measure(
     dir: &Path,
     grid: &Grid,
 ) -> Result<Results> {
-    let Setup { keys, plan, cache_bytes, cold, seed } = setup;
-    let tree = base.tree(policy, dir.to_owned(), plan, *cache_bytes)?;
-    let trees = vec![tree];
-    let measured = Lookups::new(keys, plan, *cold)?.run(&trees)?;
-    let mut results = Results::default();
-    rows::add(&mut results, &trees[0], &measured[0], keys.present.len(), *cold);
-    let (trees, throughput) = match cold {
-        true => (trees, Vec::new()),
-        false => throughput::run(trees, keys, plan, grid, *seed)?,
-    };
+    let mut trees = vec![base.tree(policy, dir.to_owned(), &setup.plan, setup.cache_bytes)?];
+    let mut results = rows::of(setup, &trees)?;
+    if !setup.cold {
+        (trees, results.throughput) = throughput::run(trees, setup, grid)?;
+    }
     trees.into_iter().try_for_each(Tree::remove)?;
-    Ok(Results { throughput, ..results })
+    Ok(results)
 }
 
 /// The number of keys, and of lookups, of the run that estimates the time.
@@ -125,29 +117,21 @@ const SAMPLE: usize = 20_000;
 /// scales the times by the numbers of keys and lookups.
 fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Duration)> {
     let keys = SAMPLE.min(setup.keys.present.len()).max(3);
-    let request = Request {
-        source: Source::Generated(keys),
-        absent_file: None,
-        query_file: None,
-        zipf: None,
-        most: keys,
-        seed: 1,
-    };
-    let set = KeySet::new(&request)?;
-    let plan =
-        Plan::new(&set, setup.plan.data_bytes / setup.keys.present.len(), Compression::None, 1);
+    let set = KeySet::new(&Request::generated(keys, keys, 1))?;
+    let key_bytes = setup.plan.data_bytes / setup.keys.present.len();
+    let plan = Plan::new(&set, key_bytes, Compression::None, 1);
+    let sample = Setup { keys: set, plan, ..*setup };
     let dir = scratch.join("estimate");
     let start = Instant::now();
-    let base = Base::build(scratch.join("estimate-base"), &set, &plan, MetadataForm::Whole)?;
+    let base = Base::build(scratch.join("estimate-base"), &sample, MetadataForm::Whole)?;
     let loading = start.elapsed() / keys as u32;
     let start = Instant::now();
-    let tree = base.tree(&FilterPolicy::default(), dir.clone(), &plan, setup.cache_bytes)?;
+    let tree = base.tree(&FilterPolicy::default(), dir, &sample.plan, setup.cache_bytes)?;
     let copying = start.elapsed() / keys as u32;
     base.remove()?;
-    let lookups = Lookups::new(&set, &plan, setup.cold)?;
     let trees = [tree];
     let start = Instant::now();
-    lookups.run(&trees)?;
+    super::measure::run(&sample, &trees)?;
     // The run looks up every key once to warm up, then as many present and as many absent keys.
     let lookup = start.elapsed() / (3 * keys) as u32;
     trees.into_iter().try_for_each(Tree::remove)?;

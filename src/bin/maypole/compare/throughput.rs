@@ -12,6 +12,7 @@ use maypole::{Ticker, Tickers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use super::Setup;
 use super::keys::KeySet;
 use super::measure::check;
 use super::results::ThroughputRow;
@@ -73,19 +74,17 @@ pub struct Query {
 /// Measures every tree at every point of the grid. Returns the trees, opened again.
 pub fn run(
     mut trees: Vec<Tree>,
-    keys: &KeySet,
-    plan: &Plan,
+    setup: &Setup,
     grid: &Grid,
-    seed: u64,
 ) -> Result<(Vec<Tree>, Vec<ThroughputRow>)> {
     let bar = progress::bar((grid.points() * trees.len()) as u64, "lookups with other caches");
     let mut rows = Vec::new();
     for &cache_bytes in &grid.cache_bytes {
-        let opened = trees.into_iter().map(|tree| tree.reopen(plan, cache_bytes as usize));
+        let opened = trees.into_iter().map(|tree| tree.reopen(&setup.plan, cache_bytes as usize));
         trees = opened.collect::<Result<_>>()?;
         for &share in &grid.shares {
-            let queries = mix(keys, share, lookups_of_a_point(keys), seed);
-            rows.extend(point(&trees, keys, &queries, plan, (cache_bytes, share))?);
+            let queries = mix(setup, share, lookups_of_a_point(&setup.keys), setup.seed);
+            rows.extend(point(&trees, setup, &queries, (cache_bytes, share))?);
             bar.inc(trees.len() as u64);
         }
     }
@@ -94,12 +93,13 @@ pub fn run(
 }
 
 /// Draws `lookups` queries, a fraction of about `share` of them for absent keys.
-pub fn mix(keys: &KeySet, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
+pub fn mix(setup: &Setup, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
+    let drawn = &setup.keys.queries;
     let mut random = SmallRng::seed_from_u64(seed ^ 3);
     (0..lookups)
         .map(|_| {
             let present = random.random::<f64>() >= share;
-            let from = if present { &keys.queries.present } else { &keys.queries.absent };
+            let from = if present { &drawn.present } else { &drawn.absent };
             Query { key: from[random.random_range(0..from.len())], present }
         })
         .collect()
@@ -155,9 +155,8 @@ pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Re
 /// Measures all trees at one point. Half of the lookups fill the cache.
 fn point(
     trees: &[Tree],
-    keys: &KeySet,
+    setup: &Setup,
     queries: &[Query],
-    plan: &Plan,
     (cache_bytes, share_absent): (u64, f64),
 ) -> Result<Vec<ThroughputRow>> {
     let row = |(tree, timed): (&Tree, Timed)| {
@@ -165,7 +164,7 @@ fn point(
         ThroughputRow {
             policy: tree.policy.to_string(),
             cache_bytes,
-            data_bytes: plan.data_bytes as u64,
+            data_bytes: setup.plan.data_bytes as u64,
             share_absent,
             lookups: timed.lookups,
             rounds: timed.rates.len() as u64,
@@ -176,6 +175,6 @@ fn point(
             file_reads_per_get: timed.per_get(Ticker::FileReads),
         }
     };
-    let timed = time(trees, keys, queries, queries.len() / 2)?;
+    let timed = time(trees, &setup.keys, queries, queries.len() / 2)?;
     Ok(trees.iter().zip(timed).map(row).collect())
 }

@@ -30,6 +30,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
+use super::Setup;
 use super::keys::{KeyList, KeySet};
 use crate::commands::entries::load::{BATCH_BYTES, Values};
 use crate::failure::{Failure, Result};
@@ -173,7 +174,8 @@ fn chunk_bytes(bytes: usize) -> usize {
 impl Base {
     /// Loads all keys and waits until compaction has settled. The tables of the base, and of all
     /// trees that are made of it, have indexes and filters of this form.
-    pub fn build(dir: PathBuf, set: &KeySet, plan: &Plan, form: MetadataForm) -> Result<Base> {
+    pub fn build(dir: PathBuf, setup: &Setup, form: MetadataForm) -> Result<Base> {
+        let Setup { keys: set, plan, .. } = setup;
         let (keys, policy) = (&set.present, no_filters());
         let open = |base_bytes| {
             let options = plan.options(&dir, &policy, BASE_CACHE_BYTES, base_bytes);
@@ -190,7 +192,7 @@ impl Base {
             let bytes = plan.data_bytes / keys.len() * indexes.len();
             let chunks =
                 if stage == 3 { 1 } else { bytes.div_ceil(chunk_bytes(bytes)).max(L0_TRIGGER) };
-            load(&db, set, indexes, chunks, plan, &bar)?;
+            load(&db, setup, indexes, chunks, &bar)?;
             let levels = db.stats().levels;
             let last = levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
             base_bytes = if stage == 0 { last / 50 } else { last / 500 };
@@ -275,12 +277,12 @@ impl Tree {
 /// Writes the keys in several memtables, and lets compaction settle after every fourth.
 fn load(
     db: &Db,
-    set: &KeySet,
+    setup: &Setup,
     indexes: &[usize],
     chunks: usize,
-    plan: &Plan,
     bar: &indicatif::ProgressBar,
 ) -> Result {
+    let Setup { keys: set, plan, .. } = setup;
     let mut batch = WriteBatch::new();
     for (n, chunk) in cut(indexes, chunks).enumerate() {
         for &i in chunk {
@@ -312,17 +314,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::os::unix::fs::MetadataExt;
 
-    use super::super::keys::{Request, Source};
     use super::*;
-
-    fn keys_and_plan(keys: usize, value_bytes: usize) -> (KeySet, Plan) {
-        let source = Source::Generated(keys);
-        let (absent_file, query_file, zipf) = (None, None, None);
-        let request = Request { source, absent_file, query_file, zipf, most: 1, seed: 7 };
-        let keys = KeySet::new(&request).unwrap();
-        let plan = Plan::new(&keys, value_bytes, Compression::None, 7);
-        (keys, plan)
-    }
 
     /// The bytes of the tables of all databases in a directory. A table with two names counts once.
     fn table_bytes(root: &Path) -> u64 {
@@ -343,15 +335,15 @@ mod tests {
     /// 12 bytes per key.
     #[test]
     fn all_databases_together_take_at_most_what_is_said() {
-        let (keys, plan) = keys_and_plan(40_000, 0);
+        let setup = Setup::generated(40_000, 1, 0);
+        let plan = &setup.plan;
         for policies in [
             "bloom(100),bloom(99),bloom(98),bloom(97),bloom(96),levels(bloom(95), bloom(94))",
             "none,budget(7/key, burr)",
         ] {
             let policies = crate::args::policies(policies).unwrap();
             let root = tempfile::tempdir().unwrap();
-            let base =
-                Base::build(root.path().join("base"), &keys, &plan, MetadataForm::Whole).unwrap();
+            let base = Base::build(root.path().join("base"), &setup, MetadataForm::Whole).unwrap();
             let mut most_of_one = 0;
             let trees: Vec<Tree> = policies
                 .iter()
@@ -359,7 +351,7 @@ mod tests {
                 .map(|(n, policy)| {
                     let before = table_bytes(root.path());
                     let dir = root.path().join(n.to_string());
-                    let tree = base.tree(policy, dir, &plan, 1 << 20).unwrap();
+                    let tree = base.tree(policy, dir, plan, 1 << 20).unwrap();
                     most_of_one = most_of_one.max(table_bytes(root.path()) - before);
                     tree
                 })
@@ -376,7 +368,7 @@ mod tests {
     #[test]
     fn every_key_is_loaded_once() {
         for n in [3, 4, 5, 99, 10_000] {
-            let (_, plan) = keys_and_plan(n, 100);
+            let plan = Setup::generated(n, 1, 100).plan;
             assert_eq!(plan.stages.iter().sum::<usize>(), n);
             let mut order = plan.order.clone();
             order.sort_unstable();

@@ -89,6 +89,14 @@ pub struct Request {
     pub seed: u64,
 }
 
+impl Request {
+    /// Asks for generated keys, queried uniformly.
+    pub fn generated(keys: usize, most: usize, seed: u64) -> Request {
+        let (absent_file, query_file, zipf) = (None, None, None);
+        Request { source: Source::Generated(keys), absent_file, query_file, zipf, most, seed }
+    }
+}
+
 /// All keys of a comparison. Each list is in random order and without duplicates, but the absent
 /// keys of `--query-file` are in its order and may repeat.
 pub struct KeySet {
