@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
-use maypole::{Compression, Db, DbIterator, Error, FilterPolicy};
+use maypole::{Compression, Db, DbIterator, Error};
 
 use crate::failure::{Result, one_line};
 use crate::output::tell;
@@ -19,25 +19,6 @@ pub struct Bytes(pub Vec<u8>);
 /// Reads a key or value with its escapes.
 pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
     OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_encoded_bytes())))
-}
-
-/// Reads a list of policies such as `none,bloom(10),fpr(0.01, burr)`.
-pub fn policies(text: &str) -> std::result::Result<Vec<FilterPolicy>, String> {
-    let policies: std::result::Result<_, _> = outer_commas(text).map(str::parse).collect();
-    policies.map_err(|error: maypole::filter::SpecError| error.to_string())
-}
-
-/// The items of a list: commas inside parentheses separate nothing.
-pub fn outer_commas(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0u32;
-    text.split(move |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
 }
 
 /// Reads a number of bytes: `1048576`, `1M`, `1MiB`; K, M, G and T are powers of 1024.
@@ -269,7 +250,7 @@ pub fn number_in(
     expected: &'static str,
 ) -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
     move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = text.trim().parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| format!("expected {expected}"))
     }
 }
@@ -277,16 +258,6 @@ pub fn number_in(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_of_policies_is_cut_at_its_outer_commas() {
-        let list = policies("none, bloom:5,fpr(0.01, bloom),fpr:0.1:bloom").unwrap();
-        let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, ["none", "bloom(5)", "fpr(0.01)", "fpr(0.1)"]);
-        for wrong in ["", ",", "none,", "bloom(10", "bloom(10),blom(10)", "bloom)10("] {
-            assert!(policies(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_range_is_what_passes_every_option() {

@@ -40,7 +40,7 @@ use std::io::Write;
 use maypole::FilterPolicy;
 use maypole::table::MetadataForm;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::scratch::{self, Scratch};
 use crate::show::about::{self, Origin};
 use crate::show::files;
@@ -78,8 +78,7 @@ impl Setup {
 
 impl Compare {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let policies = self.templates().and_then(|all| all.policies(&self.bits));
-        let policies = policies.map_err(Failure::Call)?;
+        let policies = self.policies()?;
         self.check_streams()?;
         let setup = self.setup()?;
         // With `--cold`, files are read from a device, and each point of the other plots would take

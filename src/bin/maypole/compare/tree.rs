@@ -341,7 +341,7 @@ mod tests {
             "bloom(100),bloom(99),bloom(98),bloom(97),bloom(96),levels(bloom(95), bloom(94))",
             "none,budget(7/key, burr)",
         ] {
-            let policies = crate::args::policies(policies).unwrap();
+            let policies = super::super::policies::of(policies, &[8.0]).unwrap();
             let root = tempfile::tempdir().unwrap();
             let base = Base::build(root.path().join("base"), &setup, MetadataForm::Whole).unwrap();
             let mut most_of_one = 0;
