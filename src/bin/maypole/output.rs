@@ -71,9 +71,15 @@ pub fn json_list(objects: impl Iterator<Item = String>) -> String {
     format!("[{}]", objects.collect::<Vec<_>>().join(", "))
 }
 
-/// Prints a JSON array, one object a line.
-pub fn json_array(objects: &[String], out: &mut dyn Write) -> Result {
-    writeln!(out, "[\n  {}\n]", objects.join(",\n  "))?;
+/// A JSON array, one object a line.
+pub fn json_lines(objects: impl IntoIterator<Item = String>) -> String {
+    let objects: Vec<String> = objects.into_iter().collect();
+    if objects.is_empty() { "[]".into() } else { format!("[\n  {}\n]", objects.join(",\n  ")) }
+}
+
+/// Prints [`json_lines`].
+pub fn json_array(objects: impl IntoIterator<Item = String>, out: &mut dyn Write) -> Result {
+    writeln!(out, "{}", json_lines(objects))?;
     Ok(())
 }
 

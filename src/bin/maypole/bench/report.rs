@@ -95,8 +95,7 @@ impl Writes {
 
 /// Prints a JSON array: an object for each workload, one a line.
 pub fn json(rows: &[Row], out: &mut dyn Write) -> Result {
-    let objects: Vec<String> = rows.iter().map(json_row).collect();
-    output::json_array(&objects, out)
+    output::json_array(rows.iter().map(json_row), out)
 }
 
 fn json_row(row: &Row) -> String {

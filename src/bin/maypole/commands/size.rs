@@ -97,7 +97,7 @@ impl Size {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let rows = self.rows()?;
         if self.json {
-            return json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out);
+            return json_array(rows.iter().map(record::to_json), out);
         }
         let screen = Screen::stdout();
         let wanted = match self.bits {

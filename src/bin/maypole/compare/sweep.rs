@@ -24,7 +24,7 @@ use super::throughput::{self, Grid};
 use super::tree::{Base, Plan, Tree};
 use super::{Setup, rows};
 use crate::failure::{Failure, Result};
-use crate::output::{object, tell};
+use crate::output::{json_list, object, tell};
 use crate::progress;
 use crate::show::record::{self, Record};
 use crate::show::text::counted;
@@ -233,8 +233,8 @@ fn columns() -> String {
 
 fn to_line(unit: &Results) -> String {
     let line = object! {
-        row = record::to_json(&unit.policies[0]), levels = array(&unit.levels),
-        latency = array(&unit.latency), throughput = array(&unit.throughput)
+        row = record::to_json(&unit.policies[0]), levels = json_records(&unit.levels),
+        latency = json_records(&unit.latency), throughput = json_records(&unit.throughput)
     };
     line + "\n"
 }
@@ -250,8 +250,8 @@ fn from_line(line: &str) -> Option<Results> {
     })
 }
 
-fn array<R: Record>(rows: &[R]) -> String {
-    format!("[{}]", rows.iter().map(record::to_json).collect::<Vec<_>>().join(", "))
+fn json_records<R: Record>(rows: &[R]) -> String {
+    json_list(rows.iter().map(record::to_json))
 }
 
 fn rows_of<R: Record>(rows: &Value) -> Option<Vec<R>> {

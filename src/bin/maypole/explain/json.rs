@@ -10,7 +10,7 @@ use maypole::explain::{
 use maypole::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
 use serde_json::{Value, json};
 
-use crate::output::object;
+use crate::output::{json_list, object};
 use crate::show::text::escape;
 
 pub fn lookup(trace: &LookupTrace) -> String {
@@ -18,7 +18,7 @@ pub fn lookup(trace: &LookupTrace) -> String {
         key = bytes(&trace.key), hash = hex(trace.hash), sequence,
         outcome = text(trace.outcome.name()),
         value_bytes = json!(trace.value.as_ref().map(|value| value.len())),
-        memtables = array(&trace.memtables, memtable), levels = array(&trace.levels, level),
+        memtables = json_list(trace.memtables.iter().map(memtable)), levels = json_list(trace.levels.iter().map(level)),
         levels_spared, nanos = trace.nanos(), cost = cost(trace.cost()),
         cost_without_filters = cost(trace.cost_without_filters())
     }
@@ -52,7 +52,7 @@ fn table(table: &TableTrace) -> String {
     object! { table =>
         path = text(&table.path.to_string_lossy()), range_deletion,
         filter = or_null(table.filter.as_ref(), filter),
-        index = or_null(table.index.as_ref(), index), blocks = array(&table.blocks, block),
+        index = or_null(table.index.as_ref(), index), blocks = json_list(table.blocks.iter().map(block)),
         found = or_null(table.found.as_ref(), found), mean_block_bytes
     }
 }
@@ -75,20 +75,20 @@ fn filter(filter: &FilterTrace) -> String {
 fn query(query: &QueryTrace) -> String {
     match query {
         QueryTrace::Line { line, lines, line_bytes, bits } => object! {
-            kind = text("line"), line, lines, line_bytes, bits = array(bits, bit)
+            kind = text("line"), line, lines, line_bytes, bits = json_list(bits.iter().map(bit))
         },
         QueryTrace::Slots { bumped, start, slots, coefficients, bytes, columns } => object! {
-            kind = text("slots"), bumped = array(bumped, layer), start, slots,
+            kind = text("slots"), bumped = json_list(bumped.iter().map(layer)), start, slots,
             coefficients = text(&format!("{coefficients:#x}")), first_byte = bytes.start,
-            end_byte = bytes.end, columns = array(columns, bit)
+            end_byte = bytes.end, columns = json_list(columns.iter().map(bit))
         },
         QueryTrace::Tags { bumped, tag, tags, found } => object! {
-            kind = text("tags"), bumped = array(bumped, layer), tag = hex(u64::from(*tag)), tags,
+            kind = text("tags"), bumped = json_list(bumped.iter().map(layer)), tag = hex(u64::from(*tag)), tags,
             found
         },
         QueryTrace::Fingerprint { slots, of, bits } => object! {
-            kind = text("fingerprint"), slots = array(slots, u32::to_string), of,
-            bits = array(bits, bit)
+            kind = text("fingerprint"), slots = json_list(slots.iter().map(u32::to_string)), of,
+            bits = json_list(bits.iter().map(bit))
         },
         QueryTrace::Untrusted(reason) => object! { kind = text("untrusted"), reason },
         other => object! { kind = text("other"), maybe = other.says_maybe() },
@@ -139,11 +139,6 @@ fn bytes(bytes: &[u8]) -> String {
 
 fn hex(number: u64) -> String {
     text(&format!("{number:#x}"))
-}
-
-fn array<T>(items: &[T], json: impl Fn(&T) -> String) -> String {
-    let items: Vec<String> = items.iter().map(json).collect();
-    format!("[{}]", items.join(", "))
 }
 
 fn or_null<T>(value: Option<T>, json: impl FnOnce(T) -> String) -> impl Display {

@@ -147,14 +147,14 @@ impl Structures {
 
     fn print_claims(&self, claims: &[Claim], out: &mut dyn Write) -> Result {
         match self.json {
-            true => output::json_array(&claims::objects(claims), out),
+            true => output::json_array(claims.iter().map(claims::to_json), out),
             false => claims::print(claims, self.keys, self.seed, out),
         }
     }
 
     fn print_rows(&self, rows: &[Row], out: &mut dyn Write) -> Result {
         if self.json {
-            return output::json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out);
+            return output::json_array(rows.iter().map(record::to_json), out);
         }
         if self.csv {
             write!(out, "{}", record::to_csv(rows))?;

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::{Results, claims, page};
 use crate::failure::Result;
+use crate::output::json_lines;
 use crate::show::files::{PAGE, write};
 use crate::show::record;
 
@@ -21,12 +22,11 @@ pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];
 
 /// Writes all files, the page first: see [`files`](crate::show::files).
 pub fn all(results: &Results, dir: &Path) -> Result {
-    let list = |objects: Vec<String>| format!("[\n  {}\n]", objects.join(",\n  "));
     let json = format!(
         "{{\n\"about\": {},\n\"structures\": {},\n\"claims\": {}\n}}\n",
         results.origin.to_json(&[("keys", &results.keys), ("rate", &results.rate)]),
-        list(results.rows.iter().map(record::to_json).collect()),
-        list(claims::objects(&results.claims)),
+        json_lines(results.rows.iter().map(record::to_json)),
+        json_lines(results.claims.iter().map(claims::to_json)),
     );
     write(dir, PAGE, &page::html(results))?;
     write(dir, "structures.json", &json)?;

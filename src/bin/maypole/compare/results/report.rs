@@ -17,7 +17,7 @@ const MAX_TIED: usize = 6;
 
 /// Prints a JSON array: an object for each policy, one a line.
 pub fn json(rows: &[PolicyRow], out: &mut dyn Write) -> Result {
-    output::json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out)
+    output::json_array(rows.iter().map(record::to_json), out)
 }
 
 /// Prints two tables: what the filters are and did, and what the lookups cost.

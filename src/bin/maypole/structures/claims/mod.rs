@@ -218,11 +218,7 @@ impl Claim {
     }
 }
 
-pub fn objects(claims: &[Claim]) -> Vec<String> {
-    claims.iter().map(object).collect()
-}
-
-fn object(claim: &Claim) -> String {
+pub fn to_json(claim: &Claim) -> String {
     let figures: Vec<(&str, &dyn fmt::Display)> =
         claim.figures.iter().map(|(name, _, figure)| (*name, figure as _)).collect();
     object! { claim =>
