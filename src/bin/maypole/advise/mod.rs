@@ -157,7 +157,7 @@ impl Advise {
         recorded: Option<&[Vec<u8>]>,
     ) -> Result<Findings> {
         let random = &mut SmallRng::seed_from_u64(self.seed);
-        let tables = tables::all(&family.db);
+        let mut tables = tables::all(&family.db);
         let drawn = sample::draw(&tables, self.sample, random);
         let kinds = policies::kinds();
         announce(&tables, &drawn, &kinds);
@@ -169,8 +169,10 @@ impl Advise {
             let random = &mut SmallRng::seed_from_u64(self.seed ^ tables[i].number);
             queries::of_table(&tables, &anchors, (i, part), count, random)
         };
-        let scanned = scan::run(&tables, &drawn, &kinds, &queries_of)?;
-        let levels = policies::levels(&tables, &scanned, kinds.len());
+        for (i, scanned) in scan::run(&tables, &drawn, &kinds, &queries_of)? {
+            tables[i].scanned = Some(scanned);
+        }
+        let levels = policies::levels(&tables, kinds.len());
         let measured = match recorded {
             Some(keys) => lookups::replay(&family.db, &tables, keys),
             None => lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random),
@@ -186,7 +188,6 @@ impl Advise {
             engine,
             family,
             tables: &tables,
-            scanned: &scanned,
             levels: &levels,
             rows,
             measured,

@@ -12,7 +12,7 @@
 use maypole::filter::{Family, FilterSpec};
 
 use super::lookups::Measured;
-use super::scan::{Asked, Built, Scanned};
+use super::scan::{Asked, Built};
 use super::tables::Table;
 
 /// The bits per key of Bloom and Ribbon, as RocksDB counts them.
@@ -78,13 +78,12 @@ pub struct Level {
     pub built: Vec<Built>,
 }
 
-/// The levels that hold tables, from the shallowest. `scanned` is in the order of the tables.
-pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Vec<Level> {
+/// The levels that hold tables, from the shallowest.
+pub fn levels(tables: &[Table], kinds: usize) -> Vec<Level> {
     let mut levels: Vec<Level> = Vec::new();
     // The entries and keys that were read of each level.
     let mut read: Vec<(u64, u64)> = Vec::new();
-    let both = || tables.iter().zip(scanned);
-    for (table, scanned) in both() {
+    for table in tables {
         if levels.last().is_none_or(|last| last.level != table.level) {
             let built = vec![Built::default(); kinds];
             levels.push(Level { level: table.level, built, ..Level::default() });
@@ -93,16 +92,16 @@ pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Ve
         let (Some(level), Some((entries, keys))) = (levels.last_mut(), read.last_mut()) else {
             continue;
         };
-        if let Some(scanned) = scanned {
+        if let Some(scanned) = &table.scanned {
             level.asked += scanned.asked;
             level.built.iter_mut().zip(&scanned.built).for_each(|(sum, built)| sum.add(built));
             *entries += scanned.entries;
             *keys += scanned.keys;
         }
     }
-    for (table, scanned) in both() {
+    for table in tables {
         let Some(n) = levels.iter().position(|level| level.level == table.level) else { continue };
-        levels[n].keys += match (table.form, scanned) {
+        levels[n].keys += match (table.form, &table.scanned) {
             (Some(_), _) => table.keys as f64,
             (None, Some(scanned)) if scanned.is_whole => scanned.keys as f64,
             _ => table.entries as f64 * read[n].1 as f64 / read[n].0.max(1) as f64,

@@ -90,14 +90,14 @@ pub struct Scanned {
     pub damage: Option<String>,
 }
 
-/// Reads the tables that were drawn. Returns one result for each of `tables`; `None` for a table
-/// that was not drawn. `queries_of` returns the queries of a table, ascending.
+/// Reads the tables that were drawn. Returns the position of each with what was read. `queries_of`
+/// returns the queries of a table, ascending.
 pub fn run(
     tables: &[Table],
     drawn: &[(usize, Part)],
     kinds: &[Kind],
     queries_of: &(dyn Fn(usize, Part) -> Vec<Vec<u8>> + Sync),
-) -> Result<Vec<Option<Scanned>>> {
+) -> Result<Vec<(usize, Scanned)>> {
     let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
     let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
     let next = AtomicUsize::new(0);
@@ -124,11 +124,8 @@ pub fn run(
         work();
     });
     bar.finish_and_clear();
-    let mut all: Vec<Option<Scanned>> = (0..tables.len()).map(|_| None).collect();
-    for (i, scanned) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        all[i] = Some(scanned?);
-    }
-    Ok(all)
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.into_iter().map(|(i, scanned)| Ok((i, scanned?))).collect()
 }
 
 /// The hashes of a key that a filter holds.

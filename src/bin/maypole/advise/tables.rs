@@ -6,6 +6,7 @@ use maypole::filter::{Family, FilterReader};
 use maypole::table::{PrefixExtractor, SstReader};
 use maypole::{Db, Error};
 
+use super::scan::Scanned;
 use super::source::Engine;
 use super::wanted::{Policy, Wanted};
 use crate::failure::Result;
@@ -70,6 +71,8 @@ pub struct Table {
     /// The name of the policy that wrote the filter, if the properties state it.
     pub policy_name: Option<String>,
     pub feed: Feed,
+    /// What reading it told; `None` if it was not read.
+    pub scanned: Option<Scanned>,
 }
 
 /// What reading the bytes of a filter tells.
@@ -131,6 +134,7 @@ pub fn all(db: &Db) -> Vec<Table> {
             index_is_partitioned: number("rocksdb.index.partitions").is_some_and(|parts| parts > 0),
             policy_name: properties.text("rocksdb.filter.policy").map(str::to_owned),
             feed,
+            scanned: None,
             reader,
         })
     });
@@ -156,6 +160,33 @@ fn form_of(name: &str) -> Option<Form> {
 impl Table {
     pub fn bits_per_key(&self) -> f64 {
         self.filter_bytes as f64 * 8.0 / self.keys.max(1) as f64
+    }
+
+    /// What reading its filter told, if it was read.
+    pub fn filter(&self) -> Option<&ReadFilter> {
+        self.scanned.as_ref()?.filter.as_ref()
+    }
+
+    pub fn is_damaged(&self) -> bool {
+        self.filter().is_some_and(|filter| filter.damaged.is_some())
+    }
+
+    /// The family of its filter, or the word of a [`FilterRow`](super::findings::FilterRow), and
+    /// the family itself if it is known. If the filter was not read, the family is the one in the
+    /// policy's name, although a Ribbon policy may have stored Bloom.
+    pub fn family(&self) -> (String, Option<Family>) {
+        let Some(form) = self.form else { return ("none".into(), None) };
+        let family = match (self.filter(), form, self.policy_name.as_deref()) {
+            (Some(read), ..) => match read.family.filter(|_| !self.is_damaged()) {
+                None => return ("damaged".into(), None),
+                family => family,
+            },
+            (_, Form::Obsolete, _) => return ("obsolete".into(), None),
+            (_, Form::Full | Form::Partitioned, Some("bloomfilter")) => Some(Family::Bloom),
+            (_, Form::Full | Form::Partitioned, Some("ribbonfilter")) => Some(Family::Ribbon),
+            _ => None,
+        };
+        (family.map_or("unknown".into(), |family| family.to_string()), family)
     }
 
     /// Reads the filter. `None` if the table has none, or if its form is obsolete or unknown.
@@ -184,15 +215,9 @@ impl Table {
     }
 
     /// Says that the filter is damaged, why RocksDB does not use it, or how it differs from what
-    /// `wanted` asks for. `read` describes the filter's bytes, if they were read. `is_last` means
-    /// that no deeper level holds data.
-    pub fn finding(
-        &self,
-        wanted: &Wanted,
-        engine: Engine,
-        read: Option<&ReadFilter>,
-        is_last: bool,
-    ) -> Option<String> {
+    /// `wanted` asks for. `is_last` means that no deeper level holds data.
+    pub fn finding(&self, wanted: &Wanted, engine: Engine, is_last: bool) -> Option<String> {
+        let read = self.filter();
         if let Some(why) = read.and_then(|read| read.damaged.as_ref()) {
             return Some(format!("filter damaged, so it answers maybe: {why}"));
         }
