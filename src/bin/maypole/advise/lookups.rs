@@ -77,9 +77,7 @@ pub fn run(
         }
     }
     bar.finish_and_clear();
-    measured.absent.finish();
-    measured.present.finish();
-    measured
+    measured.means()
 }
 
 /// For each level with anchors, its number of entries and its anchors.
@@ -112,12 +110,21 @@ pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
         }
     }
     bar.finish_and_clear();
-    measured.absent.finish();
-    measured.present.finish();
-    measured
+    measured.means()
 }
 
 impl Measured {
+    /// Turns the sums into means.
+    fn means(mut self) -> Measured {
+        for lookups in [&mut self.absent, &mut self.present] {
+            let count = lookups.count.max(1) as f64;
+            lookups.blocks /= count;
+            lookups.blocks_without_filters /= count;
+            lookups.tables_in_vain.iter_mut().for_each(|tables| *tables /= count);
+        }
+        self
+    }
+
     fn look_up(&mut self, db: &Db, key: &[u8], present: bool, levels: usize) {
         let Ok(trace) = db.explain(key) else {
             self.not_read += 1;
@@ -152,13 +159,5 @@ impl Lookups {
                 *tables += 1.0;
             }
         }
-    }
-
-    /// Turns the sums into means.
-    fn finish(&mut self) {
-        let count = self.count.max(1) as f64;
-        self.blocks /= count;
-        self.blocks_without_filters /= count;
-        self.tables_in_vain.iter_mut().for_each(|tables| *tables /= count);
     }
 }

@@ -143,35 +143,31 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
         (Some(bits), Some(_)) => format!("{}:{bits}, parts", kind.family),
         (None, _) => kind.spec.to_string(),
     };
-    let rocksdb = |kind: &Kind| kind.rocksdb_bits.map(|bits| option(kind.family, bits));
-    let mut push = |row: Option<Row>| rows.extend(row);
-    push(row("none".into(), "none".into(), levels, measured, |_| None));
-    for (i, kind) in kinds.iter().enumerate() {
-        let row = row(name(kind), kind.spec.to_string(), levels, measured, |_| Some(i));
-        push(row.map(|row| Row {
-            rocksdb: rocksdb(kind),
+    let last = levels.len().saturating_sub(1);
+    let of_kind = |(i, kind): (usize, &Kind), last_level_without: bool| {
+        let (name, maypole) = match last_level_without {
+            true => {
+                (format!("{}, last none", name(kind)), format!("bottommost_none({})", kind.spec))
+            }
+            false => (name(kind), kind.spec.to_string()),
+        };
+        let kind_of = |n| (n < last || !last_level_without).then_some(i);
+        Some(Row {
+            rocksdb: kind.rocksdb_bits.map(|bits| option(kind.family, bits)),
+            last_level_without,
             partitioned: kind.part_keys.is_some(),
             family: Some(kind.family),
             rocksdb_bits: kind.rocksdb_bits,
-            ..row
-        }));
-    }
-    let last = levels.len().saturating_sub(1);
+            ..row(name, maypole, levels, measured, kind_of)?
+        })
+    };
     let usual = |(_, kind): &(usize, &Kind)| {
         last > 0 && kind.rocksdb_bits == Some(10) && kind.part_keys.is_none()
     };
-    for (i, kind) in kinds.iter().enumerate().filter(usual) {
-        let name = format!("{}, last none", name(kind));
-        let maypole = format!("bottommost_none({})", kind.spec);
-        let row = row(name, maypole, levels, measured, |n| (n < last).then_some(i));
-        push(row.map(|row| Row {
-            rocksdb: rocksdb(kind),
-            last_level_without: true,
-            family: Some(kind.family),
-            rocksdb_bits: kind.rocksdb_bits,
-            ..row
-        }));
-    }
+    let all = || kinds.iter().enumerate();
+    rows.extend(row("none".into(), "none".into(), levels, measured, |_| None));
+    rows.extend(all().filter_map(|kind| of_kind(kind, false)));
+    rows.extend(all().filter(usual).filter_map(|kind| of_kind(kind, true)));
     for family in [Family::Bloom, Family::Ribbon, Family::Burr] {
         rows.extend(by_level(family, levels, kinds, measured, stored_bytes));
     }
