@@ -41,9 +41,9 @@ pub fn run(
     state: &Path,
     settings: &str,
 ) -> Result<Results> {
-    let caches = CACHES.map(|part| ((setup.plan.data_bytes as f64 * part) as u64).max(4096));
-    let grid = Grid::full(caches.to_vec(), SHARES.to_vec());
-    let settings = format!("{settings}; caches {caches:?}; absent {SHARES:?}");
+    let cache_bytes = throughput::caches(&setup.plan, &CACHES);
+    let settings = format!("{settings}; caches {cache_bytes:?}; absent {SHARES:?}");
+    let grid = Grid { cache_bytes, shares: SHARES.to_vec() };
     let mut state = State::open(state, &settings)?;
     let done = |state: &State| policies.iter().filter(|policy| state.of(policy).is_some()).count();
     let already = done(&state);

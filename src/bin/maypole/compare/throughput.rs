@@ -42,13 +42,9 @@ impl Grid {
     pub fn cross(plan: &Plan, usual_cache_bytes: u64) -> [Grid; 2] {
         let shares = SHARES.to_vec();
         [
-            Grid { cache_bytes: caches(plan), shares: vec![MIXED] },
+            Grid { cache_bytes: caches(plan, &CACHES), shares: vec![MIXED] },
             Grid { cache_bytes: vec![usual_cache_bytes], shares },
         ]
-    }
-
-    pub fn full(cache_bytes: Vec<u64>, shares: Vec<f64>) -> Grid {
-        Grid { cache_bytes, shares }
     }
 
     pub fn points(&self) -> usize {
@@ -56,8 +52,9 @@ impl Grid {
     }
 }
 
-fn caches(plan: &Plan) -> Vec<u64> {
-    CACHES.iter().map(|part| ((plan.data_bytes as f64 * part) as u64).max(4096)).collect()
+/// Sizes of the cache that are these fractions of the data.
+pub fn caches(plan: &Plan, parts: &[f64]) -> Vec<u64> {
+    parts.iter().map(|part| ((plan.data_bytes as f64 * part) as u64).max(4096)).collect()
 }
 
 /// Lookups that a point takes, those that fill the cache included.
