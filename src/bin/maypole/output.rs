@@ -38,25 +38,24 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
 
 /// A JSON object of values that are JSON already. serde_json would sort the names, whose order is
 /// meaningful.
-pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
-    format!("{{{}}}", fields.join(", "))
+pub fn json_object(fields: impl IntoIterator<Item = (impl Display, impl Display)>) -> String {
+    let fields = fields.into_iter().map(|(name, value)| format!("\"{name}\": {value}"));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
 /// Makes a [`json_object`]. A name is that of a field of the expression before `=>`, or of a
 /// variable if there is no expression; `name = JSON` gives another value.
 macro_rules! object {
     ($($name:ident $(= $value:expr)?),+ $(,)?) => {
-        $crate::output::json_object(&[$((
+        $crate::output::json_object([$((
             stringify!($name),
-            &$crate::output::object!(@variable $name $(, $value)?),
+            $crate::output::object!(@variable $name $(, $value)?).to_string(),
         )),+])
     };
     ($($from:expr => $($name:ident $(= $value:expr)?),+);+ $(;)?) => {
-        $crate::output::json_object(&[$($((
+        $crate::output::json_object([$($((
             stringify!($name),
-            &$crate::output::object!(@field $from, $name $(, $value)?),
+            $crate::output::object!(@field $from, $name $(, $value)?).to_string(),
         )),+),+])
     };
     (@variable $name:ident) => { serde_json::json!($name) };

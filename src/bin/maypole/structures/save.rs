@@ -8,6 +8,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use super::{Results, claims, page};
 use crate::failure::Result;
 use crate::output::json_lines;
@@ -24,7 +26,7 @@ pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];
 pub fn all(results: &Results, dir: &Path) -> Result {
     let json = format!(
         "{{\n\"about\": {},\n\"structures\": {},\n\"claims\": {}\n}}\n",
-        results.origin.to_json(&[("keys", &results.keys), ("rate", &results.rate)]),
+        results.origin.to_json(&[("keys", json!(results.keys)), ("rate", json!(results.rate))]),
         json_lines(results.rows.iter().map(record::to_json)),
         json_lines(results.claims.iter().map(claims::to_json)),
     );

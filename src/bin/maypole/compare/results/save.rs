@@ -62,10 +62,10 @@ fn list<R: Record>(name: &str, rows: &[R], dir: &Path, json: &mut String) -> Res
 
 fn about_json(about: &About) -> String {
     about.origin.to_json(&[
-        ("keys", &about.keys),
-        ("data_bytes", &about.data_bytes),
-        ("workload", &json!(about.workload)),
-        ("clock_ns", &about.clock_ns),
-        ("notes", &json!(about.notes)),
+        ("keys", json!(about.keys)),
+        ("data_bytes", json!(about.data_bytes)),
+        ("workload", json!(about.workload)),
+        ("clock_ns", json!(about.clock_ns)),
+        ("notes", json!(about.notes)),
     ])
 }

@@ -219,11 +219,10 @@ impl Claim {
 }
 
 pub fn to_json(claim: &Claim) -> String {
-    let figures: Vec<(&str, &dyn fmt::Display)> =
-        claim.figures.iter().map(|(name, _, figure)| (*name, figure as _)).collect();
+    let figures = claim.figures.iter().map(|(name, _, figure)| (name, figure));
     object! { claim =>
         claim = json!(claim.says), source, verdict = json!(claim.verdict.to_string()),
-        figures = json_object(&figures), rule, instead = json!(claim.instead()), because, see
+        figures = json_object(figures), rule, instead = json!(claim.instead()), because, see
     }
 }
 
