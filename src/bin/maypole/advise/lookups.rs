@@ -54,7 +54,6 @@ pub fn run(
     let by_level = by_level(tables, anchors);
     let total: f64 = by_level.iter().map(|(weight, _)| weight).sum();
     if total <= 0.0 {
-        bar.finish_and_clear();
         return measured;
     }
     let (mut smallest, mut largest) = (&tables[0].smallest, &tables[0].largest);
@@ -76,7 +75,6 @@ pub fn run(
             measured.look_up(db, &key, false, levels);
         }
     }
-    bar.finish_and_clear();
     measured.means()
 }
 
@@ -109,7 +107,6 @@ pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
             Err(_) => measured.not_read += 1,
         }
     }
-    bar.finish_and_clear();
     measured.means()
 }
 

@@ -123,7 +123,6 @@ pub fn run(
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
     });
-    bar.finish_and_clear();
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.into_iter().map(|(i, scanned)| Ok((i, scanned?))).collect()
 }

@@ -246,7 +246,7 @@ impl Bench {
 
     /// Reads a database that an earlier call has left, to learn which keys it has.
     fn find_written(&self, db: &Db, dir: &Path, entries: &Entries) -> Result {
-        let spinner = progress::spinner("reading which keys there are");
+        let _spinner = progress::spinner("reading which keys there are");
         let mut cursor = db.cursor();
         cursor.seek_to_first()?;
         while cursor.valid() {
@@ -262,7 +262,6 @@ impl Bench {
             entries.mark_written(number);
             cursor.next()?;
         }
-        spinner.finish_and_clear();
         match entries.written() {
             0 => Err(Failure::new(format_args!("{}: an empty database", dir.display()))),
             _ => Ok(()),

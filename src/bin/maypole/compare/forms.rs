@@ -80,7 +80,6 @@ pub fn run(trees: Vec<Tree>, setup: &Setup, scratch: &Path) -> Result<(Vec<Tree>
         }
         measured.push(tree);
     }
-    bar.finish_and_clear();
     forms.base.remove()?;
     Ok((measured, rows))
 }

@@ -58,7 +58,6 @@ pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> 
             bar.inc(1);
         }
     }
-    bar.finish_and_clear();
     Ok(rows)
 }
 
@@ -123,7 +122,6 @@ pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
             bar.inc(keys);
         }
     }
-    bar.finish_and_clear();
     Ok(rows)
 }
 

@@ -81,7 +81,6 @@ fn phase(setup: &Setup, trees: &[Tree], present: bool, clock_ns: u64) -> Result<
             runs[turn].look_up(keys, part, present, clock_ns, &bar)?;
         }
     }
-    bar.finish_and_clear();
     Ok(runs.into_iter().map(Run::finish).collect())
 }
 
@@ -96,7 +95,6 @@ fn warm_up(setup: &Setup, tree: &Tree) -> Result {
         }
         bar.inc(some.len() as u64);
     }
-    bar.finish_and_clear();
     Ok(())
 }
 

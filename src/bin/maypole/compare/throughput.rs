@@ -85,7 +85,6 @@ pub fn run(
             bar.inc(trees.len() as u64);
         }
     }
-    bar.finish_and_clear();
     Ok((trees, rows))
 }
 

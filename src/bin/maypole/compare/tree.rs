@@ -198,7 +198,6 @@ impl Base {
             base_bytes = if stage == 0 { last / 50 } else { last / 500 };
             db.close()?;
         }
-        bar.finish_and_clear();
         let db = open(base_bytes)?;
         Ok(Base { db, dir, base_bytes })
     }

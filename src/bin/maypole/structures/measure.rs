@@ -192,9 +192,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
         }
         Ok(row)
     });
-    let rows = rows.collect();
-    bar.finish_and_clear();
-    rows
+    rows.collect()
 }
 
 /// [`QUERIES`] present keys, in a random order that is not that of insertion.

@@ -114,7 +114,7 @@ impl WriteTable {
             ..TableOptions::default()
         };
         let mut writer = SstWriter::create(path, options)?;
-        let spinner = progress::spinner("writing the table");
+        let _spinner = progress::spinner("writing the table");
         let mut last: Option<Vec<u8>> = None;
         while let Some((key, value)) = input.next_entry()? {
             if last.as_deref().is_some_and(|last| key <= last) {
@@ -127,9 +127,7 @@ impl WriteTable {
             last.extend_from_slice(key);
             added.map_err(|error| Failure::new(format_args!("{}: {error}", input.location())))?;
         }
-        let summary = writer.finish()?;
-        spinner.finish_and_clear();
-        Ok(summary)
+        Ok(writer.finish()?)
     }
 
     fn report(&self, summary: &TableSummary, out: &mut dyn Write) -> Result {

@@ -118,7 +118,6 @@ pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<KeyList> {
         }
         bar.inc(1);
     }
-    bar.finish_and_clear();
     match keys.len() {
         0 => Err(Failure::new("the tables hold no keys")),
         _ => Ok(keys),

@@ -140,7 +140,6 @@ pub fn measure(keys: usize, seed: u64) -> Result<Vec<Claim>> {
         claims.extend(measure(&lab)?);
         bar.inc(1);
     }
-    bar.finish_and_clear();
     Ok(claims)
 }
 
