@@ -80,7 +80,6 @@ pub struct Table {
 pub struct ReadFilter {
     pub family: Option<Family>,
     pub probes: Option<u32>,
-    pub parts: usize,
     /// Stored bytes of the largest part, or of the whole filter if it is not in parts.
     pub largest_part: u64,
     /// Why the filter cannot be used; it then answers "maybe" to every query.
@@ -208,7 +207,6 @@ impl Table {
         Ok(Some(ReadFilter {
             family: parts.first().and_then(FilterReader::family),
             probes: parts.first().and_then(FilterReader::probes),
-            parts: parts.len(),
             largest_part: bytes.max().unwrap_or(0),
             damaged: untrusted.map(str::to_owned),
         }))
@@ -257,7 +255,7 @@ impl Table {
 
     /// Whether the policy makes no filters, because it asks for less than half a bit per key.
     fn wants_nothing(&self, policy: Policy) -> bool {
-        matches!(policy, Policy::Bloom(Some(bits)) | Policy::Ribbon(Some(bits), _) if bits < 0.5)
+        matches!(policy, Policy::Bloom(Some(bits)) | Policy::Ribbon(Some(bits)) if bits < 0.5)
     }
 
     fn extractor_finding(&self, wanted: &Wanted) -> Option<String> {
@@ -296,7 +294,7 @@ impl Table {
             if self.level > 0 && !was_ribbons && self.keys >= 2000 {
                 return Some(format!("Bloom of {stored:.1} bits; OPTIONS ask for Ribbon"));
             }
-            if let Policy::Ribbon(Some(like_bloom), _) = policy {
+            if let Policy::Ribbon(Some(like_bloom)) = policy {
                 bits = like_bloom;
             }
         } else if family != asked {
