@@ -2,9 +2,8 @@
 //! figures.
 
 use maypole::filter::Family as Kind;
-use maypole::wilson_interval_95;
+use maypole::{FilterCounts, wilson_interval_95};
 
-use super::log_file::Counters;
 use super::lookups::Measured;
 use super::policies::{Level, Row};
 use super::rules::{Advice, Situation};
@@ -102,7 +101,7 @@ pub struct Findings {
     /// The peak of memory while the largest filter is built.
     pub peak_build_bytes: u64,
     pub measured: Measured,
-    pub counters: Option<Counters>,
+    pub counters: Option<FilterCounts>,
     pub policies: Vec<PolicyRow>,
     pub advice: Vec<Advice>,
     pub notes: Vec<String>,
@@ -119,7 +118,7 @@ pub struct Seen<'a> {
     /// Whether the lookups were recorded ones.
     pub is_recorded: bool,
     pub cache_bytes: Option<u64>,
-    pub counters: Option<Counters>,
+    pub counters: Option<FilterCounts>,
     /// The cost of a read, in microseconds.
     pub read_cost: f64,
 }

@@ -246,7 +246,7 @@ fn lookups(found: &Findings) -> Vec<String> {
         lines.push(format!(
             "RocksDB counted a rate of {} itself, in {} (LOG).",
             percent(rate),
-            counted(counters.absent_queries(), "query")
+            counted(counters.useful + counters.false_positive(), "query")
         ));
     }
     lines

@@ -15,7 +15,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::policies::Kind;
-use super::sample::{Part, distinct};
+use super::sample::distinct;
 use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
@@ -94,11 +94,11 @@ pub struct Scanned {
 /// returns the queries of a table, ascending.
 pub fn run(
     tables: &[Table],
-    drawn: &[(usize, Part)],
+    drawn: &[(usize, f64)],
     kinds: &[Kind],
-    queries_of: &(dyn Fn(usize, Part) -> Vec<Vec<u8>> + Sync),
+    queries_of: &(dyn Fn(usize, f64) -> Vec<Vec<u8>> + Sync),
 ) -> Result<Vec<(usize, Scanned)>> {
-    let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
+    let bytes = |i: usize, part: f64| (tables[i].file_bytes as f64 * part) as u64;
     let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
     let next = AtomicUsize::new(0);
     // For each level, the number of keys that filters may still be built of.
@@ -194,7 +194,7 @@ impl Reading<'_> {
 
 fn scan(
     table: &Table,
-    part: Part,
+    part: f64,
     queries: &[Vec<u8>],
     kinds: &[Kind],
     budget: &AtomicUsize,
@@ -221,14 +221,11 @@ fn scan(
         keys: 0,
         key_bytes: 0,
     };
-    let mut scanned = Scanned {
-        filter: table.read_filter()?,
-        is_whole: part == Part::Whole,
-        ..Scanned::default()
-    };
-    let read = match part {
-        Part::Whole => read_whole(table, &mut reading),
-        Part::Blocks(share) => read_blocks(table, share, &mut reading),
+    let mut scanned =
+        Scanned { filter: table.read_filter()?, is_whole: part >= 1.0, ..Scanned::default() };
+    let read = match scanned.is_whole {
+        true => read_whole(table, &mut reading),
+        false => read_blocks(table, part, &mut reading),
     };
     match read {
         Ok(()) => {}
@@ -240,7 +237,7 @@ fn scan(
     }
     scanned.entries = reading.entries;
     scanned.keys = reading.keys;
-    scanned.bytes = (table.file_bytes as f64 * part.share()) as u64;
+    scanned.bytes = (table.file_bytes as f64 * part) as u64;
 
     let Reading { held, hashes, key_bytes, .. } = reading;
     let is_asked = matches!(table.form, Some(Form::Full | Form::Partitioned | Form::Maypoles))
@@ -289,13 +286,13 @@ fn holds(table: &Table, key: &[u8]) -> bool {
 /// Seconds that building all filters takes, estimated from a trial with `trial_keys` keys.
 pub fn build_seconds(
     tables: &[Table],
-    drawn: &[(usize, Part)],
+    drawn: &[(usize, f64)],
     kinds: &[Kind],
     trial_keys: u64,
 ) -> f64 {
     let mut of_level: BTreeMap<usize, f64> = BTreeMap::new();
     for &(i, part) in drawn {
-        *of_level.entry(tables[i].level).or_default() += tables[i].keys as f64 * part.share();
+        *of_level.entry(tables[i].level).or_default() += tables[i].keys as f64 * part;
     }
     let keys: f64 = of_level.into_values().map(|keys| keys.min(BUILT_KEYS as f64)).sum();
     let fed = |key: u64| Fed { key: NonZeroU64::new(hash64(&key.to_le_bytes())), prefix: None };
