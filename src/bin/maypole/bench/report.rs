@@ -160,8 +160,8 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
          latency.",
         output::machine()
     );
-    writeln!(out, "\n{}", screen.wrap(&note))?;
-    Ok(())
+    writeln!(out)?;
+    screen.say([note], out)
 }
 
 /// Formats microseconds, with about three significant digits.

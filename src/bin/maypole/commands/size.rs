@@ -107,9 +107,7 @@ impl Size {
         let heading = format!("Filters of {}, {wanted}", counted(self.keys, "key"));
         writeln!(out, "{}", screen.bold(&screen.wrap(&heading)))?;
         writeln!(out, "{}\n", filters(&rows).to_text(&screen))?;
-        for line in self.formulas(&rows[0]) {
-            writeln!(out, "{}", screen.wrap(&line))?;
-        }
+        screen.say(self.formulas(&rows[0]), out)?;
         let tree = self.trees(&rows);
         let is_same = |pair: &[TreeRow]| (pair[1].bytes / pair[0].bytes - 1.0).abs() < 0.01;
         let mut heading = format!("The same memory in a tree of {}", counted(self.levels, "level"));
@@ -126,10 +124,7 @@ impl Size {
         writeln!(out, "{}", screen.bold(&screen.wrap(heading)))?;
         writeln!(out, "{}\n", self.memory(&rows[2..]).to_text(&screen))?;
         let warning = self.cache_warning(&rows[2..]);
-        for line in warning.into_iter().chain(self.shares(&rows)) {
-            writeln!(out, "{}", screen.wrap(&line))?;
-        }
-        Ok(())
+        screen.say(warning.into_iter().chain(self.shares(&rows)), out)
     }
 
     /// The textbook's filter, the bound, and each family.

@@ -11,8 +11,9 @@
 //! If the width is unknown, as in a pipe, the table is shown in full.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write, stdout};
 
+use crate::failure::Result;
 use crate::output::table;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +69,18 @@ impl Screen {
             c => c,
         };
         text.chars().map(plain).collect()
+    }
+
+    /// Prints texts, each on lines of its own that fit.
+    pub fn say(
+        &self,
+        texts: impl IntoIterator<Item = impl AsRef<str>>,
+        out: &mut dyn Write,
+    ) -> Result {
+        for text in texts {
+            writeln!(out, "{}", self.drawn(&self.wrap(text.as_ref())))?;
+        }
+        Ok(())
     }
 
     pub fn bold(&self, text: &str) -> String {

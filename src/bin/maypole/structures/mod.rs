@@ -162,7 +162,6 @@ impl Structures {
         }
         report::table(rows, self.keys, self.rate, out)?;
         let note = format!("Note: {}, one thread.", output::machine());
-        writeln!(out, "{}", Screen::stdout().wrap(&note))?;
-        Ok(())
+        Screen::stdout().say([note], out)
     }
 }

@@ -31,10 +31,7 @@ pub fn table(rows: &[Row], keys: usize, rate: f64, out: &mut dyn Write) -> Resul
     let heading = format!("Filters planned for {keys} and a rate of {}", percent(rate));
     writeln!(out, "{}", screen.wrap(&heading))?;
     writeln!(out, "{}\n", sheet(rows).to_text(&screen))?;
-    for note in notes(rows) {
-        writeln!(out, "{}", screen.wrap(&format!("Note: {note}.")))?;
-    }
-    Ok(())
+    screen.say(notes(rows).iter().map(|note| format!("Note: {note}.")), out)
 }
 
 /// What a reader of the rows must know.

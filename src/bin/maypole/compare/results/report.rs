@@ -30,10 +30,7 @@ pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Resul
     let what = "A lookup: data blocks examined, cached or not; reads from files; time";
     writeln!(out, "{}", heading(what))?;
     writeln!(out, "{}", lookups(rows, screen).to_text(screen))?;
-    for line in fastest(rows) {
-        writeln!(out, "{}", screen.wrap(&line))?;
-    }
-    Ok(())
+    screen.say(fastest(rows), out)
 }
 
 /// Says which policy's lookups take the least time, and which policies cannot be distinguished from
@@ -132,8 +129,5 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
 /// The verdict, a line for each of its sentences.
 pub fn verdict(results: &Results, screen: &Screen, out: &mut dyn Write) -> Result {
     writeln!(out, "\n{}", screen.bold("Verdict"))?;
-    for line in verdict::lines(results) {
-        writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
-    }
-    Ok(())
+    screen.say(verdict::lines(results), out)
 }

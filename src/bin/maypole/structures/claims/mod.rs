@@ -176,17 +176,13 @@ pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> R
         writeln!(out)?;
     }
     let [holds, half, fails] = tally(claims);
-    for line in [
-        format!(
-            "{}: {holds} true, {half} half true, {fails} false",
-            counted(claims.len() as u64, "claim")
-        ),
+    let all = counted(claims.len() as u64, "claim");
+    let lines = [
+        format!("{all}: {holds} true, {half} half true, {fails} false"),
         format!("Measured by: {}", command(keys, seed)),
         format!("Note: {}, one thread.", output::machine()),
-    ] {
-        writeln!(out, "{}", screen.wrap(&line))?;
-    }
-    Ok(())
+    ];
+    screen.say(lines, out)
 }
 
 impl Claim {
