@@ -184,6 +184,15 @@ fn accuracy(results: &Results) -> Shown {
     }
 }
 
+/// How a point is drawn that cannot be told from these, if there are any, and the words for it.
+pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
+    let others: Vec<&str> = others.collect();
+    match others.is_empty() {
+        true => (Dot::Seen, String::new()),
+        false => (Dot::Tied, format!("\nnot distinguishable from {}", others.join(", "))),
+    }
+}
+
 /// A point of a curve that is not measured.
 fn bare(x: f64, y: f64) -> Point {
     Point::new(x, y, String::new())
@@ -337,11 +346,7 @@ fn curves(
     let series = colors.shown().map(|(policy, color)| {
         let points = rows.iter().filter(|row| row.policy == policy).map(|row| {
             let tied = rows.iter().filter(is_shown).filter(|other| row.is_tied_with(other));
-            let tied: Vec<&str> = tied.map(|other| &*other.policy).collect();
-            let said = match tied.is_empty() {
-                true => String::new(),
-                false => format!("\nnot distinguishable from {}", tied.join(", ")),
-            };
+            let (dot, said) = tie(tied.map(|other| &*other.policy));
             let whole = |figure: f64| count(figure.round() as u64);
             let says = format!(
                 "{policy}\ncache {}, {:.0} % absent\n{} lookups a second, 95 %: {} to {}\n{:.3} reads from \
@@ -354,7 +359,6 @@ fn curves(
                 row.file_reads_per_get
             );
             let interval = (row.lookups_per_second_low, row.lookups_per_second_high);
-            let dot = if tied.is_empty() { Dot::Seen } else { Dot::Tied };
             Point::new(x(row), row.lookups_per_second, says).between(Some(interval)).drawn(dot)
         });
         let mut points: Vec<Point> = points.collect();
