@@ -22,10 +22,10 @@ pub fn printable(text: &str) -> String {
 }
 
 /// A table whose first column is aligned left, and all others right.
-pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table<T: ToString>(header: Vec<T>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(comfy_table::LineStyle::none()));
-    table.set_header(header.to_vec());
+    table.set_header(header);
     table.add_rows(rows);
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if i == 0 { 2 } else { 1 }));

@@ -243,8 +243,7 @@ impl Sheet {
                 _ => self.columns[column].to_string(),
             })
             .collect();
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
+        table(header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
     }
 
     /// The table with its rows as columns. The names of the rows are divided into lines between
@@ -252,12 +251,11 @@ impl Sheet {
     fn turned(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
         let names = self.rows.iter().map(|row| row[0].long.replace(' ', "\n"));
         let header: Vec<String> = std::iter::once(self.name(0)).chain(names).collect();
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let figures = columns.iter().filter(|&&column| column > 0).map(|&column| {
             let cells = self.rows.iter().map(|row| text(&row[column]));
             std::iter::once(self.name(column)).chain(cells).collect()
         });
-        table(&header, figures)
+        table(header, figures)
     }
 
     /// Whether all rows have the same cell in a column. The first column, which names the rows, is
