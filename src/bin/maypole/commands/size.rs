@@ -281,18 +281,13 @@ impl Size {
         let levels = self.level_keys();
         let mut trees = Vec::new();
         for row in &rows[2..] {
-            let uniform = vec![row.bits_per_key; levels.len()];
-            trees.push(TreeRow {
-                policy: format!("{}({:.1})", row.filter, row.bits_per_key),
-                bytes: row.bytes as f64,
-                bits: uniform,
-                reads: row.fpr * levels.len() as f64,
-            });
-            let cost = |rate: f64| bits_for(row, rate);
-            let (bits, reads) = divide(&levels, row.bytes as f64 * 8.0, cost);
-            let stored = levels.iter().zip(&bits).map(|(keys, bits)| keys * bits / 8.0).sum();
-            let policy = format!("budget({:.1}/key, {})", row.bits_per_key, row.filter);
-            trees.push(TreeRow { policy, bytes: stored, bits, reads });
+            let (filter, each, bytes) = (&row.filter, row.bits_per_key, row.bytes as f64);
+            let (bits, reads) = (vec![each; levels.len()], row.fpr * levels.len() as f64);
+            trees.push(TreeRow { policy: format!("{filter}({each:.1})"), bytes, bits, reads });
+            let (bits, reads) = divide(&levels, bytes * 8.0, |rate| bits_for(row, rate));
+            let bytes = levels.iter().zip(&bits).map(|(keys, bits)| keys * bits / 8.0).sum();
+            let policy = format!("budget({each:.1}/key, {filter})");
+            trees.push(TreeRow { policy, bytes, bits, reads });
         }
         trees
     }
