@@ -10,6 +10,7 @@ use super::rules::{Advice, Situation};
 use super::scan::Asked;
 use super::source::{Engine, Family};
 use super::tables::{Form, Table};
+use crate::show::grouped;
 use crate::show::record::record;
 
 /// Bits of memory per key while RocksDB builds a Bloom filter: 64 for the hash, the rest for the
@@ -130,14 +131,6 @@ impl Findings {
         let files = seen.files();
         let situation = seen.situation();
         let policies = seen.policies(&situation);
-        let mut findings: Vec<(String, Vec<u64>)> = Vec::new();
-        for file in &files {
-            let Some(text) = &file.finding else { continue };
-            match findings.iter_mut().find(|(other, _)| other == text) {
-                Some((_, files)) => files.push(file.file),
-                None => findings.push((text.clone(), vec![file.file])),
-            }
-        }
         let largest = tables.iter().max_by_key(|table| table.keys);
         let peak_bits = |table: &Table| match table.family().1 {
             Some(Kind::Bloom | Kind::LegacyBloom) => BLOOM_PEAK_BITS,
@@ -150,7 +143,9 @@ impl Findings {
             tables_read: scanned().count() as u64,
             bytes_read: scanned().map(|scanned| scanned.bytes).sum(),
             filters: seen.filters(),
-            findings,
+            findings: grouped(
+                files.iter().filter_map(|row| Some((row.finding.clone()?, row.file))),
+            ),
             peak_build_bytes: largest.map_or(0, |table| table.keys * peak_bits(table) / 8),
             counters: seen.counters,
             policies,
@@ -197,79 +192,58 @@ impl Seen<'_> {
     }
 
     fn filters(&self) -> Vec<FilterRow> {
-        let mut rows: Vec<(FilterRow, u64, Asked)> = Vec::new();
-        for table in self.tables {
-            let scanned = table.scanned.as_ref();
-            let (filter, _) = table.family();
-            let holds = table.form.map(|_| {
-                let both = [
-                    table.feed.whole_keys.then_some("keys"),
-                    table.feed.extractor_name.as_ref().map(|_| "prefixes"),
-                ];
-                both.into_iter().flatten().collect::<Vec<_>>().join(" and ")
-            });
-            let partitioned = table.form == Some(Form::Partitioned);
-            let probes = table.filter().and_then(|filter| filter.probes).map(u64::from);
-            let position = rows.iter().position(|(row, ..)| {
-                row.level == table.level as u64
-                    && row.filter == filter
-                    && row.holds == holds
-                    && row.partitioned == partitioned
-            });
-            let position = position.unwrap_or_else(|| {
-                let level = table.level as u64;
-                let row = FilterRow { level, filter, holds, partitioned, ..FilterRow::default() };
-                rows.push((row, 0, Asked::default()));
-                rows.len() - 1
-            });
-            let (row, keys, asked) = &mut rows[position];
-            row.tables += 1;
-            row.entries += table.entries;
-            row.filter_bytes += table.filter_bytes;
-            row.index_bytes += table.index_bytes;
-            row.probes = row.probes.into_iter().chain(probes).min();
-            row.most_probes = row.most_probes.into_iter().chain(probes).max();
-            row.read += u64::from(scanned.is_some());
-            *keys += table.keys;
-            *asked += scanned.map(|scanned| scanned.asked).unwrap_or_default();
-        }
-        let finish = |(mut row, keys, asked): (FilterRow, u64, Asked)| {
-            let interval = wilson_interval_95(asked.wrong, asked.queries);
-            row.bits_per_key =
-                (row.filter_bytes > 0).then(|| row.filter_bytes as f64 * 8.0 / keys.max(1) as f64);
-            row.queries = asked.queries;
-            row.measured_fpr = rate(asked);
-            row.fpr_low = interval.map(|(low, _)| low);
-            row.fpr_high = interval.map(|(_, high)| high);
-            row
+        let kind = |table: &Table| {
+            let is_partitioned = table.form == Some(Form::Partitioned);
+            (table.level as u64, table.family().0, table.holds(), is_partitioned)
         };
-        rows.into_iter().map(finish).collect()
+        let row = |((level, filter, holds, partitioned), tables): (_, Vec<&Table>)| {
+            let sum = |of: fn(&Table) -> u64| tables.iter().map(|table| of(table)).sum::<u64>();
+            let filters = || tables.iter().filter_map(|table| table.filter());
+            let probes = || filters().filter_map(|filter| filter.probes).map(u64::from);
+            let scanned = || tables.iter().filter_map(|table| table.scanned.as_ref());
+            let mut asked = Asked::default();
+            scanned().for_each(|scanned| asked += scanned.asked);
+            let interval = wilson_interval_95(asked.wrong, asked.queries);
+            let (keys, bytes) = (sum(|table| table.keys), sum(|table| table.filter_bytes));
+            FilterRow {
+                level,
+                filter,
+                tables: tables.len() as u64,
+                entries: sum(|table| table.entries),
+                bits_per_key: (bytes > 0).then(|| bytes as f64 * 8.0 / keys.max(1) as f64),
+                probes: probes().min(),
+                most_probes: probes().max(),
+                holds,
+                partitioned,
+                filter_bytes: bytes,
+                index_bytes: sum(|table| table.index_bytes),
+                read: scanned().count() as u64,
+                queries: asked.queries,
+                measured_fpr: rate(asked),
+                fpr_low: interval.map(|(low, _)| low),
+                fpr_high: interval.map(|(_, high)| high),
+            }
+        };
+        let kinds = grouped(self.tables.iter().map(|table| (kind(table), table)));
+        kinds.into_iter().map(row).collect()
     }
 
     fn situation(&self) -> Situation {
         let last = self.last_level();
-        let keys: u64 = self.tables.iter().map(|table| table.keys).sum();
+        let tables = || self.tables.iter();
+        let keys_of = |tables: &[&Table]| tables.iter().map(|table| table.keys).sum::<u64>();
         let is_used = |table: &Table| {
             let maypoles = table.form == Some(Form::Maypoles) && self.engine == Engine::Maypole;
             maypoles || matches!(table.form, Some(Form::Full | Form::Partitioned))
         };
         let without: Vec<&Table> =
-            self.tables.iter().filter(|table| !is_used(table) && table.keys > 0).collect();
-        let keys_without: u64 = without.iter().map(|table| table.keys).sum();
-        let tables = || self.tables.iter();
+            tables().filter(|table| !is_used(table) && table.keys > 0).collect();
+        let keys: u64 = tables().map(|table| table.keys).sum();
         let differs = |table: &&Table| self.finding(table).is_some() && !table.is_damaged();
-        let mut families: Vec<(Kind, u64)> = Vec::new();
-        for table in self.tables {
-            let Some(family) = table.family().1 else { continue };
-            match families.iter_mut().find(|(other, _)| *other == family) {
-                Some((_, keys)) => *keys += table.keys,
-                None => families.push((family, table.keys)),
-            }
-        }
-        let family = families.iter().max_by_key(|(_, keys)| *keys).map(|(family, _)| *family);
-        let of_family = || tables().filter(|table| family.is_some() && table.family().1 == family);
-        let bits: u64 = of_family().map(|table| table.filter_bytes * 8).sum();
-        let of_keys: u64 = of_family().map(|table| table.keys).sum();
+        let families = grouped(tables().filter_map(|table| Some((table.family().1?, table))));
+        let usual = families.iter().max_by_key(|(_, tables)| keys_of(tables));
+        let of_family = usual.map_or(&[][..], |(_, tables)| tables);
+        let bits: u64 = of_family.iter().map(|table| table.filter_bytes * 8).sum();
         let filter_block = |table: &Table| match table.filter() {
             Some(filter) if filter.largest_part > 0 => filter.largest_part,
             // 0 stands for parts of unknown size, which are about as large as data blocks.
@@ -287,12 +261,12 @@ impl Seen<'_> {
             wanted: self.family.wanted.clone(),
             tables: self.tables.len(),
             file_bytes: tables().map(|table| table.file_bytes).sum(),
-            keys_without: keys_without as f64 / keys.max(1) as f64,
+            keys_without: keys_of(&without) as f64 / keys.max(1) as f64,
             only_last_without: without.iter().all(|table| table.level == last),
             damaged: tables().filter(|table| table.is_damaged()).count(),
             differing: tables().filter(differs).count(),
-            family,
-            bits_per_key: bits as f64 / of_keys.max(1) as f64,
+            family: usual.map(|(family, _)| *family),
+            bits_per_key: bits as f64 / keys_of(of_family).max(1) as f64,
             filter_bytes: tables().map(|table| table.filter_bytes).sum(),
             index_bytes: tables().map(|table| table.index_bytes).sum(),
             level_0_bytes: level_0.map(|table| table.filter_bytes + table.index_bytes).sum(),

@@ -166,6 +166,14 @@ impl Table {
         self.scanned.as_ref()?.filter.as_ref()
     }
 
+    /// `keys`, `prefixes` or both, if it has a filter.
+    pub fn holds(&self) -> Option<String> {
+        let keys = self.feed.whole_keys.then_some("keys");
+        let prefixes = self.feed.extractor_name.as_ref().map(|_| "prefixes");
+        let both: Vec<&str> = keys.into_iter().chain(prefixes).collect();
+        self.form.map(|_| both.join(" and "))
+    }
+
     pub fn is_damaged(&self) -> bool {
         self.filter().is_some_and(|filter| filter.damaged.is_some())
     }

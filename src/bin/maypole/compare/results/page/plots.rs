@@ -6,10 +6,10 @@ use maypole::filter::Family;
 
 use crate::compare::lab::SPEED_FPR;
 use crate::compare::throughput::MIXED;
-use crate::show::html;
 use crate::show::plot::ticks::{decimal, plain, rate, time};
 use crate::show::plot::{Axis, Dot, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::{count, percent, size};
+use crate::show::{grouped, html};
 
 /// A plot, and the text about it.
 pub struct Shown {
@@ -199,13 +199,6 @@ fn bare(x: f64, y: f64) -> Point {
 }
 
 fn memory(results: &Results, colors: &Colors) -> Shown {
-    let mut groups: Vec<String> = Vec::new();
-    for row in &results.policies {
-        if !groups.contains(&group(&row.policy)) {
-            groups.push(group(&row.policy));
-        }
-    }
-    let are_curves = groups.len() < results.policies.len() && results.policies.len() > 8;
     let aside = match verdict::leaves_out_tables(results) {
         true => ", tables of few keys aside",
         false => "",
@@ -220,21 +213,14 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
         Point::observed(row.filter_bytes as f64, reads, Some(interval), says)
     };
     let rows = || results.policies.iter().zip(verdict::absent_reads(results));
+    let kinds = grouped(rows().map(|row| (group(&row.0.policy), point(row))));
+    let are_curves = kinds.len() < results.policies.len() && results.policies.len() > 8;
+    let curve = |(name, mut points): (String, Vec<Point>)| {
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Series { color: colors.of_group(&name), name, look: Look::Joined, points }
+    };
     let series: Vec<Series> = match are_curves {
-        true => groups
-            .iter()
-            .map(|name| {
-                let rows = rows().filter(|(row, _)| group(&row.policy) == *name);
-                let mut points: Vec<Point> = rows.map(point).collect();
-                points.sort_by(|a, b| a.x.total_cmp(&b.x));
-                Series {
-                    name: name.clone(),
-                    color: colors.of_group(name),
-                    look: Look::Joined,
-                    points,
-                }
-            })
-            .collect(),
+        true => kinds.into_iter().map(curve).collect(),
         false => rows()
             .map(|row| Series {
                 name: row.0.policy.clone(),
