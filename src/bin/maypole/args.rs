@@ -8,8 +8,8 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
 use maypole::{Compression, Db, DbIterator, Error};
 
-use crate::failure::{Result, one_line};
-use crate::output::tell;
+use crate::failure::Result;
+use crate::output::{printable, tell};
 use crate::show::text;
 
 /// A key or a value. (A bare `Vec<u8>` would mean "many arguments" to clap.)
@@ -161,13 +161,13 @@ impl ReadDb {
         match options.clone().open() {
             Err(error) if keeps_from_writing(&error) => {
                 let db = options.open_read_only()?;
-                tell(format_args!("note: opened read-only: {}", one_line(&error.to_string())));
+                tell(format_args!("note: opened read-only: {}", printable(&error.to_string())));
                 Ok(db)
             }
             opened => {
                 let db = opened?;
                 if let Some(error) = db.stats().out_of_space {
-                    let error = one_line(&error.to_string());
+                    let error = printable(&error.to_string());
                     tell(format_args!("note: opened without space to write: {error}"));
                 }
                 Ok(db)

@@ -57,8 +57,3 @@ impl From<io::Error> for Failure {
         }
     }
 }
-
-/// Puts a message on one line, because file names may contain line breaks.
-pub fn one_line(message: &str) -> String {
-    message.replace('\n', "\\n").replace('\r', "\\r")
-}

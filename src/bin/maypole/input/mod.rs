@@ -21,8 +21,8 @@ use clap::ValueEnum;
 
 use encoding::Encoding;
 
-use crate::failure::{Failure, Result, one_line};
-use crate::output::tell;
+use crate::failure::{Failure, Result};
+use crate::output::{printable, tell};
 use crate::show::text::{escape, unescape};
 use crate::space;
 
@@ -290,7 +290,7 @@ fn marked(start: &[u8], path: &Path) -> Result<usize> {
 pub fn name(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "standard input".to_string(),
-        _ => one_line(&path.display().to_string()),
+        _ => printable(&path.display().to_string()),
     }
 }
 
