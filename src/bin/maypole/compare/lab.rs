@@ -19,6 +19,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::results::{AccuracyRow, SpeedRow};
+use super::rounds::Repeated;
 use crate::failure::{Failure, Result};
 use crate::show::record::{self, Record};
 use crate::{progress, space};
@@ -149,8 +150,6 @@ impl FilterSpeed {
         while build_nanos.len() < BUILDS && self.keys <= MAX_REPEATED_KEYS {
             build_nanos.push(self.timed_build(spec)?.1);
         }
-        build_nanos.sort_unstable_by(f64::total_cmp);
-        let build_nanos = build_nanos[build_nanos.len() / 2];
 
         let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
         let queries = QUERIES.max(block.bytes().len() as u64 / 32);
@@ -161,7 +160,7 @@ impl FilterSpeed {
             family: block.family().to_string(),
             keys: self.keys,
             filter_bytes: block.bytes().len() as u64,
-            build_ns_per_key: build_nanos / self.keys as f64,
+            build_ns_per_key: Repeated::of(&build_nanos).median / self.keys as f64,
             peak_bytes: peak.filter(|&bytes| bytes >= 1 << 20),
             query_absent_ns: query_ns(&reader, &absent),
             query_present_ns: query_ns(&reader, &present),
@@ -189,7 +188,7 @@ fn hashes_of(mut stream: SmallRng, count: u64, every: u64) -> Vec<u64> {
 /// passes.
 fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
     let nothing = black_box(0u64);
-    let mut passes: Vec<f64> = (0..=PASSES)
+    let passes: Vec<f64> = (0..=PASSES)
         .map(|_| {
             let (mut answer, start) = (false, Instant::now());
             for &hash in hashes {
@@ -201,8 +200,7 @@ fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
         // The first pass brings the filter into the processor's caches, as far as it fits.
         .skip(1)
         .collect();
-    passes.sort_unstable_by(f64::total_cmp);
-    passes[passes.len() / 2]
+    Repeated::of(&passes).median
 }
 
 #[cfg(test)]
