@@ -24,6 +24,7 @@ use super::throughput::{self, Grid};
 use super::tree::{Base, Plan, Tree};
 use super::{Setup, rows};
 use crate::failure::{Failure, Result};
+use crate::monitor::span;
 use crate::output::{json_list, object, tell};
 use crate::progress;
 use crate::show::record::{self, Record};
@@ -57,7 +58,7 @@ pub fn run(
     let (loading, each) = estimate(setup, &grid, scratch)?;
     tell(format_args!(
         "note: about {}: {}, each a database of {}, looked up with {} of cache and absent keys",
-        words(loading + each * left as u32),
+        span(loading + each * left as u32),
         counted(left as u64, "policy"),
         counted(setup.keys.present.len() as u64, "key"),
         counted(grid.points() as u64, "mix")
@@ -75,7 +76,7 @@ pub fn run(
             0 => each,
             measured => start.elapsed() / measured as u32,
         };
-        let left = words(each * (policies.len() - done) as u32);
+        let left = span(each * (policies.len() - done) as u32);
         progress::set_whole(format!("{} of {}, {left} left: ", done + 1, policies.len()));
         state.add(measure(setup, base, policy, &scratch.join(n.to_string()), &grid)?)?;
     }
@@ -144,14 +145,6 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))
-}
-
-fn words(time: Duration) -> String {
-    match time.as_secs() {
-        seconds if seconds < 100 => format!("{} s", seconds.max(1)),
-        seconds if seconds < 100 * 60 => format!("{} min", seconds.div_ceil(60)),
-        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
-    }
 }
 
 /// The finished policies, in memory and in the file.

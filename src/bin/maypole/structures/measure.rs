@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use maypole::filter::textbook::{BloomFilter, Layout, mix};
 
@@ -102,10 +102,10 @@ fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<B
     }
 }
 
-/// The approximate nanoseconds that a whole page will take, computed from the time of a step:
+/// The approximate time that a whole page will take, computed from the time of a step:
 /// adding one key to a small filter, or querying it once. The factors, which were measured, are the
 /// numbers of steps for each key, for each absent query and for everything else.
-pub fn expected_ns(keys: usize, rate: f64) -> f64 {
+pub fn expected_time(keys: usize, rate: f64) -> Duration {
     const KEYS: usize = 1 << 16;
     let (present, absent) = (present_hashes(0, KEYS), absent_hashes(0, KEYS));
     let step = || {
@@ -114,7 +114,8 @@ pub fn expected_ns(keys: usize, rate: f64) -> f64 {
         black_box(filter.count_in_a_chain(&absent));
     };
     let best = (0..ROUNDS).map(|_| timed(2 * KEYS, step).0).fold(f64::INFINITY, f64::min);
-    best * (65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64)
+    let steps = 65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64;
+    Duration::from_secs_f64(best * steps / 1e9)
 }
 
 /// The number of absent keys that measure a rate to about a hundredth of it, or less precisely if

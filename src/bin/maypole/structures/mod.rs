@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::Result;
+use crate::monitor::span;
 use crate::show::about::Origin;
 use crate::show::files;
 use crate::show::record;
@@ -106,7 +107,8 @@ impl Structures {
             None => self.print_rows(&self.rows()?, out),
             Some(dir) => {
                 files::prepare(dir, save::MAKER, &save::NAMES)?;
-                output::tell(format_args!("note: this takes about {}", self.expected_time()));
+                let expected = measure::expected_time(self.keys, self.rate);
+                output::tell(format_args!("note: this takes about {}", span(expected)));
                 let results = Results {
                     origin: Origin::now(self.seed),
                     keys: self.keys,
@@ -134,15 +136,6 @@ impl Structures {
 
     fn claims(&self) -> Result<Vec<Claim>> {
         claims::measure(self.keys, self.seed)
-    }
-
-    /// The expected time in words, such as `40 seconds` or `3 minutes`.
-    fn expected_time(&self) -> String {
-        let seconds = measure::expected_ns(self.keys, self.rate) / 1e9;
-        match seconds < 100.0 {
-            true => format!("{:.0} seconds", (seconds / 5.0).ceil() * 5.0),
-            false => format!("{:.0} minutes", (seconds / 60.0).ceil()),
-        }
     }
 
     fn print_claims(&self, claims: &[Claim], out: &mut dyn Write) -> Result {
