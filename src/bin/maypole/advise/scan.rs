@@ -161,15 +161,14 @@ struct Reading<'a> {
     last: Option<Vec<u8>>,
     hashes: Vec<Fed>,
     most_hashes: usize,
-    entries: u64,
-    keys: u64,
+    scanned: Scanned,
     /// The bytes of all keys together.
     key_bytes: u64,
 }
 
 impl Reading<'_> {
     fn see(&mut self, key: &[u8]) {
-        self.entries += 1;
+        self.scanned.entries += 1;
         match &mut self.last {
             Some(last) if last == key => return,
             Some(last) => {
@@ -178,7 +177,7 @@ impl Reading<'_> {
             }
             None => self.last = Some(key.to_vec()),
         }
-        self.keys += 1;
+        self.scanned.keys += 1;
         self.key_bytes += key.len() as u64;
         while self.queries.get(self.next_query).is_some_and(|query| &query[..] < key) {
             self.next_query += 1;
@@ -209,6 +208,12 @@ fn scan(
     let _ = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         Some(left.saturating_sub(most_hashes))
     });
+    let scanned = Scanned {
+        filter: table.read_filter()?,
+        bytes: (table.file_bytes as f64 * part) as u64,
+        is_whole: part >= 1.0,
+        ..Scanned::default()
+    };
     let mut reading = Reading {
         table,
         queries,
@@ -217,16 +222,14 @@ fn scan(
         last: None,
         hashes: Vec::new(),
         most_hashes,
-        entries: 0,
-        keys: 0,
+        scanned,
         key_bytes: 0,
     };
-    let mut scanned =
-        Scanned { filter: table.read_filter()?, is_whole: part >= 1.0, ..Scanned::default() };
-    let read = match scanned.is_whole {
+    let read = match reading.scanned.is_whole {
         true => read_whole(table, &mut reading),
         false => read_blocks(table, part, &mut reading),
     };
+    let Reading { held, hashes, key_bytes, mut scanned, .. } = reading;
     match read {
         Ok(()) => {}
         Err(error @ Error::Corruption { .. }) => {
@@ -235,11 +238,6 @@ fn scan(
         }
         Err(error) => return Err(error.into()),
     }
-    scanned.entries = reading.entries;
-    scanned.keys = reading.keys;
-    scanned.bytes = (table.file_bytes as f64 * part) as u64;
-
-    let Reading { held, hashes, key_bytes, .. } = reading;
     let is_asked = matches!(table.form, Some(Form::Full | Form::Partitioned | Form::Maypoles))
         && table.reader.filter_is_unasked().is_none();
     let mut absent = Vec::new();
