@@ -80,7 +80,12 @@ pub struct Bench {
     #[arg(long, value_name = "N", value_parser = operations())]
     window: Option<u64>,
     /// Keys that retention deletes at a time; more than one are deleted as a range
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count_in::<u64>(1..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = count_in::<u64>(1..=1_000_000)
+    )]
     delete_range: u64,
     /// Threads that share the operations
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = count_in::<u64>(1..=1024))]

@@ -64,7 +64,13 @@ pub struct Compare {
     policies: Option<String>,
     /// Bits a key, separated by commas. Each in turn replaces BITS in the policies; BITS+2 is two
     /// more
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4,7,10,13,16", value_parser = args::number_in(1.0..=28.0, "bits a key between 1 and 28, such as 10"))]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "4,7,10,13,16",
+        value_parser = args::number_in(1.0..=28.0, "bits a key between 1 and 28, such as 10")
+    )]
     bits: Vec<f64>,
     /// How many keys to generate, such as 10k or 100M
     #[arg(
