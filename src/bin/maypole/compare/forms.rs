@@ -24,7 +24,7 @@ use super::Setup;
 use super::results::FormRow;
 use super::rounds::Repeated;
 use super::throughput::{self, Timed};
-use super::tree::{Base, Tree};
+use super::tree::Tree;
 use crate::failure::Result;
 use crate::progress;
 
@@ -55,7 +55,7 @@ const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 /// What the measurements of all policies share.
 struct Forms<'a> {
     /// The tree without filters, in parts.
-    base: Base,
+    base: Tree,
     setup: &'a Setup,
     scratch: &'a Path,
 }
@@ -69,7 +69,7 @@ pub fn run(trees: Vec<Tree>, setup: &Setup, scratch: &Path) -> Result<(Vec<Tree>
     if with_filters == 0 {
         return Ok((trees, Vec::new()));
     }
-    let base = Base::build(scratch.join("base-in-parts"), setup, MetadataForm::Parts)?;
+    let base = Tree::base(scratch.join("base-in-parts"), setup, MetadataForm::Parts)?;
     let forms = Forms { base, setup, scratch };
     let bar = progress::bar(with_filters as u64, "lookups with larger filters");
     let (mut measured, mut rows) = (Vec::new(), Vec::new());
@@ -89,8 +89,9 @@ impl Forms<'_> {
     fn measure(&self, whole: Tree, rows: &mut Vec<FormRow>) -> Result<Tree> {
         let Forms { base, setup, scratch } = self;
         let plan = &setup.plan;
-        let copy =
-            |policy: &FilterPolicy, name: &str| base.tree(policy, scratch.join(name), plan, 0);
+        let copy = |policy: &FilterPolicy, name: &str| {
+            base.with_filters(policy, scratch.join(name), plan, 0)
+        };
         let parts = copy(&whole.policy, "parts")?;
         if !has_parts(&parts)? {
             parts.remove()?;
@@ -185,10 +186,10 @@ mod tests {
     fn without_admission_present_keys_read_more_filters() {
         let setup = Setup::generated(20_000, 2000, 8);
         let root = tempfile::tempdir().unwrap();
-        let whole = Base::build(root.path().join("base"), &setup, MetadataForm::Whole);
+        let whole = Tree::base(root.path().join("base"), &setup, MetadataForm::Whole);
         let (whole, dir) = (whole.unwrap(), |name: &str| root.path().join(name));
         let trees = ["none", "bloom(16)"].map(|policy| {
-            whole.tree(&policy.parse().unwrap(), dir(policy), &setup.plan, 1 << 20).unwrap()
+            whole.with_filters(&policy.parse().unwrap(), dir(policy), &setup.plan, 1 << 20).unwrap()
         });
         let (trees, rows) = run(trees.into(), &setup, root.path()).unwrap();
         let policies: Vec<String> = trees.iter().map(|tree| tree.policy.to_string()).collect();

@@ -51,7 +51,7 @@ use keys::KeySet;
 use results::verdict::ReadCost;
 use results::{About, PolicyRow, Results, report, save};
 use throughput::Grid;
-use tree::{Base, Plan, Tree};
+use tree::{Plan, Tree};
 
 pub use keys::file;
 pub use lab::FilterSpeed;
@@ -240,9 +240,9 @@ fn measure(
     more: bool,
 ) -> Result<Results> {
     let Setup { plan, cache_bytes, .. } = setup;
-    let base = Base::build(scratch.path().join("base"), setup, MetadataForm::Whole)?;
+    let base = Tree::base(scratch.path().join("base"), setup, MetadataForm::Whole)?;
     let tree = |(i, policy): (usize, &FilterPolicy)| {
-        base.tree(policy, scratch.path().join(i.to_string()), plan, *cache_bytes)
+        base.with_filters(policy, scratch.path().join(i.to_string()), plan, *cache_bytes)
     };
     let mut trees: Vec<Tree> = policies.iter().enumerate().map(tree).collect::<Result<_>>()?;
     base.remove()?;

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::keys::{KeySet, Request};
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, ThroughputRow};
 use super::throughput::{self, Grid};
-use super::tree::{Base, Plan, Tree};
+use super::tree::{Plan, Tree};
 use super::{Setup, rows};
 use crate::failure::{Failure, Result};
 use crate::monitor::span;
@@ -66,7 +66,7 @@ pub fn run(
     // If all policies are finished and only the page is missing, their keys are not loaded.
     let base = match left {
         0 => None,
-        _ => Some(Base::build(scratch.join("base"), setup, MetadataForm::Whole)?),
+        _ => Some(Tree::base(scratch.join("base"), setup, MetadataForm::Whole)?),
     };
     let start = Instant::now();
     for (n, policy) in policies.iter().enumerate() {
@@ -97,12 +97,13 @@ pub fn run(
 /// The results of one policy.
 fn measure(
     setup: &Setup,
-    base: &Base,
+    base: &Tree,
     policy: &FilterPolicy,
     dir: &Path,
     grid: &Grid,
 ) -> Result<Results> {
-    let mut trees = vec![base.tree(policy, dir.to_owned(), &setup.plan, setup.cache_bytes)?];
+    let mut trees =
+        vec![base.with_filters(policy, dir.to_owned(), &setup.plan, setup.cache_bytes)?];
     let mut results = rows::of(setup, &trees)?;
     if !setup.cold {
         (trees, results.throughput) = throughput::run(trees, setup, grid)?;
@@ -124,10 +125,10 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let sample = Setup { keys: set, plan, ..*setup };
     let dir = scratch.join("estimate");
     let start = Instant::now();
-    let base = Base::build(scratch.join("estimate-base"), &sample, MetadataForm::Whole)?;
+    let base = Tree::base(scratch.join("estimate-base"), &sample, MetadataForm::Whole)?;
     let loading = start.elapsed() / keys as u32;
     let start = Instant::now();
-    let tree = base.tree(&FilterPolicy::default(), dir, &sample.plan, setup.cache_bytes)?;
+    let tree = base.with_filters(&FilterPolicy::default(), dir, &sample.plan, setup.cache_bytes)?;
     let copying = start.elapsed() / keys as u32;
     base.remove()?;
     let trees = [tree];

@@ -1,6 +1,6 @@
 //! One database for each policy, all with the same tree.
 //!
-//! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it,
+//! The keys are loaded once, into a tree without filters ([`Tree::base`]). Each policy gets a copy of it,
 //! in which each table has the filter that the policy gives it at its level.
 //!
 //! A tree that has grown for long has a few tables in level 0, a tenth of its data in the level
@@ -66,14 +66,7 @@ pub struct Plan {
     table_bytes: u64,
 }
 
-/// The tree without filters, from which the trees of the policies are made.
-pub struct Base {
-    db: Db,
-    dir: PathBuf,
-    base_bytes: u64,
-}
-
-/// The database of one policy.
+/// The database of one policy, or the one without filters of which these are made.
 pub struct Tree {
     pub policy: FilterPolicy,
     pub db: Db,
@@ -171,10 +164,10 @@ fn chunk_bytes(bytes: usize) -> usize {
     bytes.div_ceil(L0_TRIGGER * rounds).max(1)
 }
 
-impl Base {
-    /// Loads all keys and waits until compaction has settled. The tables of the base, and of all
-    /// trees that are made of it, have indexes and filters of this form.
-    pub fn build(dir: PathBuf, setup: &Setup, form: MetadataForm) -> Result<Base> {
+impl Tree {
+    /// Loads all keys into a tree without filters and waits until compaction has settled. Its
+    /// tables, and those of all trees that are made of it, have indexes and filters of this form.
+    pub fn base(dir: PathBuf, setup: &Setup, form: MetadataForm) -> Result<Tree> {
         let Setup { keys: set, plan, .. } = setup;
         let (keys, policy) = (&set.present, no_filters());
         let open = |base_bytes| {
@@ -199,11 +192,12 @@ impl Base {
             db.close()?;
         }
         let db = open(base_bytes)?;
-        Ok(Base { db, dir, base_bytes })
+        let (reads_every_filter, build_ns_per_key) = (false, None);
+        Ok(Tree { policy, db, dir, base_bytes, reads_every_filter, build_ns_per_key })
     }
 
-    /// The database of a policy, in a new directory.
-    pub fn tree(
+    /// This tree with the filters of a policy, in a new directory.
+    pub fn with_filters(
         &self,
         policy: &FilterPolicy,
         dir: PathBuf,
@@ -224,30 +218,11 @@ impl Base {
         let more = |ticker| after.get(ticker) - before.get(ticker);
         let (keys, nanos) = (more(Ticker::FilterBuildKeys), more(Ticker::FilterBuildNanos));
         let build_ns_per_key = (keys > 0).then(|| nanos as f64 / keys as f64);
-        let base_bytes = self.base_bytes;
-        let db = making(|| plan.options(&dir, policy, cache_bytes, base_bytes).open())?;
-        let (policy, reads_every_filter) = (policy.clone(), false);
-        Ok(Tree { policy, db, dir, base_bytes, reads_every_filter, build_ns_per_key })
+        let options = plan.options(&dir, policy, cache_bytes, self.base_bytes);
+        let db = making(|| options.open())?;
+        Ok(Tree { policy: policy.clone(), db, dir, build_ns_per_key, ..*self })
     }
 
-    /// Removes the base to free its space. The trees do not need it.
-    pub fn remove(self) -> Result {
-        self.db.close()?;
-        remove(&self.dir)
-    }
-}
-
-fn no_filters() -> FilterPolicy {
-    FilterPolicy::uniform(FilterSpec::NONE)
-}
-
-/// How many databases these policies need at once: one each, and the base, unless a policy without
-/// filters has the tables of the base.
-fn databases(policies: &[FilterPolicy]) -> u64 {
-    (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
-}
-
-impl Tree {
     /// The same database with a new, empty cache.
     pub fn reopen(self, plan: &Plan, cache_bytes: usize) -> Result<Tree> {
         self.db.close()?;
@@ -266,11 +241,21 @@ impl Tree {
         Ok(Tree { policy, db, dir, reads_every_filter, ..*self })
     }
 
-    /// Closes the database and removes its directory.
+    /// Closes the database and removes its directory. Trees do not need that of which they are made.
     pub fn remove(self) -> Result {
         self.db.close()?;
         remove(&self.dir)
     }
+}
+
+fn no_filters() -> FilterPolicy {
+    FilterPolicy::uniform(FilterSpec::NONE)
+}
+
+/// How many databases these policies need at once: one each, and the base, unless a policy without
+/// filters has the tables of the base.
+fn databases(policies: &[FilterPolicy]) -> u64 {
+    (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
 }
 
 /// Writes the keys in several memtables, and lets compaction settle after every fourth.
@@ -342,7 +327,7 @@ mod tests {
         ] {
             let policies = super::super::policies::of(policies, &[8.0]).unwrap();
             let root = tempfile::tempdir().unwrap();
-            let base = Base::build(root.path().join("base"), &setup, MetadataForm::Whole).unwrap();
+            let base = Tree::base(root.path().join("base"), &setup, MetadataForm::Whole).unwrap();
             let mut most_of_one = 0;
             let trees: Vec<Tree> = policies
                 .iter()
@@ -350,7 +335,7 @@ mod tests {
                 .map(|(n, policy)| {
                     let before = table_bytes(root.path());
                     let dir = root.path().join(n.to_string());
-                    let tree = base.tree(policy, dir, plan, 1 << 20).unwrap();
+                    let tree = base.with_filters(policy, dir, plan, 1 << 20).unwrap();
                     most_of_one = most_of_one.max(table_bytes(root.path()) - before);
                     tree
                 })
