@@ -23,6 +23,7 @@ pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
 
 /// Reads a number of bytes: `1048576`, `1M`, `1MiB`; K, M, G and T are powers of 1024.
 pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
+    let wrong = || "expected a number of bytes such as 1048576, 64M or 1GiB".to_string();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 0,
@@ -30,12 +31,9 @@ pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
-        _ => return Err("expected a number of bytes such as 1048576, 64M or 1GiB".into()),
+        _ => return Err(wrong()),
     };
-    let count: usize = digits
-        .trim_end()
-        .parse()
-        .map_err(|_| "expected a number of bytes such as 1048576, 64M or 1GiB".to_string())?;
+    let count: usize = digits.trim_end().parse().map_err(|_| wrong())?;
     count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
 }
 
