@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use maypole::filter::textbook::{BloomFilter, Layout, mix};
 
-use super::subjects::{Filter, Make, Subject};
+use super::subjects::{Filter, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::show::record::record;
@@ -84,24 +84,6 @@ pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
     (start.elapsed().as_nanos() as f64 / count as f64, made)
 }
 
-/// Builds the filter that `subject` plans for `keys.len()` keys at `rate`.
-fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<Box<dyn Filter>> {
-    match &subject.make {
-        Make::Static(make) => make(keys, rate, absent),
-        Make::Dynamic(make) => {
-            let mut filter = make(keys.len(), rate);
-            match filter.add(keys) {
-                added if added == keys.len() => Ok(filter),
-                added => Err(Failure::new(format_args!(
-                    "{}: full with {added} of {} planned keys",
-                    subject.name,
-                    keys.len()
-                ))),
-            }
-        }
-    }
-}
-
 /// The approximate time that a whole page will take, computed from the time of a step:
 /// adding one key to a small filter, or querying it once. The factors, which were measured, are the
 /// numbers of steps for each key, for each absent query and for everything else.
@@ -139,7 +121,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
         filters.clear();
         for (subject, best) in subjects.iter().zip(&mut build_ns) {
             bar.set_message(format!("building: {}", subject.name));
-            let (ns, filter) = timed(keys, || build(subject, present, rate, &absent));
+            let (ns, filter) = timed(keys, || (subject.make)(present, rate, &absent));
             filters.push(filter?);
             *best = best.min(ns);
             bar.inc(1);
@@ -172,11 +154,10 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
         }
         let (bytes, rate) = (filter.bytes(), rate_of(&*filter, &absent));
         let bits_per_key = bytes as f64 * 8.0 / keys as f64;
-        let is_static = matches!(subject.make, Make::Static(_));
         let mut row = Row {
             structure: subject.name.clone(),
             deletes: subject.deletes,
-            is_static,
+            is_static: subject.is_static,
             planned_keys: keys as u64,
             bytes: bytes as u64,
             bits_per_key,
@@ -188,7 +169,7 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
             rate,
             ..Row::default()
         };
-        if !is_static {
+        if !subject.is_static {
             overfill(&mut *filter, &more, &absent, &mut row);
         }
         Ok(row)
