@@ -180,8 +180,7 @@ impl FilterSpeed {
 
 /// Every `every`-th of the first `count` hashes.
 fn hashes_of(mut stream: SmallRng, count: u64, every: u64) -> Vec<u64> {
-    let all = (0..count).map(|i| (i, stream.next_u64()));
-    all.filter(|(i, _)| i % every == 0).map(|(_, hash)| hash).collect()
+    (0..count).map(|_| stream.next_u64()).step_by(every as usize).collect()
 }
 
 /// Nanoseconds of a query that waits for the result of the query before it: the median of a few

@@ -94,6 +94,6 @@ fn point(row: &FormRow, rows: &[FormRow]) -> Point {
         row.filter_reads_per_get,
         row.filters_passed_by_per_get
     );
-    let interval = (row.get_ns_low, row.get_ns_high);
-    Point::new(multiple, row.get_ns, says).between(Some(interval)).drawn(dot)
+    let interval = Some((row.get_ns_low, row.get_ns_high));
+    Point { interval, dot, ..Point::new(multiple, row.get_ns, says) }
 }

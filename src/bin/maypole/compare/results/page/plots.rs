@@ -344,8 +344,8 @@ fn curves(
                 whole(row.lookups_per_second_high),
                 row.file_reads_per_get
             );
-            let interval = (row.lookups_per_second_low, row.lookups_per_second_high);
-            Point::new(x(row), row.lookups_per_second, says).between(Some(interval)).drawn(dot)
+            let interval = Some((row.lookups_per_second_low, row.lookups_per_second_high));
+            Point { interval, dot, ..Point::new(x(row), row.lookups_per_second, says) }
         });
         let mut points: Vec<Point> = points.collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
