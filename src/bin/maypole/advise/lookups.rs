@@ -53,14 +53,11 @@ pub fn run(
     let bar = progress::bar(count as u64, "looking keys up");
     let by_level = by_level(tables, anchors);
     let total: f64 = by_level.iter().map(|(weight, _)| weight).sum();
-    if total <= 0.0 {
+    let smallest = tables.iter().map(|table| &table.smallest).min();
+    let largest = tables.iter().map(|table| &table.largest).max();
+    let (Some(smallest), Some(largest), true) = (smallest, largest, total > 0.0) else {
         return measured;
-    }
-    let (mut smallest, mut largest) = (&tables[0].smallest, &tables[0].largest);
-    for table in tables {
-        smallest = smallest.min(&table.smallest);
-        largest = largest.max(&table.largest);
-    }
+    };
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     for _ in 0..count {
         bar.inc(1);

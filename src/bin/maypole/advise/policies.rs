@@ -14,6 +14,7 @@ use maypole::filter::{Family, FilterSpec};
 use super::lookups::Measured;
 use super::scan::{Asked, Built};
 use super::tables::Table;
+use crate::show::grouped;
 
 /// The bits per key of Bloom and Ribbon, as RocksDB counts them.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
@@ -80,34 +81,25 @@ pub struct Level {
 
 /// The levels that hold tables, from the shallowest.
 pub fn levels(tables: &[Table], kinds: usize) -> Vec<Level> {
-    let mut levels: Vec<Level> = Vec::new();
-    // The entries and keys that were read of each level.
-    let mut read: Vec<(u64, u64)> = Vec::new();
-    for table in tables {
-        if levels.last().is_none_or(|last| last.level != table.level) {
-            let built = vec![Built::default(); kinds];
-            levels.push(Level { level: table.level, built, ..Level::default() });
-            read.push((0, 0));
-        }
-        let (Some(level), Some((entries, keys))) = (levels.last_mut(), read.last_mut()) else {
-            continue;
-        };
-        if let Some(scanned) = &table.scanned {
+    let level = |(level, tables): (usize, Vec<&Table>)| {
+        let built = vec![Built::default(); kinds];
+        let mut level = Level { level, built, ..Level::default() };
+        let (mut entries_read, mut keys_read) = (0, 0);
+        for scanned in tables.iter().filter_map(|table| table.scanned.as_ref()) {
             level.asked += scanned.asked;
             level.built.iter_mut().zip(&scanned.built).for_each(|(sum, built)| sum.add(built));
-            *entries += scanned.entries;
-            *keys += scanned.keys;
+            entries_read += scanned.entries;
+            keys_read += scanned.keys;
         }
-    }
-    for table in tables {
-        let Some(n) = levels.iter().position(|level| level.level == table.level) else { continue };
-        levels[n].keys += match (table.form, &table.scanned) {
+        let keys = |table: &&Table| match (table.form, &table.scanned) {
             (Some(_), _) => table.keys as f64,
             (None, Some(scanned)) if scanned.is_whole => scanned.keys as f64,
-            _ => table.entries as f64 * read[n].1 as f64 / read[n].0.max(1) as f64,
+            _ => table.entries as f64 * keys_read as f64 / entries_read.max(1) as f64,
         };
-    }
-    levels
+        level.keys = tables.iter().map(keys).sum();
+        level
+    };
+    grouped(tables.iter().map(|table| (table.level, table))).into_iter().map(level).collect()
 }
 
 /// The memory and the reads of a policy.

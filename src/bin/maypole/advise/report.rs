@@ -27,14 +27,10 @@ pub fn text(
 ) -> Result {
     let name = printable(&found.name);
     let (tables, file_bytes) = (found.situation.tables as u64, found.situation.file_bytes);
-    let title = format!(
-        "{}: {} in {}, {}, {}",
-        if engine == Engine::RocksDb { format!("Column family {name}") } else { "Database".into() },
-        counted(tables, "table"),
-        counted(found.levels, "level"),
-        size(file_bytes),
-        counted(found.entries, "entry"),
-    );
+    let title = match engine {
+        Engine::RocksDb => format!("Column family {name}: {}", extent(found)),
+        Engine::Maypole => format!("Database: {}", extent(found)),
+    };
     screen.say([screen.bold(&title)], out)?;
     if engine == Engine::RocksDb {
         screen.say([wanted(found)], out)?;
@@ -83,6 +79,13 @@ pub fn text(
     advice(&found.advice, screen, out)?;
     writeln!(out)?;
     Ok(())
+}
+
+/// How large the column family is.
+pub fn extent(found: &Findings) -> String {
+    let tables = counted(found.situation.tables as u64, "table");
+    let (levels, entries) = (counted(found.levels, "level"), counted(found.entries, "entry"));
+    format!("{tables} in {levels}, {}, {entries}", size(found.situation.file_bytes))
 }
 
 /// The sentences on findings, memory and lookups.
