@@ -26,6 +26,7 @@ use maypole::{Compression, Db, FilterPolicy};
 use crate::args::{byte_count_in, count_in};
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
+use crate::output::json_array;
 use crate::scratch::{self, Scratch, making};
 use crate::{args, progress, space};
 use entries::{Entries, NUMBER_BYTES};
@@ -195,7 +196,7 @@ impl Bench {
             scratch.close()?;
         }
         match self.json {
-            true => report::json(&rows, out),
+            true => json_array(rows.iter().map(report::to_json), out),
             false => report::tables(&rows, clock_ns, out),
         }
     }

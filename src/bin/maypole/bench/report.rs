@@ -93,12 +93,7 @@ impl Writes {
     }
 }
 
-/// Prints a JSON array: an object for each workload, one a line.
-pub fn json(rows: &[Row], out: &mut dyn Write) -> Result {
-    output::json_array(rows.iter().map(json_row), out)
-}
-
-fn json_row(row: &Row) -> String {
+pub fn to_json(row: &Row) -> String {
     let log = &row.log;
     let latency_ns = object! {
         timed = log.latency.len(), mean = json!(log.latency.mean()), p50 = row.quantile_ns(0.5),

@@ -44,6 +44,7 @@ use crate::failure::Result;
 use crate::scratch::{self, Scratch};
 use crate::show::about::{self, Origin};
 use crate::show::files;
+use crate::show::record;
 use crate::show::sheet::Screen;
 use crate::show::text::size;
 use crate::{clock, output, space};
@@ -209,7 +210,7 @@ impl Compare {
         let Results { about, policies, .. } = results;
         if self.json {
             about.notes.iter().for_each(|note| output::tell(format_args!("note: {note}")));
-            return report::json(policies, out);
+            return output::json_array(policies.iter().map(record::to_json), out);
         }
         let screen = Screen::stdout();
         report::tables(policies, &screen, out)?;

@@ -1,11 +1,9 @@
-//! Prints a comparison: two tables and a verdict, or JSON.
+//! Prints a comparison: two tables and a verdict.
 
 use std::io::Write;
 
 use super::{PolicyRow, Results, Times, verdict};
 use crate::failure::Result;
-use crate::output;
-use crate::show::record;
 use crate::show::sheet::{Cell, Column, Screen, Sheet, bar, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
 
@@ -14,11 +12,6 @@ const BAR: usize = 8;
 
 /// The most policies that are named as not distinguishable from the fastest.
 const MAX_TIED: usize = 6;
-
-/// Prints a JSON array: an object for each policy, one a line.
-pub fn json(rows: &[PolicyRow], out: &mut dyn Write) -> Result {
-    output::json_array(rows.iter().map(record::to_json), out)
-}
 
 /// Prints two tables: what the filters are and did, and what the lookups cost.
 pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Result {

@@ -131,12 +131,12 @@ fn accuracy(results: &Results) -> Shown {
     let of = |family: &str| -> Vec<&AccuracyRow> {
         rows.iter().filter(|row| row.family == family).collect()
     };
-    let mut series = Vec::new();
-    // The curve has no name, because the measured points next to it have the family's name.
-    for theory in families(|family| {
+    let mut series = families(|family| {
         of(family).iter().map(|row| bare(row.bits_per_key, row.predicted_fpr)).collect()
-    }) {
-        series.push(Series { name: String::new(), look: Look::Theory, ..theory });
+    });
+    for theory in &mut series {
+        // The curve has no name, because the measured points next to it have the family's name.
+        (theory.name, theory.look) = (String::new(), Look::Theory);
     }
     let measured = families(|family| {
         of(family)
