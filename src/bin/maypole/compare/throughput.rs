@@ -79,9 +79,27 @@ pub fn run(
     for &cache_bytes in &grid.cache_bytes {
         let opened = trees.into_iter().map(|tree| tree.reopen(&setup.plan, cache_bytes as usize));
         trees = opened.collect::<Result<_>>()?;
-        for &share in &grid.shares {
-            let queries = mix(setup, share, lookups_of_a_point(&setup.keys), setup.seed);
-            rows.extend(point(&trees, setup, &queries, (cache_bytes, share))?);
+        for &share_absent in &grid.shares {
+            let lookups = lookups_of_a_point(&setup.keys);
+            let queries = mix(setup, share_absent, lookups, setup.seed);
+            // Half of the lookups fill the cache.
+            let timed = time(&trees, &setup.keys, &queries, queries.len() / 2)?;
+            rows.extend(trees.iter().zip(timed).map(|(tree, timed)| {
+                let Repeated { median, low, high } = Repeated::of(&timed.rates);
+                ThroughputRow {
+                    policy: tree.policy.to_string(),
+                    cache_bytes,
+                    data_bytes: setup.plan.data_bytes as u64,
+                    share_absent,
+                    lookups: timed.lookups,
+                    rounds: timed.rates.len() as u64,
+                    lookups_per_second: median,
+                    lookups_per_second_low: low,
+                    lookups_per_second_high: high,
+                    blocks_per_get: timed.per_get(Ticker::DataBlocksExamined),
+                    file_reads_per_get: timed.per_get(Ticker::FileReads),
+                }
+            }));
             bar.inc(trees.len() as u64);
         }
     }
@@ -146,31 +164,4 @@ pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Re
         Timed { lookups: timed.len() as u64, rates, counted }
     };
     Ok(trees.iter().zip(counted_before).zip(rates).map(of_tree).collect())
-}
-
-/// Measures all trees at one point. Half of the lookups fill the cache.
-fn point(
-    trees: &[Tree],
-    setup: &Setup,
-    queries: &[Query],
-    (cache_bytes, share_absent): (u64, f64),
-) -> Result<Vec<ThroughputRow>> {
-    let row = |(tree, timed): (&Tree, Timed)| {
-        let Repeated { median, low, high } = Repeated::of(&timed.rates);
-        ThroughputRow {
-            policy: tree.policy.to_string(),
-            cache_bytes,
-            data_bytes: setup.plan.data_bytes as u64,
-            share_absent,
-            lookups: timed.lookups,
-            rounds: timed.rates.len() as u64,
-            lookups_per_second: median,
-            lookups_per_second_low: low,
-            lookups_per_second_high: high,
-            blocks_per_get: timed.per_get(Ticker::DataBlocksExamined),
-            file_reads_per_get: timed.per_get(Ticker::FileReads),
-        }
-    };
-    let timed = time(trees, &setup.keys, queries, queries.len() / 2)?;
-    Ok(trees.iter().zip(timed).map(row).collect())
 }
