@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, PathBufValueParser, TypedValueParser};
-use maypole::{Compression, Db, DbIterator, Error, FilterPolicy};
+use maypole::{Compression, Db, DbIterator, Error};
 
-use crate::failure::{Result, one_line};
-use crate::output::tell;
+use crate::failure::Result;
+use crate::output::{printable, tell};
 use crate::show::text;
 
 /// A key or a value. (A bare `Vec<u8>` would mean "many arguments" to clap.)
@@ -21,27 +21,9 @@ pub fn bytes() -> impl TypedValueParser<Value = Bytes> {
     OsStringValueParser::new().map(|text: OsString| Bytes(text::unescape(text.as_encoded_bytes())))
 }
 
-/// Reads a list of policies such as `none,bloom(10),fpr(0.01, burr)`.
-pub fn policies(text: &str) -> std::result::Result<Vec<FilterPolicy>, String> {
-    let policies: std::result::Result<_, _> = outer_commas(text).map(str::parse).collect();
-    policies.map_err(|error: maypole::filter::SpecError| error.to_string())
-}
-
-/// The items of a list: commas inside parentheses separate nothing.
-pub fn outer_commas(text: &str) -> impl Iterator<Item = &str> {
-    let mut depth = 0u32;
-    text.split(move |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-}
-
 /// Reads a number of bytes: `1048576`, `1M`, `1MiB`; K, M, G and T are powers of 1024.
 pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
+    let wrong = || "expected a number of bytes such as 1048576, 64M or 1GiB".to_string();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 0,
@@ -49,12 +31,9 @@ pub fn byte_count(text: &str) -> std::result::Result<usize, String> {
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
-        _ => return Err("expected a number of bytes such as 1048576, 64M or 1GiB".into()),
+        _ => return Err(wrong()),
     };
-    let count: usize = digits
-        .trim_end()
-        .parse()
-        .map_err(|_| "expected a number of bytes such as 1048576, 64M or 1GiB".to_string())?;
+    let count: usize = digits.trim_end().parse().map_err(|_| wrong())?;
     count.checked_mul(1 << shift).ok_or_else(|| "too many bytes for this machine".to_string())
 }
 
@@ -122,7 +101,11 @@ pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Cl
 
 /// The most bytes of a block cache: more than any machine has, and small enough that sums with it
 /// do not overflow.
-pub const MAX_CACHE_BYTES: usize = 1 << 48;
+const MAX_CACHE_BYTES: usize = 1 << 48;
+
+pub fn cache_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
+    byte_count_in(0..=MAX_CACHE_BYTES)
+}
 
 /// Reads a compression's name: `none`, `snappy`, `lz4` or `zstd`.
 pub fn compression(text: &str) -> std::result::Result<Compression, String> {
@@ -176,13 +159,13 @@ impl ReadDb {
         match options.clone().open() {
             Err(error) if keeps_from_writing(&error) => {
                 let db = options.open_read_only()?;
-                tell(format_args!("note: opened read-only: {}", one_line(&error.to_string())));
+                tell(format_args!("note: opened read-only: {}", printable(&error.to_string())));
                 Ok(db)
             }
             opened => {
                 let db = opened?;
                 if let Some(error) = db.stats().out_of_space {
-                    let error = one_line(&error.to_string());
+                    let error = printable(&error.to_string());
                     tell(format_args!("note: opened without space to write: {error}"));
                 }
                 Ok(db)
@@ -265,7 +248,7 @@ pub fn number_in(
     expected: &'static str,
 ) -> impl Fn(&str) -> std::result::Result<f64, String> + Clone {
     move |text| {
-        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = text.trim().parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| format!("expected {expected}"))
     }
 }
@@ -273,16 +256,6 @@ pub fn number_in(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_of_policies_is_cut_at_its_outer_commas() {
-        let list = policies("none, bloom:5,fpr(0.01, bloom),fpr:0.1:bloom").unwrap();
-        let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, ["none", "bloom(5)", "fpr(0.01)", "fpr(0.1)"]);
-        for wrong in ["", ",", "none,", "bloom(10", "bloom(10),blom(10)", "bloom)10("] {
-            assert!(policies(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_range_is_what_passes_every_option() {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::{fmt, io};
 
+use crate::show::text::escape;
+
 pub type Result<T = ()> = std::result::Result<T, Failure>;
 
 #[derive(Debug)]
@@ -23,6 +25,15 @@ impl Failure {
     /// The failure of an operation on a file that is no part of a database.
     pub fn of_file(path: &Path, operation: &str, error: &io::Error) -> Failure {
         Failure::new(format_args!("{}: cannot {operation}: {error}", path.display()))
+    }
+
+    /// The failure of a lookup with a wrong result. `is_written`: whether the key must be found.
+    pub fn of_lookup(key: &[u8], is_written: bool) -> Failure {
+        let what = match is_written {
+            true => "was not found, though it was written",
+            false => "was found, though it was not written",
+        };
+        Failure::new(format_args!("the key {} {what}", escape(key)))
     }
 }
 
@@ -45,9 +56,4 @@ impl From<io::Error> for Failure {
             _ => Failure::new(format_args!("standard output: {error}")),
         }
     }
-}
-
-/// Puts a message on one line, because file names may contain line breaks.
-pub fn one_line(message: &str) -> String {
-    message.replace('\n', "\\n").replace('\r', "\\r")
 }

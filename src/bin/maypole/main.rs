@@ -51,7 +51,7 @@ use commands::entries::{count, delete, get, load, put, scan};
 use commands::tables::{ingest, inspect, write_table};
 use commands::{checkpoint, compact, export, import, repair, shell, size, stats, verify};
 use failure::{Failure, Result};
-use output::tell;
+use output::{printable, tell};
 
 /// Maypole: an embedded key-value store that keeps its data in RocksDB tables with a filter each.
 ///
@@ -137,11 +137,11 @@ fn main() -> ExitCode {
         // In `maypole scan db | head` the reader stops early, which is no failure.
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(Failure::Message(message)) => {
-            tell(format_args!("error: {}", failure::one_line(&message)));
+            tell(format_args!("error: {}", printable(&message)));
             ExitCode::FAILURE
         }
         Err(Failure::Call(message)) => {
-            tell(format_args!("error: {} (--help says more)", failure::one_line(&message)));
+            tell(format_args!("error: {} (--help says more)", printable(&message)));
             ExitCode::from(2)
         }
     }

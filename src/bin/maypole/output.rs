@@ -22,10 +22,10 @@ pub fn printable(text: &str) -> String {
 }
 
 /// A table whose first column is aligned left, and all others right.
-pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table<T: ToString>(header: Vec<T>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(comfy_table::LineStyle::none()));
-    table.set_header(header.to_vec());
+    table.set_header(header);
     table.add_rows(rows);
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if i == 0 { 2 } else { 1 }));
@@ -38,25 +38,24 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
 
 /// A JSON object of values that are JSON already. serde_json would sort the names, whose order is
 /// meaningful.
-pub fn json_object(fields: &[(&str, &dyn Display)]) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
-    format!("{{{}}}", fields.join(", "))
+pub fn json_object(fields: impl IntoIterator<Item = (impl Display, impl Display)>) -> String {
+    let fields = fields.into_iter().map(|(name, value)| format!("\"{name}\": {value}"));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
 /// Makes a [`json_object`]. A name is that of a field of the expression before `=>`, or of a
 /// variable if there is no expression; `name = JSON` gives another value.
 macro_rules! object {
     ($($name:ident $(= $value:expr)?),+ $(,)?) => {
-        $crate::output::json_object(&[$((
+        $crate::output::json_object([$((
             stringify!($name),
-            &$crate::output::object!(@variable $name $(, $value)?),
+            $crate::output::object!(@variable $name $(, $value)?).to_string(),
         )),+])
     };
     ($($from:expr => $($name:ident $(= $value:expr)?),+);+ $(;)?) => {
-        $crate::output::json_object(&[$($((
+        $crate::output::json_object([$($((
             stringify!($name),
-            &$crate::output::object!(@field $from, $name $(, $value)?),
+            $crate::output::object!(@field $from, $name $(, $value)?).to_string(),
         )),+),+])
     };
     (@variable $name:ident) => { serde_json::json!($name) };
@@ -71,9 +70,15 @@ pub fn json_list(objects: impl Iterator<Item = String>) -> String {
     format!("[{}]", objects.collect::<Vec<_>>().join(", "))
 }
 
-/// Prints a JSON array, one object a line.
-pub fn json_array(objects: &[String], out: &mut dyn Write) -> Result {
-    writeln!(out, "[\n  {}\n]", objects.join(",\n  "))?;
+/// A JSON array, one object a line.
+pub fn json_lines(objects: impl IntoIterator<Item = String>) -> String {
+    let objects: Vec<String> = objects.into_iter().collect();
+    if objects.is_empty() { "[]".into() } else { format!("[\n  {}\n]", objects.join(",\n  ")) }
+}
+
+/// Prints [`json_lines`].
+pub fn json_array(objects: impl IntoIterator<Item = String>, out: &mut dyn Write) -> Result {
+    writeln!(out, "{}", json_lines(objects))?;
     Ok(())
 }
 

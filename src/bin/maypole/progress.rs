@@ -17,7 +17,8 @@ pub fn set_whole(text: impl Into<String>) {
     *WHOLE.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
 }
 
-/// A bar over `total` units of work, named by `what`.
+/// A bar over `total` units of work, named by `what`. It is removed from the screen when it is
+/// dropped.
 pub fn bar(total: u64, what: impl Into<String>) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:32} {wide_bar} {percent:>3} %  {left:>4} left");
     let write_left = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
@@ -52,10 +53,8 @@ pub fn spinner(what: impl Into<String>) -> ProgressBar {
 
 /// Shows a [`spinner`] while `work` runs.
 pub fn during<T>(what: impl Into<String>, work: impl FnOnce() -> T) -> T {
-    let spinner = spinner(what);
-    let done = work();
-    spinner.finish_and_clear();
-    done
+    let _spinner = spinner(what);
+    work()
 }
 
 fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {

@@ -30,7 +30,7 @@ use signal_hook::consts::SIGINT;
 use signal_hook::{flag, low_level};
 
 use crate::failure::{Failure, Result};
-use crate::output::tell;
+use crate::output::{printable, tell};
 
 /// What this process has made and not removed yet. Locked while anything is made.
 static MADE: Mutex<Made> = Mutex::new(Made { above: Vec::new(), scratch: None });
@@ -192,8 +192,7 @@ impl Made {
 
     fn remove(&mut self) -> Result {
         if let Some(scratch) = self.scratch.take() {
-            let removed = remove_tree(&scratch);
-            removed.map_err(|error| Failure::of_file(&scratch, "remove", &error))?;
+            remove(&scratch)?;
         }
         for dir in self.above.drain(..).rev() {
             // A directory that contains something else by now is kept.
@@ -201,6 +200,11 @@ impl Made {
         }
         Ok(())
     }
+}
+
+/// Removes a directory with its contents.
+pub fn remove(dir: &Path) -> Result {
+    remove_tree(dir).map_err(|error| Failure::of_file(dir, "remove", &error))
 }
 
 fn remove_tree(dir: &Path) -> std::io::Result<()> {
@@ -271,7 +275,7 @@ fn end(signal: i32) {
     });
     let mut made = made();
     if let Err(Failure::Message(message)) = made.remove() {
-        tell(format_args!("error: {}", crate::failure::one_line(&message)));
+        tell(format_args!("error: {}", printable(&message)));
     }
     // The lock of MADE is still held, so nothing is made before the program ends.
     let _ = low_level::emulate_default_handler(signal);

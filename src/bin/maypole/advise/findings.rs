@@ -2,15 +2,15 @@
 //! figures.
 
 use maypole::filter::Family as Kind;
-use maypole::wilson_interval_95;
+use maypole::{FilterCounts, wilson_interval_95};
 
-use super::log_file::Counters;
 use super::lookups::Measured;
 use super::policies::{Level, Row};
 use super::rules::{Advice, Situation};
-use super::scan::{Asked, Scanned};
+use super::scan::Asked;
 use super::source::{Engine, Family};
 use super::tables::{Form, Table};
+use crate::show::grouped;
 use crate::show::record::record;
 
 /// Bits of memory per key while RocksDB builds a Bloom filter: 64 for the hash, the rest for the
@@ -102,7 +102,7 @@ pub struct Findings {
     /// The peak of memory while the largest filter is built.
     pub peak_build_bytes: u64,
     pub measured: Measured,
-    pub counters: Option<Counters>,
+    pub counters: Option<FilterCounts>,
     pub policies: Vec<PolicyRow>,
     pub advice: Vec<Advice>,
     pub notes: Vec<String>,
@@ -113,35 +113,26 @@ pub struct Seen<'a> {
     pub engine: Engine,
     pub family: &'a Family,
     pub tables: &'a [Table],
-    /// For each of `tables`; `None` if the table was not read.
-    pub scanned: &'a [Option<Scanned>],
     pub levels: &'a [Level],
     pub rows: Vec<Row>,
     pub measured: Measured,
     /// Whether the lookups were recorded ones.
     pub is_recorded: bool,
     pub cache_bytes: Option<u64>,
-    pub counters: Option<Counters>,
+    pub counters: Option<FilterCounts>,
     /// The cost of a read, in microseconds.
     pub read_cost: f64,
 }
 
 impl Findings {
     pub fn of(seen: Seen) -> Findings {
-        let Seen { family, tables, scanned, levels, .. } = &seen;
+        let Seen { family, tables, levels, .. } = &seen;
+        let scanned = || tables.iter().filter_map(|table| table.scanned.as_ref());
         let files = seen.files();
         let situation = seen.situation();
         let policies = seen.policies(&situation);
-        let mut findings: Vec<(String, Vec<u64>)> = Vec::new();
-        for file in &files {
-            let Some(text) = &file.finding else { continue };
-            match findings.iter_mut().find(|(other, _)| other == text) {
-                Some((_, files)) => files.push(file.file),
-                None => findings.push((text.clone(), vec![file.file])),
-            }
-        }
-        let largest = (0..tables.len()).max_by_key(|&i| tables[i].keys);
-        let peak_bits = |i: usize| match seen.family_of(i).1 {
+        let largest = tables.iter().max_by_key(|table| table.keys);
+        let peak_bits = |table: &Table| match table.family().1 {
             Some(Kind::Bloom | Kind::LegacyBloom) => BLOOM_PEAK_BITS,
             _ => RIBBON_PEAK_BITS,
         };
@@ -149,11 +140,13 @@ impl Findings {
             name: family.name.clone(),
             levels: levels.len() as u64,
             entries: tables.iter().map(|table| table.entries).sum(),
-            tables_read: scanned.iter().flatten().count() as u64,
-            bytes_read: scanned.iter().flatten().map(|scanned| scanned.bytes).sum(),
+            tables_read: scanned().count() as u64,
+            bytes_read: scanned().map(|scanned| scanned.bytes).sum(),
             filters: seen.filters(),
-            findings,
-            peak_build_bytes: largest.map_or(0, |i| tables[i].keys * peak_bits(i) / 8),
+            findings: grouped(
+                files.iter().filter_map(|row| Some((row.finding.clone()?, row.file))),
+            ),
+            peak_build_bytes: largest.map_or(0, |table| table.keys * peak_bits(table) / 8),
             counters: seen.counters,
             policies,
             advice: super::rules::advise(&situation),
@@ -166,54 +159,19 @@ impl Findings {
 }
 
 impl Seen<'_> {
-    fn scanned(&self, i: usize) -> Option<&Scanned> {
-        self.scanned.get(i)?.as_ref()
-    }
-
-    /// The family of a table's filter: its name, or one of the other words of [`FilterRow`], and
-    /// the family itself if it is known. If the filter was not read, the family is the one in the
-    /// policy's name, although a Ribbon policy may have stored Bloom.
-    fn family_of(&self, i: usize) -> (String, Option<Kind>) {
-        let table = &self.tables[i];
-        let Some(form) = table.form else { return ("none".into(), None) };
-        if let Some(read) = self.scanned(i).and_then(|scanned| scanned.filter.as_ref()) {
-            return match (read.family, &read.damaged) {
-                (Some(family), None) => (family.to_string(), Some(family)),
-                _ => ("damaged".into(), None),
-            };
-        }
-        match (form, table.policy_name.as_deref()) {
-            (Form::Obsolete, _) => ("obsolete".into(), None),
-            (Form::Full | Form::Partitioned, Some("bloomfilter")) => {
-                ("bloom".into(), Some(Kind::Bloom))
-            }
-            (Form::Full | Form::Partitioned, Some("ribbonfilter")) => {
-                ("ribbon".into(), Some(Kind::Ribbon))
-            }
-            _ => ("unknown".into(), None),
-        }
-    }
-
     /// The deepest level. Tables are in the order of levels.
     fn last_level(&self) -> usize {
         self.tables.last().map_or(0, |table| table.level)
     }
 
     /// How a table's filter differs from what OPTIONS ask for.
-    fn finding(&self, i: usize) -> Option<String> {
-        let read = self.scanned(i).and_then(|scanned| scanned.filter.as_ref());
-        let is_last = self.tables[i].level == self.last_level();
-        self.tables[i].finding(&self.family.wanted, self.engine, read, is_last)
-    }
-
-    fn is_damaged(&self, i: usize) -> bool {
-        let filter = self.scanned(i).and_then(|scanned| scanned.filter.as_ref());
-        filter.is_some_and(|filter| filter.damaged.is_some())
+    fn finding(&self, table: &Table) -> Option<String> {
+        table.finding(&self.family.wanted, self.engine, table.level == self.last_level())
     }
 
     fn files(&self) -> Vec<FileRow> {
-        let row = |(i, table): (usize, &Table)| {
-            let scanned = self.scanned(i);
+        let row = |table: &Table| {
+            let scanned = table.scanned.as_ref();
             let asked = scanned.map(|scanned| scanned.asked).unwrap_or_default();
             let damage = scanned.and_then(|scanned| scanned.damage.as_ref());
             FileRow {
@@ -221,106 +179,80 @@ impl Seen<'_> {
                 level: table.level as u64,
                 file_bytes: table.file_bytes,
                 entries: table.entries,
-                filter: self.family_of(i).0,
+                filter: table.family().0,
                 bits_per_key: table.form.map(|_| table.bits_per_key()),
                 filter_bytes: table.filter_bytes,
                 index_bytes: table.index_bytes,
                 queries: asked.queries,
                 measured_fpr: rate(asked),
-                finding: self.finding(i).or_else(|| Some(format!("data damaged: {}", damage?))),
+                finding: self.finding(table).or_else(|| Some(format!("data damaged: {}", damage?))),
             }
         };
-        self.tables.iter().enumerate().map(row).collect()
+        self.tables.iter().map(row).collect()
     }
 
     fn filters(&self) -> Vec<FilterRow> {
-        let mut rows: Vec<(FilterRow, u64, Asked)> = Vec::new();
-        for (i, table) in self.tables.iter().enumerate() {
-            let scanned = self.scanned(i);
-            let (filter, _) = self.family_of(i);
-            let holds = table.form.map(|_| {
-                let both = [
-                    table.feed.whole_keys.then_some("keys"),
-                    table.feed.extractor_name.as_ref().map(|_| "prefixes"),
-                ];
-                both.into_iter().flatten().collect::<Vec<_>>().join(" and ")
-            });
-            let partitioned = table.form == Some(Form::Partitioned);
-            let probes = scanned.and_then(|scanned| scanned.filter.as_ref()?.probes).map(u64::from);
-            let position = rows.iter().position(|(row, ..)| {
-                row.level == table.level as u64
-                    && row.filter == filter
-                    && row.holds == holds
-                    && row.partitioned == partitioned
-            });
-            let position = position.unwrap_or_else(|| {
-                let level = table.level as u64;
-                let row = FilterRow { level, filter, holds, partitioned, ..FilterRow::default() };
-                rows.push((row, 0, Asked::default()));
-                rows.len() - 1
-            });
-            let (row, keys, asked) = &mut rows[position];
-            row.tables += 1;
-            row.entries += table.entries;
-            row.filter_bytes += table.filter_bytes;
-            row.index_bytes += table.index_bytes;
-            row.probes = row.probes.into_iter().chain(probes).min();
-            row.most_probes = row.most_probes.into_iter().chain(probes).max();
-            row.read += u64::from(scanned.is_some());
-            *keys += table.keys;
-            *asked += scanned.map(|scanned| scanned.asked).unwrap_or_default();
-        }
-        let finish = |(mut row, keys, asked): (FilterRow, u64, Asked)| {
-            let interval = wilson_interval_95(asked.wrong, asked.queries);
-            row.bits_per_key =
-                (row.filter_bytes > 0).then(|| row.filter_bytes as f64 * 8.0 / keys.max(1) as f64);
-            row.queries = asked.queries;
-            row.measured_fpr = rate(asked);
-            row.fpr_low = interval.map(|(low, _)| low);
-            row.fpr_high = interval.map(|(_, high)| high);
-            row
+        let kind = |table: &Table| {
+            let is_partitioned = table.form == Some(Form::Partitioned);
+            (table.level as u64, table.family().0, table.holds(), is_partitioned)
         };
-        rows.into_iter().map(finish).collect()
+        let row = |((level, filter, holds, partitioned), tables): (_, Vec<&Table>)| {
+            let sum = |of: fn(&Table) -> u64| tables.iter().map(|table| of(table)).sum::<u64>();
+            let filters = || tables.iter().filter_map(|table| table.filter());
+            let probes = || filters().filter_map(|filter| filter.probes).map(u64::from);
+            let scanned = || tables.iter().filter_map(|table| table.scanned.as_ref());
+            let mut asked = Asked::default();
+            scanned().for_each(|scanned| asked += scanned.asked);
+            let interval = wilson_interval_95(asked.wrong, asked.queries);
+            let (keys, bytes) = (sum(|table| table.keys), sum(|table| table.filter_bytes));
+            FilterRow {
+                level,
+                filter,
+                tables: tables.len() as u64,
+                entries: sum(|table| table.entries),
+                bits_per_key: (bytes > 0).then(|| bytes as f64 * 8.0 / keys.max(1) as f64),
+                probes: probes().min(),
+                most_probes: probes().max(),
+                holds,
+                partitioned,
+                filter_bytes: bytes,
+                index_bytes: sum(|table| table.index_bytes),
+                read: scanned().count() as u64,
+                queries: asked.queries,
+                measured_fpr: rate(asked),
+                fpr_low: interval.map(|(low, _)| low),
+                fpr_high: interval.map(|(_, high)| high),
+            }
+        };
+        let kinds = grouped(self.tables.iter().map(|table| (kind(table), table)));
+        kinds.into_iter().map(row).collect()
     }
 
     fn situation(&self) -> Situation {
         let last = self.last_level();
-        let keys: u64 = self.tables.iter().map(|table| table.keys).sum();
+        let tables = || self.tables.iter();
+        let keys_of = |tables: &[&Table]| tables.iter().map(|table| table.keys).sum::<u64>();
         let is_used = |table: &Table| {
             let maypoles = table.form == Some(Form::Maypoles) && self.engine == Engine::Maypole;
             maypoles || matches!(table.form, Some(Form::Full | Form::Partitioned))
         };
         let without: Vec<&Table> =
-            self.tables.iter().filter(|table| !is_used(table) && table.keys > 0).collect();
-        let keys_without: u64 = without.iter().map(|table| table.keys).sum();
-        let all = || 0..self.tables.len();
-        let differs = |i: &usize| self.finding(*i).is_some() && !self.is_damaged(*i);
-        let mut families: Vec<(Kind, u64)> = Vec::new();
-        for (i, table) in self.tables.iter().enumerate() {
-            let Some(family) = self.family_of(i).1 else { continue };
-            match families.iter_mut().find(|(other, _)| *other == family) {
-                Some((_, keys)) => *keys += table.keys,
-                None => families.push((family, table.keys)),
-            }
-        }
-        let family = families.iter().max_by_key(|(_, keys)| *keys).map(|(family, _)| *family);
-        let of_family = || {
-            let all = self.tables.iter().enumerate();
-            all.filter(|(i, _)| family.is_some() && self.family_of(*i).1 == family)
-        };
-        let bits: u64 = of_family().map(|(_, table)| table.filter_bytes * 8).sum();
-        let of_keys: u64 = of_family().map(|(_, table)| table.keys).sum();
-        let filter_block = |(i, table): (usize, &Table)| match self.scanned(i) {
-            Some(Scanned { filter: Some(filter), .. }) if filter.largest_part > 0 => {
-                filter.largest_part
-            }
+            tables().filter(|table| !is_used(table) && table.keys > 0).collect();
+        let keys: u64 = tables().map(|table| table.keys).sum();
+        let differs = |table: &&Table| self.finding(table).is_some() && !table.is_damaged();
+        let families = grouped(tables().filter_map(|table| Some((table.family().1?, table))));
+        let usual = families.iter().max_by_key(|(_, tables)| keys_of(tables));
+        let of_family = usual.map_or(&[][..], |(_, tables)| tables);
+        let bits: u64 = of_family.iter().map(|table| table.filter_bytes * 8).sum();
+        let filter_block = |table: &Table| match table.filter() {
+            Some(filter) if filter.largest_part > 0 => filter.largest_part,
             // 0 stands for parts of unknown size, which are about as large as data blocks.
             _ if table.form == Some(Form::Partitioned) => 0,
             _ => table.filter_bytes,
         };
         let index_block =
             |table: &Table| if table.index_is_partitioned { 0 } else { table.index_bytes };
-        let level_0 = self.tables.iter().filter(|table| table.level == 0);
+        let level_0 = tables().filter(|table| table.level == 0);
         let mut last_asked = Asked::default();
         let last_levels = self.levels.iter().filter(|level| level.level == last);
         last_levels.for_each(|level| last_asked += level.asked);
@@ -328,19 +260,19 @@ impl Seen<'_> {
             engine: self.engine,
             wanted: self.family.wanted.clone(),
             tables: self.tables.len(),
-            file_bytes: self.tables.iter().map(|table| table.file_bytes).sum(),
-            keys_without: keys_without as f64 / keys.max(1) as f64,
+            file_bytes: tables().map(|table| table.file_bytes).sum(),
+            keys_without: keys_of(&without) as f64 / keys.max(1) as f64,
             only_last_without: without.iter().all(|table| table.level == last),
-            damaged: all().filter(|&i| self.is_damaged(i)).count(),
-            differing: all().filter(differs).count(),
-            family,
-            bits_per_key: bits as f64 / of_keys.max(1) as f64,
-            filter_bytes: self.tables.iter().map(|table| table.filter_bytes).sum(),
-            index_bytes: self.tables.iter().map(|table| table.index_bytes).sum(),
+            damaged: tables().filter(|table| table.is_damaged()).count(),
+            differing: tables().filter(differs).count(),
+            family: usual.map(|(family, _)| *family),
+            bits_per_key: bits as f64 / keys_of(of_family).max(1) as f64,
+            filter_bytes: tables().map(|table| table.filter_bytes).sum(),
+            index_bytes: tables().map(|table| table.index_bytes).sum(),
             level_0_bytes: level_0.map(|table| table.filter_bytes + table.index_bytes).sum(),
-            largest_filter: self.tables.iter().enumerate().map(filter_block).max().unwrap_or(0),
-            largest_index: self.tables.iter().map(index_block).max().unwrap_or(0),
-            are_partitioned: self.tables.iter().any(|table| table.form == Some(Form::Partitioned)),
+            largest_filter: tables().map(filter_block).max().unwrap_or(0),
+            largest_index: tables().map(index_block).max().unwrap_or(0),
+            are_partitioned: tables().any(|table| table.form == Some(Form::Partitioned)),
             cache_bytes: self.cache_bytes,
             absent_blocks: self.measured.absent.blocks,
             absent_blocks_without: self.measured.absent.blocks_without_filters,

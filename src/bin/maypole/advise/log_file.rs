@@ -14,6 +14,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use maypole::FilterCounts;
+
 /// The bytes of a LOG that are read: at its start for the options, and at its end for the last
 /// counters.
 const HEAD_BYTES: u64 = 4 << 20;
@@ -22,29 +24,8 @@ const TAIL_BYTES: u64 = 4 << 20;
 #[derive(Debug, Default, PartialEq)]
 pub struct LogFile {
     capacities: BTreeMap<String, u64>,
-    pub counters: Option<Counters>,
-}
-
-/// Counts of the filter queries of all column families since the database was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
-    pub useful: u64,
-    pub full_positive: u64,
-    pub full_true_positive: u64,
-}
-
-impl Counters {
-    /// The false-positive rate that RocksDB has observed; `None` if no filter was queried for a key
-    /// that its table does not hold.
-    pub fn observed_fpr(&self) -> Option<f64> {
-        let wrong = self.full_positive.saturating_sub(self.full_true_positive);
-        (self.absent_queries() > 0).then(|| wrong as f64 / self.absent_queries() as f64)
-    }
-
-    /// Queries for keys that a table does not hold.
-    pub fn absent_queries(&self) -> u64 {
-        self.useful.saturating_add(self.full_positive.saturating_sub(self.full_true_positive))
-    }
+    /// The filter queries of all column families since the database was opened.
+    pub counters: Option<FilterCounts>,
 }
 
 impl LogFile {
@@ -84,17 +65,19 @@ fn capacities(text: &str) -> BTreeMap<String, u64> {
     found
 }
 
-fn counters(text: &str) -> Option<Counters> {
-    let last = |name: &str| {
+fn counters(text: &str) -> Option<FilterCounts> {
+    let last = |name: &str| -> Option<u64> {
         let lines = text.lines().rev().map(str::trim);
         let mut values =
             lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(" COUNT : "));
-        values.next()?.trim().parse().ok()
+        // The limit keeps sums from overflowing.
+        values.next()?.trim().parse().ok().map(|count: u64| count.min(1 << 60))
     };
-    Some(Counters {
+    Some(FilterCounts {
         useful: last("rocksdb.bloom.filter.useful")?,
         full_positive: last("rocksdb.bloom.filter.full.positive")?,
         full_true_positive: last("rocksdb.bloom.filter.full.true.positive")?,
+        untrusted: 0,
     })
 }
 
@@ -123,6 +106,5 @@ rocksdb.bloom.filter.full.true.positive COUNT : 100
         let found = counters(text).unwrap();
         assert_eq!((found.useful, found.observed_fpr()), (990, Some(0.01)));
         assert_eq!(counters("rocksdb.bloom.filter.useful COUNT : 1"), None);
-        assert_eq!(Counters::default().observed_fpr(), None);
     }
 }

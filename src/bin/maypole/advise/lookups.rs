@@ -53,15 +53,11 @@ pub fn run(
     let bar = progress::bar(count as u64, "looking keys up");
     let by_level = by_level(tables, anchors);
     let total: f64 = by_level.iter().map(|(weight, _)| weight).sum();
-    if total <= 0.0 {
-        bar.finish_and_clear();
+    let smallest = tables.iter().map(|table| &table.smallest).min();
+    let largest = tables.iter().map(|table| &table.largest).max();
+    let (Some(smallest), Some(largest), true) = (smallest, largest, total > 0.0) else {
         return measured;
-    }
-    let (mut smallest, mut largest) = (&tables[0].smallest, &tables[0].largest);
-    for table in tables {
-        smallest = smallest.min(&table.smallest);
-        largest = largest.max(&table.largest);
-    }
+    };
     let levels = tables.iter().map(|table| table.level + 1).max().unwrap_or(0);
     for _ in 0..count {
         bar.inc(1);
@@ -76,10 +72,7 @@ pub fn run(
             measured.look_up(db, &key, false, levels);
         }
     }
-    bar.finish_and_clear();
-    measured.absent.finish();
-    measured.present.finish();
-    measured
+    measured.means()
 }
 
 /// For each level with anchors, its number of entries and its anchors.
@@ -111,13 +104,21 @@ pub fn replay(db: &Db, tables: &[Table], recorded: &[Vec<u8>]) -> Measured {
             Err(_) => measured.not_read += 1,
         }
     }
-    bar.finish_and_clear();
-    measured.absent.finish();
-    measured.present.finish();
-    measured
+    measured.means()
 }
 
 impl Measured {
+    /// Turns the sums into means.
+    fn means(mut self) -> Measured {
+        for lookups in [&mut self.absent, &mut self.present] {
+            let count = lookups.count.max(1) as f64;
+            lookups.blocks /= count;
+            lookups.blocks_without_filters /= count;
+            lookups.tables_in_vain.iter_mut().for_each(|tables| *tables /= count);
+        }
+        self
+    }
+
     fn look_up(&mut self, db: &Db, key: &[u8], present: bool, levels: usize) {
         let Ok(trace) = db.explain(key) else {
             self.not_read += 1;
@@ -152,13 +153,5 @@ impl Lookups {
                 *tables += 1.0;
             }
         }
-    }
-
-    /// Turns the sums into means.
-    fn finish(&mut self) {
-        let count = self.count.max(1) as f64;
-        self.blocks /= count;
-        self.blocks_without_filters /= count;
-        self.tables_in_vain.iter_mut().for_each(|tables| *tables /= count);
     }
 }

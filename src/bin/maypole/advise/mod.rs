@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
+use maypole::FilterCounts;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
@@ -48,7 +49,6 @@ use crate::show::text::{counted, size, unescape};
 use findings::{Findings, Seen};
 use policies::Kind;
 use queries::Anchors;
-use sample::Part;
 use source::{Engine, Family};
 use tables::Table;
 
@@ -87,7 +87,7 @@ pub struct Advise {
     #[arg(long)]
     files: bool,
     /// Capacity of RocksDB's block cache, such as 512M [default: what LOG says]
-    #[arg(long, value_name = "BYTES", value_parser = args::byte_count_in(0..=args::MAX_CACHE_BYTES))]
+    #[arg(long, value_name = "BYTES", value_parser = args::cache_bytes())]
     cache: Option<usize>,
     /// What a read of a data block costs, in microseconds: 80 on flash, 2 from the cache of the
     /// operating system
@@ -153,24 +153,26 @@ impl Advise {
         &self,
         engine: Engine,
         family: &Family,
-        counters: Option<log_file::Counters>,
+        counters: Option<FilterCounts>,
         recorded: Option<&[Vec<u8>]>,
     ) -> Result<Findings> {
         let random = &mut SmallRng::seed_from_u64(self.seed);
-        let tables = tables::all(&family.db);
+        let mut tables = tables::all(&family.db);
         let drawn = sample::draw(&tables, self.sample, random);
         let kinds = policies::kinds();
         announce(&tables, &drawn, &kinds);
         let anchors = Anchors::draw(&tables, &drawn, random);
         let mut of_level: BTreeMap<usize, usize> = BTreeMap::new();
         drawn.iter().for_each(|(i, _)| *of_level.entry(tables[*i].level).or_default() += 1);
-        let queries_of = |i: usize, part: Part| {
+        let queries_of = |i: usize, part: f64| {
             let count = of_level.get(&tables[i].level).copied().unwrap_or(1);
             let random = &mut SmallRng::seed_from_u64(self.seed ^ tables[i].number);
             queries::of_table(&tables, &anchors, (i, part), count, random)
         };
-        let scanned = scan::run(&tables, &drawn, &kinds, &queries_of)?;
-        let levels = policies::levels(&tables, &scanned, kinds.len());
+        for (i, scanned) in scan::run(&tables, &drawn, &kinds, &queries_of)? {
+            tables[i].scanned = Some(scanned);
+        }
+        let levels = policies::levels(&tables, kinds.len());
         let measured = match recorded {
             Some(keys) => lookups::replay(&family.db, &tables, keys),
             None => lookups::run(&family.db, &tables, &anchors, self.sample < 1.0, random),
@@ -186,7 +188,6 @@ impl Advise {
             engine,
             family,
             tables: &tables,
-            scanned: &scanned,
             levels: &levels,
             rows,
             measured,
@@ -205,8 +206,8 @@ fn recorded(path: &Path) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Prints how much will be read, and how long that will take, estimated by a trial.
-fn announce(tables: &[Table], drawn: &[(usize, Part)], kinds: &[Kind]) {
-    let bytes = |&(i, part): &(usize, Part)| tables[i].file_bytes as f64 * part.share();
+fn announce(tables: &[Table], drawn: &[(usize, f64)], kinds: &[Kind]) {
+    let bytes = |&(i, part): &(usize, f64)| tables[i].file_bytes as f64 * part;
     let all: f64 = drawn.iter().map(bytes).sum();
     let Some(&(first, _)) = drawn.first() else { return };
     let first = &tables[first];

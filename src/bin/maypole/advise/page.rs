@@ -7,16 +7,17 @@ use std::path::Path;
 use maypole::wilson_interval_95;
 
 use super::Advise;
-use super::findings::Findings;
+use super::findings::{Findings, PolicyRow};
 use super::report;
 use super::source::{Engine, Source};
 use crate::failure::{Failure, Result};
 use crate::show::about::Origin;
 use crate::show::files;
+use crate::show::grouped;
 use crate::show::html::{self, escape};
 use crate::show::plot::ticks::decimal;
 use crate::show::plot::{Axis, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
-use crate::show::text::{counted, size};
+use crate::show::text::size;
 
 /// The command that pages name as their maker.
 pub const MAKER: &str = "maypole advise";
@@ -69,13 +70,7 @@ fn page(found: &[Findings], engine: Engine, asked: &Advise) -> String {
 }
 
 fn section(found: &Findings, n: usize, engine: Engine) -> String {
-    let mut html = format!(
-        "<p class=\"soft\">{} in {}, {}, {}</p>\n",
-        counted(found.situation.tables as u64, "table"),
-        counted(found.levels, "level"),
-        size(found.situation.file_bytes),
-        counted(found.entries, "entry")
-    );
+    let mut html = format!("<p class=\"soft\">{}</p>\n", report::extent(found));
     html.push_str("<ol class=\"verdict\">\n");
     for advice in &found.advice {
         let _ = write!(html, "<li>{}, unless {}.", escape(&advice.action), escape(&advice.unless));
@@ -110,11 +105,12 @@ fn section(found: &Findings, n: usize, engine: Engine) -> String {
 
 /// A curve for each family, and points for all other policies.
 fn plot(found: &Findings, n: usize) -> Plot {
-    let mut series: Vec<Series> = Vec::new();
-    for row in found.policies.iter().filter(|row| row.policy != "none") {
-        let by_itself = !row.policy.contains(", ") && !row.policy.contains(' ');
-        let family = row.policy.split([':', '(']).next().unwrap_or_default();
-        let name = if by_itself { family } else { &row.policy[..] };
+    let is_curve = |row: &PolicyRow| !row.policy.contains(' ');
+    let name = |row: &PolicyRow| match is_curve(row) {
+        true => row.policy.split([':', '(']).next().unwrap_or_default().to_owned(),
+        false => row.policy.clone(),
+    };
+    let point = |row: &PolicyRow| {
         let says = format!(
             "{}\n{} of filters, {:.2} bits a key\n{:.4} data blocks an absent lookup",
             row.policy,
@@ -124,22 +120,21 @@ fn plot(found: &Findings, n: usize) -> Plot {
         );
         let blocks = row.blocks_per_absent_get;
         let at_most = wilson_interval_95(0, found.measured.absent.count).filter(|_| blocks == 0.0);
-        let point = Point::observed(row.filter_bytes as f64, blocks, at_most, says);
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push(point),
-            None => series.push(Series {
-                name: name.to_owned(),
-                color: color_of_family(name).filter(|_| by_itself).unwrap_or(OTHERS),
-                look: if by_itself { Look::Joined } else { Look::Points },
-                points: vec![point],
-            }),
-        }
-    }
+        Point::observed(row.filter_bytes as f64, blocks, at_most, says)
+    };
+    let rows = found.policies.iter().filter(|row| row.policy != "none");
+    let curves = grouped(rows.map(|row| ((name(row), is_curve(row)), point(row))));
+    let series = curves.into_iter().map(|((name, is_curve), points)| Series {
+        color: color_of_family(&name).filter(|_| is_curve).unwrap_or(OTHERS),
+        look: if is_curve { Look::Joined } else { Look::Points },
+        name,
+        points,
+    });
     Plot {
         id: format!("memory{n}"),
         title: "Reads against memory".into(),
         x: Axis::bytes("memory of all filters", Spread::Bytes),
         y: Axis::new("data blocks of an absent lookup", Spread::Log, decimal),
-        series,
+        series: series.collect(),
     }
 }

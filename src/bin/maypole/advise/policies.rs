@@ -12,8 +12,9 @@
 use maypole::filter::{Family, FilterSpec};
 
 use super::lookups::Measured;
-use super::scan::{Asked, Built, Scanned};
+use super::scan::{Asked, Built};
 use super::tables::Table;
+use crate::show::grouped;
 
 /// The bits per key of Bloom and Ribbon, as RocksDB counts them.
 pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
@@ -78,37 +79,27 @@ pub struct Level {
     pub built: Vec<Built>,
 }
 
-/// The levels that hold tables, from the shallowest. `scanned` is in the order of the tables.
-pub fn levels(tables: &[Table], scanned: &[Option<Scanned>], kinds: usize) -> Vec<Level> {
-    let mut levels: Vec<Level> = Vec::new();
-    // The entries and keys that were read of each level.
-    let mut read: Vec<(u64, u64)> = Vec::new();
-    let both = || tables.iter().zip(scanned);
-    for (table, scanned) in both() {
-        if levels.last().is_none_or(|last| last.level != table.level) {
-            let built = vec![Built::default(); kinds];
-            levels.push(Level { level: table.level, built, ..Level::default() });
-            read.push((0, 0));
-        }
-        let (Some(level), Some((entries, keys))) = (levels.last_mut(), read.last_mut()) else {
-            continue;
-        };
-        if let Some(scanned) = scanned {
+/// The levels that hold tables, from the shallowest.
+pub fn levels(tables: &[Table], kinds: usize) -> Vec<Level> {
+    let level = |(level, tables): (usize, Vec<&Table>)| {
+        let built = vec![Built::default(); kinds];
+        let mut level = Level { level, built, ..Level::default() };
+        let (mut entries_read, mut keys_read) = (0, 0);
+        for scanned in tables.iter().filter_map(|table| table.scanned.as_ref()) {
             level.asked += scanned.asked;
             level.built.iter_mut().zip(&scanned.built).for_each(|(sum, built)| sum.add(built));
-            *entries += scanned.entries;
-            *keys += scanned.keys;
+            entries_read += scanned.entries;
+            keys_read += scanned.keys;
         }
-    }
-    for (table, scanned) in both() {
-        let Some(n) = levels.iter().position(|level| level.level == table.level) else { continue };
-        levels[n].keys += match (table.form, scanned) {
+        let keys = |table: &&Table| match (table.form, &table.scanned) {
             (Some(_), _) => table.keys as f64,
             (None, Some(scanned)) if scanned.is_whole => scanned.keys as f64,
-            _ => table.entries as f64 * read[n].1 as f64 / read[n].0.max(1) as f64,
+            _ => table.entries as f64 * keys_read as f64 / entries_read.max(1) as f64,
         };
-    }
-    levels
+        level.keys = tables.iter().map(keys).sum();
+        level
+    };
+    grouped(tables.iter().map(|table| (table.level, table))).into_iter().map(level).collect()
 }
 
 /// The memory and the reads of a policy.
@@ -144,35 +135,31 @@ pub fn rows(levels: &[Level], kinds: &[Kind], measured: &Measured, stored_bytes:
         (Some(bits), Some(_)) => format!("{}:{bits}, parts", kind.family),
         (None, _) => kind.spec.to_string(),
     };
-    let rocksdb = |kind: &Kind| kind.rocksdb_bits.map(|bits| option(kind.family, bits));
-    let mut push = |row: Option<Row>| rows.extend(row);
-    push(row("none".into(), "none".into(), levels, measured, |_| None));
-    for (i, kind) in kinds.iter().enumerate() {
-        let row = row(name(kind), kind.spec.to_string(), levels, measured, |_| Some(i));
-        push(row.map(|row| Row {
-            rocksdb: rocksdb(kind),
+    let last = levels.len().saturating_sub(1);
+    let of_kind = |(i, kind): (usize, &Kind), last_level_without: bool| {
+        let (name, maypole) = match last_level_without {
+            true => {
+                (format!("{}, last none", name(kind)), format!("bottommost_none({})", kind.spec))
+            }
+            false => (name(kind), kind.spec.to_string()),
+        };
+        let kind_of = |n| (n < last || !last_level_without).then_some(i);
+        Some(Row {
+            rocksdb: kind.rocksdb_bits.map(|bits| option(kind.family, bits)),
+            last_level_without,
             partitioned: kind.part_keys.is_some(),
             family: Some(kind.family),
             rocksdb_bits: kind.rocksdb_bits,
-            ..row
-        }));
-    }
-    let last = levels.len().saturating_sub(1);
+            ..row(name, maypole, levels, measured, kind_of)?
+        })
+    };
     let usual = |(_, kind): &(usize, &Kind)| {
         last > 0 && kind.rocksdb_bits == Some(10) && kind.part_keys.is_none()
     };
-    for (i, kind) in kinds.iter().enumerate().filter(usual) {
-        let name = format!("{}, last none", name(kind));
-        let maypole = format!("bottommost_none({})", kind.spec);
-        let row = row(name, maypole, levels, measured, |n| (n < last).then_some(i));
-        push(row.map(|row| Row {
-            rocksdb: rocksdb(kind),
-            last_level_without: true,
-            family: Some(kind.family),
-            rocksdb_bits: kind.rocksdb_bits,
-            ..row
-        }));
-    }
+    let all = || kinds.iter().enumerate();
+    rows.extend(row("none".into(), "none".into(), levels, measured, |_| None));
+    rows.extend(all().filter_map(|kind| of_kind(kind, false)));
+    rows.extend(all().filter(usual).filter_map(|kind| of_kind(kind, true)));
     for family in [Family::Bloom, Family::Ribbon, Family::Burr] {
         rows.extend(by_level(family, levels, kinds, measured, stored_bytes));
     }

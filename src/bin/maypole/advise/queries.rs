@@ -14,7 +14,7 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 
-use super::sample::{Part, distinct};
+use super::sample::distinct;
 use super::tables::Table;
 
 /// The number of data blocks that anchors come from: in all tables together, and the fewest and the
@@ -40,7 +40,7 @@ pub struct Anchors(Vec<(Vec<u8>, usize)>);
 
 impl Anchors {
     /// Draws anchors of the tables that are read, and of some that overlap them.
-    pub fn draw(tables: &[Table], drawn: &[(usize, Part)], random: &mut SmallRng) -> Anchors {
+    pub fn draw(tables: &[Table], drawn: &[(usize, f64)], random: &mut SmallRng) -> Anchors {
         let mut is_wanted = vec![false; tables.len()];
         for &(i, _) in drawn {
             is_wanted[i] = true;
@@ -112,13 +112,13 @@ pub fn made_up(
 pub fn of_table(
     tables: &[Table],
     anchors: &Anchors,
-    (i, part): (usize, Part),
+    (i, part): (usize, f64),
     tables_of_level: usize,
     random: &mut SmallRng,
 ) -> Vec<Vec<u8>> {
     let table = &tables[i];
     let mut each = (QUERIES / tables_of_level.max(1)).max(MIN_QUERIES);
-    if part != Part::Whole {
+    if part < 1.0 {
         each = each.min(MAX_BY_BLOCKS);
     }
     let (own, others): (Vec<_>, Vec<_>) =

@@ -25,32 +25,24 @@ pub fn text(
     screen: &Screen,
     out: &mut dyn Write,
 ) -> Result {
-    let mut say = |text: &str| writeln!(out, "{}", screen.drawn(&screen.wrap(text)));
     let name = printable(&found.name);
     let (tables, file_bytes) = (found.situation.tables as u64, found.situation.file_bytes);
-    say(&screen.bold(&format!(
-        "{}: {} in {}, {}, {}",
-        if engine == Engine::RocksDb { format!("Column family {name}") } else { "Database".into() },
-        counted(tables, "table"),
-        counted(found.levels, "level"),
-        size(file_bytes),
-        counted(found.entries, "entry"),
-    )))?;
+    let title = match engine {
+        Engine::RocksDb => format!("Column family {name}: {}", extent(found)),
+        Engine::Maypole => format!("Database: {}", extent(found)),
+    };
+    screen.say([screen.bold(&title)], out)?;
     if engine == Engine::RocksDb {
-        say(&wanted(found))?;
+        screen.say([wanted(found)], out)?;
     }
     if tables == 0 {
         writeln!(out)?;
         return advice(&found.advice, screen, out);
     }
     if found.tables_read < tables || found.bytes_read < file_bytes {
-        say(&format!(
-            "A sample: {} of {} read, {} of {}.",
-            count(found.tables_read),
-            counted(tables, "table"),
-            size(found.bytes_read),
-            size(file_bytes)
-        ))?;
+        let (read, all) = (count(found.tables_read), counted(tables, "table"));
+        let (bytes_read, bytes) = (size(found.bytes_read), size(file_bytes));
+        screen.say([format!("A sample: {read} of {all} read, {bytes_read} of {bytes}.")], out)?;
     }
     writeln!(out, "\n{}", screen.bold("Filters as they are stored"))?;
     writeln!(out, "{}", filters(&found.filters).to_text(screen))?;
@@ -58,10 +50,7 @@ pub fn text(
         writeln!(out, "\n{}", screen.bold("Tables"))?;
         writeln!(out, "{}", files(&found.files).to_text(screen))?;
     }
-    let mut say = |text: &str| writeln!(out, "{}", screen.drawn(&screen.wrap(text)));
-    for line in sentences(found, engine) {
-        say(&line)?;
-    }
+    screen.say(sentences(found, engine), out)?;
     if !found.policies.is_empty() {
         let heading = format!(
             "Other policies on the same keys; saved: µs of an absent lookup at {} µs a read",
@@ -90,6 +79,13 @@ pub fn text(
     advice(&found.advice, screen, out)?;
     writeln!(out)?;
     Ok(())
+}
+
+/// How large the column family is.
+pub fn extent(found: &Findings) -> String {
+    let tables = counted(found.situation.tables as u64, "table");
+    let (levels, entries) = (counted(found.levels, "level"), counted(found.entries, "entry"));
+    format!("{tables} in {levels}, {}, {entries}", size(found.situation.file_bytes))
 }
 
 /// The sentences on findings, memory and lookups.
@@ -246,7 +242,7 @@ fn lookups(found: &Findings) -> Vec<String> {
         lines.push(format!(
             "RocksDB counted a rate of {} itself, in {} (LOG).",
             percent(rate),
-            counted(counters.absent_queries(), "query")
+            counted(counters.useful + counters.false_positive(), "query")
         ));
     }
     lines

@@ -220,7 +220,7 @@ fn left_over(s: &Situation) -> Option<Advice> {
 }
 
 fn without_filter(s: &Situation) -> Option<Advice> {
-    let is_asked_for = matches!(s.wanted.policy, Some(Policy::Bloom(_) | Policy::Ribbon(..)));
+    let is_asked_for = matches!(s.wanted.policy, Some(Policy::Bloom(_) | Policy::Ribbon(_)));
     if s.keys_without < 0.05 || (s.only_last_without && s.wanted.for_hits == Some(true)) {
         return None;
     }
@@ -542,7 +542,7 @@ mod tests {
 
     fn ribbons() -> Situation {
         Situation {
-            wanted: Wanted { policy: Some(Policy::Ribbon(Some(10.0), 0)), ..Wanted::default() },
+            wanted: Wanted { policy: Some(Policy::Ribbon(Some(10.0))), ..Wanted::default() },
             family: Some(Family::Ribbon),
             bits_per_key: 7.0,
             filter_bytes: 87_500_000,
@@ -669,7 +669,7 @@ mod tests {
             (
                 "filters that fill the cache",
                 Situation {
-                    wanted: charged(Policy::Ribbon(Some(10.0), 0)),
+                    wanted: charged(Policy::Ribbon(Some(10.0))),
                     cache_bytes: Some(128 << 20),
                     ..ribbons()
                 },
@@ -679,7 +679,7 @@ mod tests {
             (
                 "parts in a cache that is too small",
                 Situation {
-                    wanted: charged(Policy::Ribbon(Some(10.0), 0)),
+                    wanted: charged(Policy::Ribbon(Some(10.0))),
                     cache_bytes: Some(4 << 20),
                     are_partitioned: true,
                     ..ribbons()

@@ -15,16 +15,9 @@ const WHOLE_TABLE_BYTES: u64 = 72 << 20;
 /// The fewest bytes that are read of a large table, because its index must be read first.
 const MIN_BYTES: u64 = 4 << 20;
 
-/// What is read of a table.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Part {
-    Whole,
-    /// This share of its data blocks.
-    Blocks(f64),
-}
-
-/// Draws tables. Returns the position of each, and the part of it to read.
-pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, Part)> {
+/// Draws tables. Returns the position of each, and the share of its data blocks to read: 1 is the
+/// whole table.
+pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, f64)> {
     let mut drawn = Vec::new();
     for level in 0..=tables.iter().map(|table| table.level).max().unwrap_or(0) {
         let mut here: Vec<usize> = (0..tables.len())
@@ -39,7 +32,7 @@ pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, 
             }
             let bytes = tables[i].file_bytes;
             let part = part_of(bytes, left, share);
-            left -= bytes as f64 * part.share();
+            left -= bytes as f64 * part;
             drawn.push((i, part));
         }
     }
@@ -47,20 +40,10 @@ pub fn draw(tables: &[Table], share: f64, random: &mut SmallRng) -> Vec<(usize, 
     drawn
 }
 
-fn part_of(bytes: u64, wanted: f64, share: f64) -> Part {
-    if share >= 1.0 || bytes <= WHOLE_TABLE_BYTES {
-        return Part::Whole;
-    }
-    let share = wanted.max(MIN_BYTES as f64) / bytes as f64;
-    if share >= 1.0 { Part::Whole } else { Part::Blocks(share) }
-}
-
-impl Part {
-    pub fn share(self) -> f64 {
-        match self {
-            Part::Whole => 1.0,
-            Part::Blocks(share) => share,
-        }
+fn part_of(bytes: u64, wanted: f64, share: f64) -> f64 {
+    match share >= 1.0 || bytes <= WHOLE_TABLE_BYTES {
+        true => 1.0,
+        false => (wanted.max(MIN_BYTES as f64) / bytes as f64).min(1.0),
     }
 }
 
@@ -101,10 +84,10 @@ mod tests {
 
     #[test]
     fn large_tables_are_read_by_blocks() {
-        assert_eq!(part_of(64 << 20, 1.0, 0.01), Part::Whole);
-        assert_eq!(part_of(1 << 30, 1.0, 1.0), Part::Whole);
-        assert_eq!(part_of(1 << 30, f64::from(1 << 26), 0.5), Part::Blocks(1.0 / 16.0));
-        assert_eq!(part_of(1 << 30, 1.0, 0.01), Part::Blocks(1.0 / 256.0));
-        assert_eq!(part_of(1 << 30, 1e10, 0.01), Part::Whole);
+        assert_eq!(part_of(64 << 20, 1.0, 0.01), 1.0);
+        assert_eq!(part_of(1 << 30, 1.0, 1.0), 1.0);
+        assert_eq!(part_of(1 << 30, f64::from(1 << 26), 0.5), 1.0 / 16.0);
+        assert_eq!(part_of(1 << 30, 1.0, 0.01), 1.0 / 256.0);
+        assert_eq!(part_of(1 << 30, 1e10, 0.01), 1.0);
     }
 }

@@ -15,7 +15,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::policies::Kind;
-use super::sample::{Part, distinct};
+use super::sample::distinct;
 use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
@@ -90,15 +90,15 @@ pub struct Scanned {
     pub damage: Option<String>,
 }
 
-/// Reads the tables that were drawn. Returns one result for each of `tables`; `None` for a table
-/// that was not drawn. `queries_of` returns the queries of a table, ascending.
+/// Reads the tables that were drawn. Returns the position of each with what was read. `queries_of`
+/// returns the queries of a table, ascending.
 pub fn run(
     tables: &[Table],
-    drawn: &[(usize, Part)],
+    drawn: &[(usize, f64)],
     kinds: &[Kind],
-    queries_of: &(dyn Fn(usize, Part) -> Vec<Vec<u8>> + Sync),
-) -> Result<Vec<Option<Scanned>>> {
-    let bytes = |i: usize, part: Part| (tables[i].file_bytes as f64 * part.share()) as u64;
+    queries_of: &(dyn Fn(usize, f64) -> Vec<Vec<u8>> + Sync),
+) -> Result<Vec<(usize, Scanned)>> {
+    let bytes = |i: usize, part: f64| (tables[i].file_bytes as f64 * part) as u64;
     let bar = progress::bar(drawn.iter().map(|&(i, part)| bytes(i, part)).sum(), "reading tables");
     let next = AtomicUsize::new(0);
     // For each level, the number of keys that filters may still be built of.
@@ -123,12 +123,8 @@ pub fn run(
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();
     });
-    bar.finish_and_clear();
-    let mut all: Vec<Option<Scanned>> = (0..tables.len()).map(|_| None).collect();
-    for (i, scanned) in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        all[i] = Some(scanned?);
-    }
-    Ok(all)
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.into_iter().map(|(i, scanned)| Ok((i, scanned?))).collect()
 }
 
 /// The hashes of a key that a filter holds.
@@ -165,15 +161,14 @@ struct Reading<'a> {
     last: Option<Vec<u8>>,
     hashes: Vec<Fed>,
     most_hashes: usize,
-    entries: u64,
-    keys: u64,
+    scanned: Scanned,
     /// The bytes of all keys together.
     key_bytes: u64,
 }
 
 impl Reading<'_> {
     fn see(&mut self, key: &[u8]) {
-        self.entries += 1;
+        self.scanned.entries += 1;
         match &mut self.last {
             Some(last) if last == key => return,
             Some(last) => {
@@ -182,7 +177,7 @@ impl Reading<'_> {
             }
             None => self.last = Some(key.to_vec()),
         }
-        self.keys += 1;
+        self.scanned.keys += 1;
         self.key_bytes += key.len() as u64;
         while self.queries.get(self.next_query).is_some_and(|query| &query[..] < key) {
             self.next_query += 1;
@@ -198,7 +193,7 @@ impl Reading<'_> {
 
 fn scan(
     table: &Table,
-    part: Part,
+    part: f64,
     queries: &[Vec<u8>],
     kinds: &[Kind],
     budget: &AtomicUsize,
@@ -213,6 +208,12 @@ fn scan(
     let _ = budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         Some(left.saturating_sub(most_hashes))
     });
+    let scanned = Scanned {
+        filter: table.read_filter()?,
+        bytes: (table.file_bytes as f64 * part) as u64,
+        is_whole: part >= 1.0,
+        ..Scanned::default()
+    };
     let mut reading = Reading {
         table,
         queries,
@@ -221,19 +222,14 @@ fn scan(
         last: None,
         hashes: Vec::new(),
         most_hashes,
-        entries: 0,
-        keys: 0,
+        scanned,
         key_bytes: 0,
     };
-    let mut scanned = Scanned {
-        filter: table.read_filter()?,
-        is_whole: part == Part::Whole,
-        ..Scanned::default()
+    let read = match reading.scanned.is_whole {
+        true => read_whole(table, &mut reading),
+        false => read_blocks(table, part, &mut reading),
     };
-    let read = match part {
-        Part::Whole => read_whole(table, &mut reading),
-        Part::Blocks(share) => read_blocks(table, share, &mut reading),
-    };
+    let Reading { held, hashes, key_bytes, mut scanned, .. } = reading;
     match read {
         Ok(()) => {}
         Err(error @ Error::Corruption { .. }) => {
@@ -242,11 +238,6 @@ fn scan(
         }
         Err(error) => return Err(error.into()),
     }
-    scanned.entries = reading.entries;
-    scanned.keys = reading.keys;
-    scanned.bytes = (table.file_bytes as f64 * part.share()) as u64;
-
-    let Reading { held, hashes, key_bytes, .. } = reading;
     let is_asked = matches!(table.form, Some(Form::Full | Form::Partitioned | Form::Maypoles))
         && table.reader.filter_is_unasked().is_none();
     let mut absent = Vec::new();
@@ -293,13 +284,13 @@ fn holds(table: &Table, key: &[u8]) -> bool {
 /// Seconds that building all filters takes, estimated from a trial with `trial_keys` keys.
 pub fn build_seconds(
     tables: &[Table],
-    drawn: &[(usize, Part)],
+    drawn: &[(usize, f64)],
     kinds: &[Kind],
     trial_keys: u64,
 ) -> f64 {
     let mut of_level: BTreeMap<usize, f64> = BTreeMap::new();
     for &(i, part) in drawn {
-        *of_level.entry(tables[i].level).or_default() += tables[i].keys as f64 * part.share();
+        *of_level.entry(tables[i].level).or_default() += tables[i].keys as f64 * part;
     }
     let keys: f64 = of_level.into_values().map(|keys| keys.min(BUILT_KEYS as f64)).sum();
     let fed = |key: u64| Fed { key: NonZeroU64::new(hash64(&key.to_le_bytes())), prefix: None };

@@ -6,6 +6,7 @@ use maypole::filter::{Family, FilterReader};
 use maypole::table::{PrefixExtractor, SstReader};
 use maypole::{Db, Error};
 
+use super::scan::Scanned;
 use super::source::Engine;
 use super::wanted::{Policy, Wanted};
 use crate::failure::Result;
@@ -70,6 +71,8 @@ pub struct Table {
     /// The name of the policy that wrote the filter, if the properties state it.
     pub policy_name: Option<String>,
     pub feed: Feed,
+    /// What reading it told; `None` if it was not read.
+    pub scanned: Option<Scanned>,
 }
 
 /// What reading the bytes of a filter tells.
@@ -77,7 +80,6 @@ pub struct Table {
 pub struct ReadFilter {
     pub family: Option<Family>,
     pub probes: Option<u32>,
-    pub parts: usize,
     /// Stored bytes of the largest part, or of the whole filter if it is not in parts.
     pub largest_part: u64,
     /// Why the filter cannot be used; it then answers "maybe" to every query.
@@ -131,6 +133,7 @@ pub fn all(db: &Db) -> Vec<Table> {
             index_is_partitioned: number("rocksdb.index.partitions").is_some_and(|parts| parts > 0),
             policy_name: properties.text("rocksdb.filter.policy").map(str::to_owned),
             feed,
+            scanned: None,
             reader,
         })
     });
@@ -158,6 +161,41 @@ impl Table {
         self.filter_bytes as f64 * 8.0 / self.keys.max(1) as f64
     }
 
+    /// What reading its filter told, if it was read.
+    pub fn filter(&self) -> Option<&ReadFilter> {
+        self.scanned.as_ref()?.filter.as_ref()
+    }
+
+    /// `keys`, `prefixes` or both, if it has a filter.
+    pub fn holds(&self) -> Option<String> {
+        let keys = self.feed.whole_keys.then_some("keys");
+        let prefixes = self.feed.extractor_name.as_ref().map(|_| "prefixes");
+        let both: Vec<&str> = keys.into_iter().chain(prefixes).collect();
+        self.form.map(|_| both.join(" and "))
+    }
+
+    pub fn is_damaged(&self) -> bool {
+        self.filter().is_some_and(|filter| filter.damaged.is_some())
+    }
+
+    /// The family of its filter, or the word of a [`FilterRow`](super::findings::FilterRow), and
+    /// the family itself if it is known. If the filter was not read, the family is the one in the
+    /// policy's name, although a Ribbon policy may have stored Bloom.
+    pub fn family(&self) -> (String, Option<Family>) {
+        let Some(form) = self.form else { return ("none".into(), None) };
+        let family = match (self.filter(), form, self.policy_name.as_deref()) {
+            (Some(read), ..) => match read.family.filter(|_| !self.is_damaged()) {
+                None => return ("damaged".into(), None),
+                family => family,
+            },
+            (_, Form::Obsolete, _) => return ("obsolete".into(), None),
+            (_, Form::Full | Form::Partitioned, Some("bloomfilter")) => Some(Family::Bloom),
+            (_, Form::Full | Form::Partitioned, Some("ribbonfilter")) => Some(Family::Ribbon),
+            _ => None,
+        };
+        (family.map_or("unknown".into(), |family| family.to_string()), family)
+    }
+
     /// Reads the filter. `None` if the table has none, or if its form is obsolete or unknown.
     /// Damage is returned in `damaged`, not as an error.
     pub fn read_filter(&self) -> Result<Option<ReadFilter>> {
@@ -177,22 +215,15 @@ impl Table {
         Ok(Some(ReadFilter {
             family: parts.first().and_then(FilterReader::family),
             probes: parts.first().and_then(FilterReader::probes),
-            parts: parts.len(),
             largest_part: bytes.max().unwrap_or(0),
             damaged: untrusted.map(str::to_owned),
         }))
     }
 
     /// Says that the filter is damaged, why RocksDB does not use it, or how it differs from what
-    /// `wanted` asks for. `read` describes the filter's bytes, if they were read. `is_last` means
-    /// that no deeper level holds data.
-    pub fn finding(
-        &self,
-        wanted: &Wanted,
-        engine: Engine,
-        read: Option<&ReadFilter>,
-        is_last: bool,
-    ) -> Option<String> {
+    /// `wanted` asks for. `is_last` means that no deeper level holds data.
+    pub fn finding(&self, wanted: &Wanted, engine: Engine, is_last: bool) -> Option<String> {
+        let read = self.filter();
         if let Some(why) = read.and_then(|read| read.damaged.as_ref()) {
             return Some(format!("filter damaged, so it answers maybe: {why}"));
         }
@@ -232,7 +263,7 @@ impl Table {
 
     /// Whether the policy makes no filters, because it asks for less than half a bit per key.
     fn wants_nothing(&self, policy: Policy) -> bool {
-        matches!(policy, Policy::Bloom(Some(bits)) | Policy::Ribbon(Some(bits), _) if bits < 0.5)
+        matches!(policy, Policy::Bloom(Some(bits)) | Policy::Ribbon(Some(bits)) if bits < 0.5)
     }
 
     fn extractor_finding(&self, wanted: &Wanted) -> Option<String> {
@@ -271,7 +302,7 @@ impl Table {
             if self.level > 0 && !was_ribbons && self.keys >= 2000 {
                 return Some(format!("Bloom of {stored:.1} bits; OPTIONS ask for Ribbon"));
             }
-            if let Policy::Ribbon(Some(like_bloom), _) = policy {
+            if let Policy::Ribbon(Some(like_bloom)) = policy {
                 bits = like_bloom;
             }
         } else if family != asked {

@@ -36,9 +36,8 @@ pub enum Policy {
     None,
     /// Bits per key, as RocksDB counts them, if the policy names them.
     Bloom(Option<f64>),
-    /// Bits per key as in `Bloom`, and the first level whose tables get Ribbon: 0 means all tables
-    /// but flushed ones.
-    Ribbon(Option<f64>, i64),
+    /// Bits per key as in `Bloom`. Flushed tables, and perhaps the upper levels, get Bloom.
+    Ribbon(Option<f64>),
     /// A policy of no known family.
     Unknown,
 }
@@ -48,26 +47,17 @@ impl Policy {
         let text = text.trim();
         // `{id=ribbonfilter:10;bloom_before_level=0;}`
         let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-        let mut before = None;
-        let mut id = text;
-        for part in inner.into_iter().flat_map(|inner| inner.split(';')) {
-            match part.trim().split_once('=') {
-                Some(("id", value)) => id = value.trim(),
-                Some(("bloom_before_level", value)) => before = value.trim().parse().ok(),
-                _ => {}
-            }
-        }
+        let mut options = inner.into_iter().flat_map(|inner| inner.split(';'));
+        let id = options.find_map(|option| option.trim().strip_prefix("id="));
+        let id = id.map_or(text, str::trim);
         let mut parts = id.split(':');
         let name = parts.next().unwrap_or_default();
         let bits = parts.next().and_then(|bits| bits.parse::<f64>().ok());
         let bits = bits.filter(|bits| bits.is_finite());
-        let third = parts.next().and_then(|level| level.parse().ok());
         match name {
             "" | "nullptr" => Policy::None,
             "bloomfilter" | "rocksdb.internal.FastLocalBloomFilter" => Policy::Bloom(bits),
-            "ribbonfilter" | "rocksdb.internal.Standard128RibbonFilter" => {
-                Policy::Ribbon(bits, before.or(third).unwrap_or(0))
-            }
+            "ribbonfilter" | "rocksdb.internal.Standard128RibbonFilter" => Policy::Ribbon(bits),
             _ => Policy::Unknown,
         }
     }
@@ -78,7 +68,7 @@ impl Policy {
         let keys = usize::try_from(keys.max(1)).unwrap_or(usize::MAX);
         match self {
             Policy::Bloom(Some(bits)) => Some((Family::Bloom, millibits(bits)? as f64 / 1000.0)),
-            Policy::Ribbon(Some(bits), _) => {
+            Policy::Ribbon(Some(bits)) => {
                 let bits = f64::from(millibits(bits)?) / 1000.0;
                 Some((Family::Ribbon, ribbon_bits(bits, keys)?))
             }
@@ -151,10 +141,10 @@ mod tests {
             ("bloomfilter:9.9", Policy::Bloom(Some(9.9))),
             ("bloomfilter", Policy::Bloom(None)),
             ("bloomfilter:nan:false", Policy::Bloom(None)),
-            ("ribbonfilter:10:0", Policy::Ribbon(Some(10.0), 0)),
-            ("ribbonfilter:10:-1", Policy::Ribbon(Some(10.0), -1)),
-            ("{id=ribbonfilter:12.5;bloom_before_level=2;}", Policy::Ribbon(Some(12.5), 2)),
-            ("ribbonfilter", Policy::Ribbon(None, 0)),
+            ("ribbonfilter:10:0", Policy::Ribbon(Some(10.0))),
+            ("ribbonfilter:10:-1", Policy::Ribbon(Some(10.0))),
+            ("{id=ribbonfilter:12.5;bloom_before_level=2;}", Policy::Ribbon(Some(12.5))),
+            ("ribbonfilter", Policy::Ribbon(None)),
             ("rocksdb.BuiltinBloomFilter", Policy::Unknown),
             ("my.own.Filter", Policy::Unknown),
         ] {
@@ -169,7 +159,7 @@ mod tests {
         assert_eq!(stored(Policy::Bloom(Some(0.7))), Some(1.0));
         assert_eq!(stored(Policy::Bloom(Some(0.4))), None);
         assert_eq!(stored(Policy::Bloom(Some(1e9))), Some(100.0));
-        let ribbon = stored(Policy::Ribbon(Some(10.0), 0)).unwrap();
+        let ribbon = stored(Policy::Ribbon(Some(10.0))).unwrap();
         assert!((6.8..7.3).contains(&ribbon), "{ribbon}");
         assert_eq!(stored(Policy::Bloom(None)), None);
     }

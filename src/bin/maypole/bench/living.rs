@@ -3,15 +3,14 @@
 //! takes after compaction has settled.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::ops::Range;
 
 use maypole::{Snapshot, WriteBatch};
 
-use super::workload::{
-    Bench, OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Worker, durability, put, wrong,
-};
+use super::Bench;
+use super::workload::{OVERWRITES_PER_SCAN, PUTS_PER_CHECKPOINT, Run, Worker, durability, put};
 use crate::failure::{Failure, Result};
+use crate::scratch;
 
 /// The length of the queue, in entries, without `--window`.
 const STANDING: u64 = 1000;
@@ -27,7 +26,7 @@ const TURNS_PER_SNAPSHOT: u64 = 10;
 impl Worker<'_> {
     /// Deletes keys that no other thread deletes.
     pub fn delete(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, seed, sync, .. } = *self.bench;
+        let Run { db, entries, options: &Bench { seed, sync, .. }, .. } = *self.run;
         let mut keys = entries.keys();
         for i in part {
             let number = entries.drawn(i, seed);
@@ -47,7 +46,7 @@ impl Worker<'_> {
     /// Puts entries at the end. Once the queue has its full length, each put is followed by a pop
     /// of the first entry.
     pub fn queue(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, sync, window, .. } = *self.bench;
+        let Run { db, entries, options: &Bench { sync, window, .. }, .. } = *self.run;
         let standing = window.unwrap_or(STANDING);
         let (mut keys, mut first_keys) = (entries.keys(), entries.keys());
         for number in part {
@@ -64,7 +63,7 @@ impl Worker<'_> {
             if number >= standing {
                 let expected = first_keys.of(number - standing);
                 if popped.is_none_or(|(key, _)| &key[..] != expected) {
-                    return Err(wrong(expected, true));
+                    return Err(Failure::of_lookup(expected, true));
                 }
                 entries.mark_removed(number - standing);
                 self.wrote(1, entries.key_bytes as u64);
@@ -76,7 +75,8 @@ impl Worker<'_> {
 
     /// Puts keys in their order, and deletes the oldest ones.
     pub fn retain(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, sync, window, delete_range, .. } = *self.bench;
+        let Run { db, entries, options, .. } = *self.run;
+        let &Bench { sync, window, delete_range, .. } = options;
         let kept = window.unwrap_or(entries.count.div_ceil(KEPT_SHARE));
         let mut oldest = 0;
         let (mut keys, mut first_keys, mut end_keys) =
@@ -113,13 +113,13 @@ impl Worker<'_> {
         let expected = first_keys.of(oldest);
         match first {
             Some(first) if &first[..] == expected => Ok(()),
-            _ => Err(wrong(expected, true)),
+            _ => Err(Failure::of_lookup(expected, true)),
         }
     }
 
     /// Overwrites a few keys and scans them, while snapshots keep old versions alive.
     pub fn overwrite_hot(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, sync, .. } = *self.bench;
+        let Run { db, entries, options: &Bench { sync, .. }, .. } = *self.run;
         let hot = HOT_KEYS.min(entries.count);
         let mut keys = entries.keys();
         let mut values = vec![Vec::new(); hot as usize];
@@ -170,7 +170,7 @@ impl Worker<'_> {
 
     /// Puts some entries and makes a checkpoint, which is removed at once.
     pub fn checkpoint(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, sync, copies, .. } = *self.bench;
+        let Run { db, entries, copies, options: &Bench { sync, .. }, .. } = *self.run;
         let dir = copies.join("checkpoint");
         let mut keys = entries.keys();
         for i in part {
@@ -182,7 +182,7 @@ impl Worker<'_> {
                 self.wrote(1, entries.entry_bytes());
             }
             self.log.time(|| db.checkpoint(&dir))?;
-            fs::remove_dir_all(&dir).map_err(|error| Failure::of_file(&dir, "remove", &error))?;
+            scratch::remove(&dir)?;
             self.done(1);
         }
         Ok(())

@@ -5,12 +5,28 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
+/// Writes, of the thread that is measured or of one in the background.
+#[derive(Clone, Copy, Default)]
+pub struct Written {
+    pub operations: u64,
+    /// Bytes of all keys, and of the values that were put.
+    pub bytes: u64,
+}
+
+impl Written {
+    pub fn add(&mut self, operations: u64, bytes: u64) {
+        self.operations += operations;
+        self.bytes += bytes;
+    }
+}
+
 pub struct Log {
     pub operations: u64,
     /// Keys and values that were written or found.
     pub bytes: u64,
     /// Lookups that found something.
     pub found: u64,
+    pub written: Written,
     /// Nanoseconds of the operations that were timed.
     pub latency: Histogram<u64>,
     timed_one_in: u64,
@@ -24,9 +40,9 @@ impl Log {
     pub fn new(timed_one_in: u64, clock_ns: u64) -> Log {
         // Latencies of up to ten minutes, with three significant digits.
         let latency = Histogram::new_with_max(600_000_000_000, 3).expect("the bounds are in order");
+        let (operations, bytes, found, written) = (0, 0, 0, Written::default());
         let until_timed = timed_one_in;
-        let (operations, bytes, found) = (0, 0, 0);
-        Log { operations, bytes, found, latency, timed_one_in, until_timed, clock_ns }
+        Log { operations, bytes, found, written, latency, timed_one_in, until_timed, clock_ns }
     }
 
     /// Does an operation, and times it if it is its turn.
@@ -49,6 +65,7 @@ impl Log {
         self.operations += other.operations;
         self.bytes += other.bytes;
         self.found += other.found;
+        self.written.add(other.written.operations, other.written.bytes);
         self.latency.add(&other.latency).expect("both have the same bounds");
         self
     }

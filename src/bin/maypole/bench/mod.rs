@@ -21,15 +21,17 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use maypole::{Compression, Db, FilterPolicy, Stats};
+use maypole::{Compression, Db, FilterPolicy};
 
+use crate::args::{byte_count_in, count_in};
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
+use crate::output::json_array;
 use crate::scratch::{self, Scratch, making};
 use crate::{args, progress, space};
 use entries::{Entries, NUMBER_BYTES};
 use report::{Row, Writes};
-use workload::{Workload, Written};
+use workload::{Run, Workload};
 
 /// Measure reads and writes of one database, mostly with the workloads of RocksDB's db_bench.
 ///
@@ -66,80 +68,48 @@ pub struct Bench {
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
     workloads: Vec<Workload>,
     /// Entries that a fill or overwrite writes, such as 100k or 10M
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1_000_000,
-        value_parser = args::count_in::<u64>(1..=10_000_000_000)
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = operations())]
     entries: u64,
     /// Operations of a read workload [default: as many as entries]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = args::count_in::<u64>(1..=10_000_000_000)
-    )]
+    #[arg(long, value_name = "N", value_parser = operations())]
     reads: Option<u64>,
     /// Keys that deleterandom deletes [default: half of the entries]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = args::count_in::<u64>(1..=10_000_000_000)
-    )]
+    #[arg(long, value_name = "N", value_parser = operations())]
     deletes: Option<u64>,
     /// Entries that queue and retention keep [default: queue 1000, retention a tenth of the
     /// entries]
-    #[arg(
-        long,
-        value_name = "N",
-        value_parser = args::count_in::<u64>(1..=10_000_000_000)
-    )]
+    #[arg(long, value_name = "N", value_parser = operations())]
     window: Option<u64>,
     /// Keys that retention deletes at a time; more than one are deleted as a range
     #[arg(
         long,
         value_name = "N",
         default_value_t = 1,
-        value_parser = args::count_in::<u64>(1..=1_000_000)
+        value_parser = count_in::<u64>(1..=1_000_000)
     )]
     delete_range: u64,
     /// Threads that share the operations
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = args::count_in::<u64>(1..=1024)
-    )]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count_in::<u64>(1..=1024))]
     threads: u64,
     /// Bytes of a key
     #[arg(
         long,
         value_name = "BYTES",
         default_value_t = 16,
-        value_parser = args::byte_count_in(NUMBER_BYTES..=4096)
+        value_parser = byte_count_in(NUMBER_BYTES..=4096)
     )]
     key_bytes: usize,
     /// Bytes of a value
-    #[arg(
-        long,
-        value_name = "BYTES",
-        default_value_t = 100,
-        value_parser = args::value_bytes()
-    )]
+    #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = args::value_bytes())]
     value_bytes: usize,
     /// Block cache, such as 64M
-    #[arg(
-        long,
-        value_name = "BYTES",
-        value_parser = args::byte_count_in(0..=args::MAX_CACHE_BYTES),
-        default_value = "64M"
-    )]
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = args::cache_bytes())]
     cache: usize,
     /// Size of the memtable, such as 64M
     #[arg(
         long,
         value_name = "BYTES",
-        value_parser = args::byte_count_in(4096..=2 << 30),
+        value_parser = byte_count_in(4096..=2 << 30),
         default_value = "16M"
     )]
     memtable: usize,
@@ -163,6 +133,10 @@ pub struct Bench {
     /// Print a JSON array, one object a workload
     #[arg(long)]
     json: bool,
+}
+
+fn operations() -> impl Fn(&str) -> std::result::Result<u64, String> + Clone {
+    count_in(1..=10_000_000_000)
 }
 
 /// Values from this size on compress to about a half.
@@ -209,20 +183,20 @@ impl Bench {
         for (i, &workload) in self.workloads.iter().enumerate() {
             if workload.is_fill() && i > 0 {
                 db.close()?;
-                let failed = |error| Failure::of_file(&dir, "remove", &error);
-                fs::remove_dir_all(&dir).map_err(failed)?;
+                scratch::remove(&dir)?;
                 entries.forget();
                 db = making(|| self.open(&dir, true))?;
             }
             let copies = scratch.as_ref().map_or(dir.as_path(), Scratch::path);
-            rows.push(self.measure(workload, &db, &dir, copies, &entries, clock_ns)?);
+            let run = Run { options: &self, db: &db, entries: &entries, clock_ns, copies };
+            rows.push(measure(&run, workload, &dir)?);
         }
         db.close()?;
         if let Some(scratch) = scratch {
             scratch.close()?;
         }
         match self.json {
-            true => report::json(&rows, out),
+            true => json_array(rows.iter().map(report::to_json), out),
             false => report::tables(&rows, clock_ns, out),
         }
     }
@@ -278,7 +252,7 @@ impl Bench {
 
     /// Reads a database that an earlier call has left, to learn which keys it has.
     fn find_written(&self, db: &Db, dir: &Path, entries: &Entries) -> Result {
-        let spinner = progress::spinner("reading which keys there are");
+        let _spinner = progress::spinner("reading which keys there are");
         let mut cursor = db.cursor();
         cursor.seek_to_first()?;
         while cursor.valid() {
@@ -294,69 +268,36 @@ impl Bench {
             entries.mark_written(number);
             cursor.next()?;
         }
-        spinner.finish_and_clear();
         match entries.written() {
             0 => Err(Failure::new(format_args!("{}: an empty database", dir.display()))),
             _ => Ok(()),
         }
     }
+}
 
-    fn measure(
-        &self,
-        workload: Workload,
-        db: &Db,
-        dir: &Path,
-        copies: &Path,
-        entries: &Entries,
-        clock_ns: u64,
-    ) -> Result<Row> {
-        let bench = workload::Bench {
-            db,
-            entries,
-            reads: self.reads.unwrap_or(self.entries),
-            deletes: self.deletes.unwrap_or(self.entries / 2).min(self.entries),
-            window: self.window,
-            delete_range: self.delete_range,
-            threads: self.threads,
-            sync: self.sync,
-            seed: self.seed,
-            clock_ns,
-            copies,
-        };
-        let bar = progress::bar(bench.operations(workload), workload.name());
-        let (before, start) = (db.stats(), Instant::now());
-        let outcome = bench.run(workload, &bar)?;
-        bar.finish_and_clear();
-        let writes = match workload.writes() {
-            false => None,
-            true => Some(self.settle(outcome.written, db, dir, entries, &before, start)?),
-        };
-        let threads = workload.threads(self.threads);
-        Ok(Row { workload, threads, outcome, writes, peak_memory: space::of_process("VmHWM:") })
-    }
-
-    fn settle(
-        &self,
-        written: Written,
-        db: &Db,
-        dir: &Path,
-        entries: &Entries,
-        before: &Stats,
-        start: Instant,
-    ) -> Result<Writes> {
-        progress::during("compaction settles", || {
-            db.flush().and_then(|()| db.wait_for_compaction())
-        })?;
+/// Runs a workload, and waits until compaction has settled if it writes.
+fn measure(run: &Run, workload: Workload, dir: &Path) -> Result<Row> {
+    let Run { db, entries, .. } = *run;
+    let bar = progress::bar(run.operations(workload), workload.name());
+    let (before, start) = (db.stats(), Instant::now());
+    let (log, seconds) = run.run(workload, &bar)?;
+    bar.finish_and_clear();
+    let mut writes = None;
+    if workload.writes() {
+        let settle = || db.flush().and_then(|()| db.wait_for_compaction());
+        progress::during("compaction settles", settle)?;
         let stats = db.stats();
-        Ok(Writes {
-            written,
+        writes = Some(Writes {
+            written: log.written,
             counted: &stats.tickers - &before.tickers,
             live_bytes: entries.written() * entries.entry_bytes(),
             disk_bytes: directory_bytes(dir)?,
             tables: stats.files.len(),
             seconds_until_settled: start.elapsed().as_secs_f64(),
-        })
+        });
     }
+    let threads = workload.threads(run.options.threads);
+    Ok(Row { workload, threads, log, seconds, writes, peak_memory: space::of_process("VmHWM:") })
 }
 
 fn holds_something(dir: &Path) -> Result<bool> {

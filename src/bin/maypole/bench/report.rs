@@ -5,7 +5,8 @@ use std::io::Write;
 use maypole::{Ticker, Tickers};
 use serde_json::json;
 
-use super::workload::{Outcome, Workload, Written};
+use super::log::{Log, Written};
+use super::workload::Workload;
 use crate::failure::Result;
 use crate::output::{self, object};
 use crate::show::sheet::{Column, Screen, Sheet, or_dash};
@@ -14,7 +15,8 @@ use crate::show::text::{count, percent, size};
 pub struct Row {
     pub workload: Workload,
     pub threads: u64,
-    pub outcome: Outcome,
+    pub log: Log,
+    pub seconds: f64,
     /// `None` where nothing was written.
     pub writes: Option<Writes>,
     pub peak_memory: Option<u64>,
@@ -35,7 +37,7 @@ pub struct Writes {
 
 impl Row {
     fn ops_per_second(&self) -> f64 {
-        self.outcome.log.operations as f64 / self.outcome.seconds
+        self.log.operations as f64 / self.seconds
     }
 
     /// The time that an operation takes its thread.
@@ -44,15 +46,15 @@ impl Row {
     }
 
     fn mb_per_second(&self) -> f64 {
-        self.outcome.log.bytes as f64 / 1e6 / self.outcome.seconds
+        self.log.bytes as f64 / 1e6 / self.seconds
     }
 
     fn quantile_ns(&self, q: f64) -> u64 {
-        self.outcome.log.latency.value_at_quantile(q)
+        self.log.latency.value_at_quantile(q)
     }
 
     fn found(&self) -> Option<u64> {
-        (!self.workload.is_write()).then_some(self.outcome.log.found)
+        (!self.workload.is_write()).then_some(self.log.found)
     }
 }
 
@@ -91,14 +93,8 @@ impl Writes {
     }
 }
 
-/// Prints a JSON array: an object for each workload, one a line.
-pub fn json(rows: &[Row], out: &mut dyn Write) -> Result {
-    let objects: Vec<String> = rows.iter().map(json_row).collect();
-    output::json_array(&objects, out)
-}
-
-fn json_row(row: &Row) -> String {
-    let log = &row.outcome.log;
+pub fn to_json(row: &Row) -> String {
+    let log = &row.log;
     let latency_ns = object! {
         timed = log.latency.len(), mean = json!(log.latency.mean()), p50 = row.quantile_ns(0.5),
         p95 = row.quantile_ns(0.95), p99 = row.quantile_ns(0.99), p999 = row.quantile_ns(0.999),
@@ -106,7 +102,7 @@ fn json_row(row: &Row) -> String {
     };
     object! {
         workload = json!(row.workload.name()), threads = row.threads, operations = log.operations,
-        seconds = json!(row.outcome.seconds), ops_per_second = json!(row.ops_per_second()),
+        seconds = json!(row.seconds), ops_per_second = json!(row.ops_per_second()),
         ns_per_operation = json!(row.ns_per_operation()),
         mb_per_second = json!(row.mb_per_second()), latency_ns = latency_ns,
         found = json!(row.found()),
@@ -117,10 +113,10 @@ fn json_row(row: &Row) -> String {
 
 /// Prints two tables: what operations took, and what the writes cost until compaction has settled.
 pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
-    let found = |row: &Row| Some(row.found()? as f64 / row.outcome.log.operations as f64);
+    let found = |row: &Row| Some(row.found()? as f64 / row.log.operations as f64);
     let columns: &[Column<Row>] = &[
         ("workload", &|row| row.workload.name().into()),
-        ("operations", &|row| count(row.outcome.log.operations).into()),
+        ("operations", &|row| count(row.log.operations).into()),
         ("ops/s", &|row| count(row.ops_per_second().round() as u64).into()),
         ("ns/op", &|row| count(row.ns_per_operation().round() as u64).into()),
         ("MB/s", &|row| format!("{:.1}", row.mb_per_second()).into()),
@@ -159,8 +155,8 @@ pub fn tables(rows: &[Row], clock_ns: u64, out: &mut dyn Write) -> Result {
          latency.",
         output::machine()
     );
-    writeln!(out, "\n{}", screen.wrap(&note))?;
-    Ok(())
+    writeln!(out)?;
+    screen.say([note], out)
 }
 
 /// Formats microseconds, with about three significant digits.

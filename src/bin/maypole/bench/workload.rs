@@ -12,8 +12,9 @@ use maypole::{Db, Durability, WriteBatch};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use super::Bench;
 use super::entries::Entries;
-use super::log::Log;
+use super::log::{Log, Written};
 use crate::failure::{Failure, Result};
 
 /// Keys of one `multi_get`.
@@ -111,62 +112,35 @@ impl Workload {
 }
 
 /// What every workload of a run has in common.
-pub struct Bench<'a> {
+pub struct Run<'a> {
+    pub options: &'a Bench,
     pub db: &'a Db,
     pub entries: &'a Entries,
-    pub reads: u64,
-    pub deletes: u64,
-    /// Entries that `queue` or `retention` keeps; `None` for the workload's default.
-    pub window: Option<u64>,
-    /// Keys that `retention` deletes at a time; more than one are deleted as a range.
-    pub delete_range: u64,
-    pub threads: u64,
-    pub sync: bool,
-    pub seed: u64,
     pub clock_ns: u64,
     /// A directory for checkpoints, on the file system of the database.
     pub copies: &'a Path,
 }
 
-pub struct Outcome {
-    /// Seconds from the start until the last measured thread had ended.
-    pub seconds: f64,
-    /// The log of the threads that are measured.
-    pub log: Log,
-    pub written: Written,
-}
-
-/// The writes of all threads.
-#[derive(Clone, Copy, Default)]
-pub struct Written {
-    pub operations: u64,
-    /// Bytes of all keys, and of the values that were put.
-    pub bytes: u64,
-}
-
-impl Written {
-    pub fn add(&mut self, operations: u64, bytes: u64) {
-        self.operations += operations;
-        self.bytes += bytes;
-    }
-}
-
-impl Bench<'_> {
+impl Run<'_> {
     /// Operations of all threads together.
     pub fn operations(&self, workload: Workload) -> u64 {
+        let (entries, options) = (self.entries.count, self.options);
         match workload {
-            Workload::Fillsync => self.entries.count.div_ceil(SYNC_SHARE),
-            Workload::Readseq => self.threads * self.entries.written(),
-            Workload::Deleterandom => self.deletes,
+            Workload::Fillsync => entries.div_ceil(SYNC_SHARE),
+            Workload::Readseq => options.threads * self.entries.written(),
+            Workload::Deleterandom => options.deletes.unwrap_or(entries / 2).min(entries),
             Workload::Checkpointloop => CHECKPOINTS,
-            Workload::Overwritehot => self.entries.count.div_ceil(OVERWRITES_PER_SCAN),
-            _ if workload.is_write() => self.entries.count,
-            _ => self.reads,
+            Workload::Overwritehot => entries.div_ceil(OVERWRITES_PER_SCAN),
+            _ if workload.is_write() => entries,
+            _ => options.reads.unwrap_or(entries),
         }
     }
 
-    pub fn run(&self, workload: Workload, bar: &ProgressBar) -> Result<Outcome> {
-        let (operations, threads) = (self.operations(workload), workload.threads(self.threads));
+    /// Returns the log of the measured threads, with the writes of all threads, and the seconds from
+    /// the start until the last measured thread had ended.
+    pub fn run(&self, workload: Workload, bar: &ProgressBar) -> Result<(Log, f64)> {
+        let operations = self.operations(workload);
+        let threads = workload.threads(self.options.threads);
         let all_here = Barrier::new(threads as usize + 1);
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -174,11 +148,11 @@ impl Bench<'_> {
                 .map(|thread| {
                     let part = operations * thread / threads..operations * (thread + 1) / threads;
                     let all_here = &all_here;
-                    scope.spawn(move || -> Result<(Log, Written)> {
+                    scope.spawn(move || -> Result<Log> {
                         let mut worker = self.worker(workload, thread, bar);
                         all_here.wait();
                         worker.work(workload, part)?;
-                        Ok((worker.log, worker.written))
+                        Ok(worker.log)
                     })
                 })
                 .collect();
@@ -188,14 +162,10 @@ impl Bench<'_> {
             });
             all_here.wait();
             let start = Instant::now();
-            let mut all: Result<_> = Ok((Log::new(1, self.clock_ns), Written::default()));
+            let mut all: Result<_> = Ok(Log::new(1, self.clock_ns));
             for thread in threads {
                 let of_thread = thread.join().expect("a worker does not panic");
-                all = all.and_then(|(log, mut written)| {
-                    let (of_thread, by_thread) = of_thread?;
-                    written.add(by_thread.operations, by_thread.bytes);
-                    Ok((log.plus(of_thread), written))
-                });
+                all = all.and_then(|log| Ok(log.plus(of_thread?)));
             }
             let seconds = start.elapsed().as_secs_f64();
             over.store(true, Ordering::Relaxed);
@@ -203,48 +173,47 @@ impl Bench<'_> {
                 Some(writer) => writer.join().expect("a writer does not panic")?,
                 None => Written::default(),
             };
-            let (log, mut written) = all?;
-            written.add(background.operations, background.bytes);
-            Ok(Outcome { seconds, log, written })
+            let mut log = all?;
+            log.written.add(background.operations, background.bytes);
+            Ok((log, seconds))
         })
     }
 
     fn worker<'a>(&'a self, workload: Workload, thread: u64, bar: &'a ProgressBar) -> Worker<'a> {
         let log = Log::new(workload.timed_one_in(), self.clock_ns);
         let random = self.random(workload, thread);
-        Worker { bench: self, log, written: Written::default(), random, bar }
+        Worker { run: self, log, random, bar }
     }
 
     /// Every thread of every workload draws its own numbers, which are the same in every run with
     /// the same seed.
     fn random(&self, workload: Workload, thread: u64) -> SmallRng {
-        SmallRng::seed_from_u64(self.seed ^ (workload as u64 + 1) << 56 ^ thread << 40)
+        SmallRng::seed_from_u64(self.options.seed ^ (workload as u64 + 1) << 56 ^ thread << 40)
     }
 
     /// Overwrites until the readers have ended.
     fn write_until(&self, over: &AtomicBool) -> Result<Written> {
         let hidden = ProgressBar::hidden();
-        let mut worker = self.worker(Workload::Overwrite, self.threads, &hidden);
+        let mut worker = self.worker(Workload::Overwrite, self.options.threads, &hidden);
         loop {
             worker.work(Workload::Overwrite, 0..BAR_STEP)?;
             if over.load(Ordering::Relaxed) {
-                return Ok(worker.written);
+                return Ok(worker.log.written);
             }
         }
     }
 }
 
 pub struct Worker<'a> {
-    pub bench: &'a Bench<'a>,
+    pub run: &'a Run<'a>,
     pub log: Log,
-    pub written: Written,
     pub random: SmallRng,
     bar: &'a ProgressBar,
 }
 
 impl Worker<'_> {
     fn work(&mut self, workload: Workload, part: Range<u64>) -> Result {
-        let (entries, sync) = (self.bench.entries.count, self.bench.sync);
+        let (entries, sync) = (self.run.entries.count, self.run.options.sync);
         let any = |random: &mut SmallRng, _| random.random_range(0..entries);
         match workload {
             Workload::Fillseq => self.write(part, sync, |_, i| i),
@@ -270,7 +239,7 @@ impl Worker<'_> {
         sync: bool,
         number: impl Fn(&mut SmallRng, u64) -> u64,
     ) -> Result {
-        let Bench { db, entries, .. } = *self.bench;
+        let Run { db, entries, .. } = *self.run;
         let mut keys = entries.keys();
         for i in part {
             let number = number(&mut self.random, i);
@@ -286,7 +255,7 @@ impl Worker<'_> {
     /// Looks up random keys. With `racing`, a key may be written between the check of `is_written`
     /// and the lookup, so it may be found.
     fn read(&mut self, part: Range<u64>, racing: bool) -> Result {
-        let Bench { db, entries, .. } = *self.bench;
+        let Run { db, entries, .. } = *self.run;
         let mut keys = entries.keys();
         for _ in part {
             let number = self.random.random_range(0..entries.count);
@@ -294,7 +263,7 @@ impl Worker<'_> {
             let key = keys.of(number);
             let found = self.log.time(|| db.get_with(key, <[u8]>::len))?;
             if found.is_some() != written && (written || !racing) {
-                return Err(wrong(key, written));
+                return Err(Failure::of_lookup(key, written));
             }
             self.found(key.len(), found);
             self.done(1);
@@ -303,12 +272,12 @@ impl Worker<'_> {
     }
 
     fn read_missing(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, .. } = *self.bench;
+        let Run { db, entries, .. } = *self.run;
         let mut keys = entries.absent_keys();
         for _ in part {
             let key = keys.of(self.random.random_range(0..entries.count));
             if self.log.time(|| db.get_with(key, <[u8]>::len))?.is_some() {
-                return Err(wrong(key, false));
+                return Err(Failure::of_lookup(key, false));
             }
             self.done(1);
         }
@@ -316,7 +285,7 @@ impl Worker<'_> {
     }
 
     fn batch_read(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, .. } = *self.bench;
+        let Run { db, entries, .. } = *self.run;
         let mut maker = entries.keys();
         let mut left = part.end - part.start;
         while left > 0 {
@@ -327,7 +296,7 @@ impl Worker<'_> {
             let values = self.log.time(|| db.multi_get(&keys))?;
             for ((&number, key), value) in numbers.iter().zip(&keys).zip(&values) {
                 if value.is_some() != entries.is_written(number) {
-                    return Err(wrong(key, value.is_none()));
+                    return Err(Failure::of_lookup(key, value.is_none()));
                 }
                 self.found(key.len(), value.as_ref().map(|value| value.len()));
             }
@@ -338,7 +307,7 @@ impl Worker<'_> {
     }
 
     fn seek(&mut self, part: Range<u64>) -> Result {
-        let Bench { db, entries, .. } = *self.bench;
+        let Run { db, entries, .. } = *self.run;
         let mut keys = entries.keys();
         for _ in part {
             let number = self.random.random_range(0..entries.count);
@@ -358,7 +327,7 @@ impl Worker<'_> {
                 Ok((found, bytes))
             })?;
             if found != entries.is_written(number) {
-                return Err(wrong(key, !found));
+                return Err(Failure::of_lookup(key, !found));
             }
             self.log.found += u64::from(found);
             self.log.bytes += bytes as u64;
@@ -368,7 +337,7 @@ impl Worker<'_> {
     }
 
     fn read_all(&mut self) -> Result {
-        let Bench { db, entries, .. } = *self.bench;
+        let Run { db, entries, .. } = *self.run;
         let mut cursor = db.cursor();
         cursor.seek_to_first()?;
         while cursor.valid() {
@@ -386,7 +355,7 @@ impl Worker<'_> {
     }
 
     pub fn wrote(&mut self, operations: u64, bytes: u64) {
-        self.written.add(operations, bytes);
+        self.log.written.add(operations, bytes);
         self.log.bytes += bytes;
     }
 
@@ -415,14 +384,4 @@ pub fn put(db: &Db, key: &[u8], value: &[u8], sync: bool) -> maypole::Result<()>
     let mut batch = WriteBatch::new();
     batch.put(key, value);
     db.write_opt(batch, durability(sync))
-}
-
-/// The error for a lookup with a wrong result.
-pub fn wrong(key: &[u8], written: bool) -> Failure {
-    let what = if written {
-        "was not found, though it was written"
-    } else {
-        "was found, though it was not written"
-    };
-    Failure::new(format_args!("the key {} {what}", crate::show::text::escape(key)))
 }

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use maypole::{ExportReport, FilterPolicy};
-use serde_json::json;
 
 use crate::args;
 use crate::failure::Result;
-use crate::output::tell;
+use crate::output::{object, tell};
 use crate::progress;
 use crate::show::text::{counted, size};
 
@@ -72,16 +71,10 @@ impl Export {
 fn print(out: &mut dyn Write, report: &ExportReport, as_json: bool) -> Result {
     let tables = report.linked + report.copied + report.refiltered;
     if as_json {
-        let object = json!({
-            "tables": tables,
-            "linked": report.linked,
-            "copied": report.copied,
-            "refiltered": report.refiltered,
-            "bytes": report.file_bytes,
-            "unknown_filters": report.unknown_filters,
-            "filter_policy": report.filter_policy,
-            "not_linked": report.not_linked,
-        });
+        let object = object! { report =>
+            tables = tables, linked, copied, refiltered, bytes = report.file_bytes,
+            unknown_filters, filter_policy, not_linked
+        };
         writeln!(out, "{object}")?;
         return Ok(());
     }

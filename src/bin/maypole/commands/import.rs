@@ -8,7 +8,7 @@ use maypole::{Db, ImportReport, RocksDb};
 use serde_json::json;
 
 use crate::failure::{Failure, Result};
-use crate::output::tell;
+use crate::output::{object, tell};
 use crate::progress;
 use crate::show::text::{counted, size};
 
@@ -139,17 +139,10 @@ fn verify(db: &Db, name: &str) -> Result {
 fn print(out: &mut dyn Write, name: &str, report: &ImportReport, as_json: bool) -> Result {
     let tables = report.linked + report.copied + report.rewritten;
     if as_json {
-        let object = json!({
-            "column_family": name,
-            "tables": tables,
-            "linked": report.linked,
-            "copied": report.copied,
-            "rewritten": report.rewritten,
-            "bytes": report.file_bytes,
-            "log_entries": report.log_entries,
-            "moved_down": report.moved_down,
-            "not_linked": report.not_linked,
-        });
+        let object = object! { report =>
+            column_family = json!(name), tables = tables, linked, copied, rewritten,
+            bytes = report.file_bytes, log_entries, moved_down, not_linked
+        };
         writeln!(out, "{object}")?;
         return Ok(());
     }

@@ -97,7 +97,7 @@ impl Size {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let rows = self.rows()?;
         if self.json {
-            return json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out);
+            return json_array(rows.iter().map(record::to_json), out);
         }
         let screen = Screen::stdout();
         let wanted = match self.bits {
@@ -107,9 +107,7 @@ impl Size {
         let heading = format!("Filters of {}, {wanted}", counted(self.keys, "key"));
         writeln!(out, "{}", screen.bold(&screen.wrap(&heading)))?;
         writeln!(out, "{}\n", filters(&rows).to_text(&screen))?;
-        for line in self.formulas(&rows[0]) {
-            writeln!(out, "{}", screen.wrap(&line))?;
-        }
+        screen.say(self.formulas(&rows[0]), out)?;
         let tree = self.trees(&rows);
         let is_same = |pair: &[TreeRow]| (pair[1].bytes / pair[0].bytes - 1.0).abs() < 0.01;
         let mut heading = format!("The same memory in a tree of {}", counted(self.levels, "level"));
@@ -126,10 +124,7 @@ impl Size {
         writeln!(out, "{}", screen.bold(&screen.wrap(heading)))?;
         writeln!(out, "{}\n", self.memory(&rows[2..]).to_text(&screen))?;
         let warning = self.cache_warning(&rows[2..]);
-        for line in warning.into_iter().chain(self.shares(&rows)) {
-            writeln!(out, "{}", screen.wrap(&line))?;
-        }
-        Ok(())
+        screen.say(warning.into_iter().chain(self.shares(&rows)), out)
     }
 
     /// The textbook's filter, the bound, and each family.
@@ -286,18 +281,13 @@ impl Size {
         let levels = self.level_keys();
         let mut trees = Vec::new();
         for row in &rows[2..] {
-            let uniform = vec![row.bits_per_key; levels.len()];
-            trees.push(TreeRow {
-                policy: format!("{}({:.1})", row.filter, row.bits_per_key),
-                bytes: row.bytes as f64,
-                bits: uniform,
-                reads: row.fpr * levels.len() as f64,
-            });
-            let cost = |rate: f64| bits_for(row, rate);
-            let (bits, reads) = divide(&levels, row.bytes as f64 * 8.0, cost);
-            let stored = levels.iter().zip(&bits).map(|(keys, bits)| keys * bits / 8.0).sum();
-            let policy = format!("budget({:.1}/key, {})", row.bits_per_key, row.filter);
-            trees.push(TreeRow { policy, bytes: stored, bits, reads });
+            let (filter, each, bytes) = (&row.filter, row.bits_per_key, row.bytes as f64);
+            let (bits, reads) = (vec![each; levels.len()], row.fpr * levels.len() as f64);
+            trees.push(TreeRow { policy: format!("{filter}({each:.1})"), bytes, bits, reads });
+            let (bits, reads) = divide(&levels, bytes * 8.0, |rate| bits_for(row, rate));
+            let bytes = levels.iter().zip(&bits).map(|(keys, bits)| keys * bits / 8.0).sum();
+            let policy = format!("budget({each:.1}/key, {filter})");
+            trees.push(TreeRow { policy, bytes, bits, reads });
         }
         trees
     }

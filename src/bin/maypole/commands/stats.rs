@@ -45,10 +45,10 @@ pub struct Stats {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "1",
-        value_parser = seconds,
+        value_parser = args::number_in(0.01..=86_400.0, "seconds between 0.01 and 86400, such as 2"),
         verbatim_doc_comment
     )]
-    watch: Option<Duration>,
+    watch: Option<f64>,
     /// json: the published counters as one object. prometheus: Prometheus's text format, one series
     /// a counter. tablestats: the lines of Cassandra's nodetool
     #[arg(
@@ -83,18 +83,11 @@ enum Format {
     Tablestats,
 }
 
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("expected seconds between 0.01 and 86400, such as 2".into()),
-    }
-}
-
 impl Stats {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let source = Source::new(self.db.path());
-        if let Some(every) = self.watch {
-            return watch::watch(&source, every, out);
+        if let Some(seconds) = self.watch {
+            return watch::watch(&source, Duration::from_secs_f64(seconds), out);
         }
         if self.json {
             let db = self.db.open()?;

@@ -20,11 +20,11 @@ use maypole::filter::FilterSpec;
 use maypole::table::{MetadataForm, SstReader};
 use maypole::{FilterPolicy, Ticker};
 
-use super::keys::KeySet;
+use super::Setup;
 use super::results::FormRow;
 use super::rounds::Repeated;
 use super::throughput::{self, Timed};
-use super::tree::{Base, Plan, Tree};
+use super::tree::Tree;
 use crate::failure::Result;
 use crate::progress;
 
@@ -55,30 +55,22 @@ const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 /// What the measurements of all policies share.
 struct Forms<'a> {
     /// The tree without filters, in parts.
-    base: Base,
-    keys: &'a KeySet,
-    plan: &'a Plan,
+    base: Tree,
+    setup: &'a Setup,
     scratch: &'a Path,
-    seed: u64,
 }
 
 /// Measures every tree that has filters, in all forms, in directories in `scratch`. Returns all
 /// trees; those that were measured are opened again. A policy whose filters are too small to have
 /// parts gets no rows.
-pub fn run(
-    trees: Vec<Tree>,
-    keys: &KeySet,
-    plan: &Plan,
-    scratch: &Path,
-    seed: u64,
-) -> Result<(Vec<Tree>, Vec<FormRow>)> {
+pub fn run(trees: Vec<Tree>, setup: &Setup, scratch: &Path) -> Result<(Vec<Tree>, Vec<FormRow>)> {
     let has_filters = |tree: &Tree| tree.db.stats().filter_bytes() > 0;
     let with_filters = trees.iter().filter(|tree| has_filters(tree)).count();
     if with_filters == 0 {
         return Ok((trees, Vec::new()));
     }
-    let base = Base::build(scratch.join("base-in-parts"), keys, plan, MetadataForm::Parts)?;
-    let forms = Forms { base, keys, plan, scratch, seed };
+    let base = Tree::base(scratch.join("base-in-parts"), setup, MetadataForm::Parts)?;
+    let forms = Forms { base, setup, scratch };
     let bar = progress::bar(with_filters as u64, "lookups with larger filters");
     let (mut measured, mut rows) = (Vec::new(), Vec::new());
     for mut tree in trees {
@@ -88,7 +80,6 @@ pub fn run(
         }
         measured.push(tree);
     }
-    bar.finish_and_clear();
     forms.base.remove()?;
     Ok((measured, rows))
 }
@@ -96,24 +87,24 @@ pub fn run(
 impl Forms<'_> {
     /// Measures a policy. Returns `whole`, its tree with whole filters and indexes.
     fn measure(&self, whole: Tree, rows: &mut Vec<FormRow>) -> Result<Tree> {
+        let Forms { base, setup, scratch } = self;
+        let plan = &setup.plan;
         let copy = |policy: &FilterPolicy, name: &str| {
-            self.base.tree(policy, self.scratch.join(name), self.plan, 0)
+            base.with_filters(policy, scratch.join(name), plan, 0)
         };
         let parts = copy(&whole.policy, "parts")?;
         if !has_parts(&parts)? {
             parts.remove()?;
             return Ok(whole);
         }
-        let always_read =
-            parts.reading_every_filter(self.scratch.join("always-read"), self.plan)?;
+        let always_read = parts.reading_every_filter(scratch.join("always-read"), plan)?;
         let no_filter = copy(&FilterPolicy::uniform(FilterSpec::NONE), "no-filter")?;
         let metadata_bytes = whole.db.stats().metadata_bytes as u64;
         let policy = whole.policy.to_string();
         let mut trees = vec![whole, parts, always_read, no_filter];
         for multiple in CACHES {
             let cache_bytes = (metadata_bytes as f64 * multiple) as u64;
-            let reopened =
-                trees.into_iter().map(|tree| tree.reopen(self.plan, cache_bytes as usize));
+            let reopened = trees.into_iter().map(|tree| tree.reopen(plan, cache_bytes as usize));
             trees = reopened.collect::<Result<_>>()?;
             for tree in &trees {
                 tree.db.warm_up()?;
@@ -125,8 +116,8 @@ impl Forms<'_> {
                 }
                 let more = (cache_bytes / BYTES_OF_A_FILLING_LOOKUP) as usize;
                 let fill = if fits { FILL } else { FILL.max(more) };
-                let queries = throughput::mix(self.keys, share, fill + TIMED, self.seed);
-                let timed = throughput::time(&trees, self.keys, &queries, fill)?;
+                let queries = throughput::mix(setup, share, fill + TIMED, setup.seed);
+                let timed = throughput::time(&trees, &setup.keys, &queries, fill)?;
                 rows.extend(FORMS.into_iter().zip(timed).map(|(form, timed)| {
                     let of = (policy.clone(), form.to_string(), lookups.to_string());
                     row(of, (cache_bytes, metadata_bytes), &timed)
@@ -142,9 +133,10 @@ impl Forms<'_> {
     /// credit of a whole filter settles with one lookup: its read never includes the index, so it
     /// costs the whole credit.
     fn settle(&self, parts: &Tree) -> Result {
-        let lookups = self.keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;
-        let queries = throughput::mix(self.keys, 0.0, lookups, self.seed.wrapping_add(1));
-        throughput::look_up(parts, self.keys, &queries)
+        let Setup { keys, seed, .. } = self.setup;
+        let lookups = keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;
+        let queries = throughput::mix(self.setup, 0.0, lookups, seed.wrapping_add(1));
+        throughput::look_up(parts, keys, &queries)
     }
 }
 
@@ -187,25 +179,19 @@ fn row(
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::{Request, Source};
     use super::*;
-    use maypole::Compression;
 
     /// The tables of the last level are large enough for a few parts.
     #[test]
     fn without_admission_present_keys_read_more_filters() {
-        let (absent_file, query_file, zipf) = (None, None, None);
-        let source = Source::Generated(20_000);
-        let request = Request { source, absent_file, query_file, zipf, most: 2000, seed: 7 };
-        let keys = KeySet::new(&request).unwrap();
-        let plan = Plan::new(&keys, 8, Compression::None, 7);
+        let setup = Setup::generated(20_000, 2000, 8);
         let root = tempfile::tempdir().unwrap();
-        let whole = Base::build(root.path().join("base"), &keys, &plan, MetadataForm::Whole);
+        let whole = Tree::base(root.path().join("base"), &setup, MetadataForm::Whole);
         let (whole, dir) = (whole.unwrap(), |name: &str| root.path().join(name));
         let trees = ["none", "bloom(16)"].map(|policy| {
-            whole.tree(&policy.parse().unwrap(), dir(policy), &plan, 1 << 20).unwrap()
+            whole.with_filters(&policy.parse().unwrap(), dir(policy), &setup.plan, 1 << 20).unwrap()
         });
-        let (trees, rows) = run(trees.into(), &keys, &plan, root.path(), 7).unwrap();
+        let (trees, rows) = run(trees.into(), &setup, root.path()).unwrap();
         let policies: Vec<String> = trees.iter().map(|tree| tree.policy.to_string()).collect();
         assert_eq!(policies, ["none", "bloom(16)"], "the trees come back");
 

@@ -19,6 +19,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::results::{AccuracyRow, SpeedRow};
+use super::rounds::Repeated;
 use crate::failure::{Failure, Result};
 use crate::show::record::{self, Record};
 use crate::{progress, space};
@@ -58,16 +59,19 @@ pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> 
             bar.inc(1);
         }
     }
-    bar.finish_and_clear();
     Ok(rows)
 }
 
 /// A filter of `keys` random keys.
 pub fn build(spec: FilterSpec, keys: u64, seed: u64) -> Option<FilterBlock> {
+    filled(spec, keys, seed).finish()
+}
+
+fn filled(spec: FilterSpec, keys: u64, seed: u64) -> FilterBuilder {
     let mut hashes = SmallRng::seed_from_u64(seed);
     let mut builder = FilterBuilder::new(spec);
     (0..keys).for_each(|_| builder.add(hashes.next_u64()));
-    builder.finish()
+    builder
 }
 
 /// A stream of hashes that differs from that of the keys.
@@ -78,25 +82,17 @@ fn absent_hashes(seed: u64) -> SmallRng {
 fn accuracy_of(block: &FilterBlock, queries: u64, seed: u64) -> AccuracyRow {
     let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
     let mut absent = absent_hashes(seed);
-    let mut hashes = [0; 1024];
-    let mut answers = [false; 1024];
-    let (mut asked, mut positive) = (0, 0);
-    while asked < queries {
-        hashes.fill_with(|| absent.next_u64());
-        reader.may_contain_many(&hashes, &mut answers);
-        positive += answers.iter().filter(|&&maybe| maybe).count() as u64;
-        asked += hashes.len() as u64;
-    }
-    let (fpr_low, fpr_high) = wilson_interval_95(positive, asked).unwrap_or((0.0, 1.0));
+    let positive = (0..queries).filter(|_| reader.may_contain(absent.next_u64())).count() as u64;
+    let (fpr_low, fpr_high) = wilson_interval_95(positive, queries).unwrap_or((0.0, 1.0));
     AccuracyRow {
         family: block.family().to_string(),
         keys: block.keys(),
         bits_per_key: block.bits_per_key(),
         predicted_fpr: block.predicted_fpr(),
-        observed_fpr: positive as f64 / asked as f64,
+        observed_fpr: positive as f64 / queries as f64,
         fpr_low,
         fpr_high,
-        queries: asked,
+        queries,
     }
 }
 
@@ -107,10 +103,8 @@ pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
     let (first, most) = (*SPEED_KEYS.start(), (*SPEED_KEYS.end()).min(keys.saturating_mul(16)));
     let sizes: Vec<u64> =
         std::iter::successors(Some(first), |n| Some(n * 4)).take_while(|&n| n <= most).collect();
-    let bar = progress::bar(
-        Family::written().count() as u64 * sizes.iter().sum::<u64>(),
-        "filters: speed",
-    );
+    let all = Family::written().count() as u64 * sizes.iter().sum::<u64>();
+    let bar = progress::bar(all, "filters: speed");
     let mut rows = Vec::new();
     for family in Family::written() {
         for &keys in &sizes {
@@ -129,7 +123,6 @@ pub fn speed(keys: u64, seed: u64) -> Result<Vec<SpeedRow>> {
             bar.inc(keys);
         }
     }
-    bar.finish_and_clear();
     Ok(rows)
 }
 
@@ -157,8 +150,6 @@ impl FilterSpeed {
         while build_nanos.len() < BUILDS && self.keys <= MAX_REPEATED_KEYS {
             build_nanos.push(self.timed_build(spec)?.1);
         }
-        build_nanos.sort_unstable_by(f64::total_cmp);
-        let build_nanos = build_nanos[build_nanos.len() / 2];
 
         let reader = FilterReader::from_bytes(block.bytes(), block.encoding());
         let queries = QUERIES.max(block.bytes().len() as u64 / 32);
@@ -169,7 +160,7 @@ impl FilterSpeed {
             family: block.family().to_string(),
             keys: self.keys,
             filter_bytes: block.bytes().len() as u64,
-            build_ns_per_key: build_nanos / self.keys as f64,
+            build_ns_per_key: Repeated::of(&build_nanos).median / self.keys as f64,
             peak_bytes: peak.filter(|&bytes| bytes >= 1 << 20),
             query_absent_ns: query_ns(&reader, &absent),
             query_present_ns: query_ns(&reader, &present),
@@ -180,9 +171,7 @@ impl FilterSpeed {
 
     /// Builds a filter. Returns it and the nanoseconds from hashes to the finished block.
     fn timed_build(&self, spec: FilterSpec) -> Result<(FilterBlock, f64)> {
-        let mut hashes = SmallRng::seed_from_u64(self.seed);
-        let mut builder = FilterBuilder::new(spec);
-        (0..self.keys).for_each(|_| builder.add(hashes.next_u64()));
+        let builder = filled(spec, self.keys, self.seed);
         let start = Instant::now();
         let block = builder.finish().ok_or_else(|| Failure::new("no filter was built"))?;
         Ok((block, start.elapsed().as_nanos() as f64))
@@ -191,15 +180,14 @@ impl FilterSpeed {
 
 /// Every `every`-th of the first `count` hashes.
 fn hashes_of(mut stream: SmallRng, count: u64, every: u64) -> Vec<u64> {
-    let all = (0..count).map(|i| (i, stream.next_u64()));
-    all.filter(|(i, _)| i % every == 0).map(|(_, hash)| hash).collect()
+    (0..count).map(|_| stream.next_u64()).step_by(every as usize).collect()
 }
 
 /// Nanoseconds of a query that waits for the result of the query before it: the median of a few
 /// passes.
 fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
     let nothing = black_box(0u64);
-    let mut passes: Vec<f64> = (0..=PASSES)
+    let passes: Vec<f64> = (0..=PASSES)
         .map(|_| {
             let (mut answer, start) = (false, Instant::now());
             for &hash in hashes {
@@ -211,8 +199,7 @@ fn query_ns(reader: &FilterReader, hashes: &[u64]) -> f64 {
         // The first pass brings the filter into the processor's caches, as far as it fits.
         .skip(1)
         .collect();
-    passes.sort_unstable_by(f64::total_cmp);
-    passes[passes.len() / 2]
+    Repeated::of(&passes).median
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use indicatif::ProgressBar;
 use maypole::fs::{Fs, RandomAccessFile, RealFs};
 use maypole::{Stats, Ticker};
 
-use super::keys::{KeyList, KeySet};
+use super::Setup;
+use super::keys::KeyList;
 use super::rounds::{self, ROUNDS};
-use super::tree::{Plan, Tree};
+use super::tree::Tree;
 use crate::clock::clock_ns;
 use crate::failure::{Failure, Result};
 use crate::progress;
@@ -21,15 +22,6 @@ use crate::progress;
 const LOOKUPS_A_DROP: usize = 256;
 /// In a cold phase, at least this fraction of the bytes read comes from the device.
 const COLD_SHARE: f64 = 0.9;
-
-/// What is looked up, and how.
-pub struct Lookups<'a> {
-    keys: &'a KeySet,
-    plan: &'a Plan,
-    cold: bool,
-    /// Nanoseconds between two readings of the clock with nothing between them.
-    pub clock_ns: u64,
-}
 
 /// The lookups of one policy in one phase.
 pub struct Phase {
@@ -63,60 +55,47 @@ pub struct Measured {
     pub present: Phase,
 }
 
-impl<'a> Lookups<'a> {
-    pub fn new(keys: &'a KeySet, plan: &'a Plan, cold: bool) -> Result<Lookups<'a>> {
-        Ok(Lookups { keys, plan, cold, clock_ns: clock_ns() })
-    }
+/// Looks the keys up: absent ones, then present ones.
+pub fn run(setup: &Setup, trees: &[Tree]) -> Result<Vec<Measured>> {
+    trees.iter().try_for_each(|tree| warm_up(setup, tree))?;
+    let clock_ns = clock_ns();
+    let absent = phase(setup, trees, false, clock_ns)?;
+    let present = phase(setup, trees, true, clock_ns)?;
+    let both = absent.into_iter().zip(present);
+    Ok(both.map(|(absent, present)| Measured { absent, present }).collect())
+}
 
-    pub fn run(&self, trees: &[Tree]) -> Result<Vec<Measured>> {
-        for tree in trees {
-            self.warm_up(tree)?;
+/// Looks present or absent keys up in rounds: in each round, every tree gets the same part of the
+/// queries.
+fn phase(setup: &Setup, trees: &[Tree], present: bool, clock_ns: u64) -> Result<Vec<Phase>> {
+    let (keys, queries, what) = match present {
+        true => (&setup.keys.present, &setup.keys.queries.present, "looking up present keys"),
+        false => (&setup.keys.absent, &setup.keys.queries.absent, "looking up absent keys"),
+    };
+    let bar = progress::bar((queries.len() * trees.len()) as u64, what);
+    let mut runs =
+        trees.iter().map(|tree| Run::new(tree, setup.cold)).collect::<Result<Vec<_>>>()?;
+    for round in 0..ROUNDS {
+        let part = &queries[rounds::part(round, queries.len())];
+        for turn in rounds::turns(round, runs.len()) {
+            runs[turn].look_up(keys, part, present, clock_ns, &bar)?;
         }
-        let KeySet { absent, present, queries, .. } = self.keys;
-        let absent = self.phase(trees, absent, &queries.absent, false)?;
-        let present = self.phase(trees, present, &queries.present, true)?;
-        let both = absent.into_iter().zip(present);
-        Ok(both.map(|(absent, present)| Measured { absent, present }).collect())
     }
+    Ok(runs.into_iter().map(Run::finish).collect())
+}
 
-    /// Looks up every key once, in key order, which brings filters, indexes and, as far as the
-    /// cache holds it, data into memory.
-    pub fn warm_up(&self, tree: &Tree) -> Result {
-        let keys = &self.keys.present;
-        let bar = progress::bar(keys.len() as u64, format!("{}: warming up", tree.policy));
-        for some in self.plan.sorted.chunks(10_000) {
-            for &i in some {
-                check(tree.db.contains_key(keys.get(i))?, true, keys.get(i))?;
-            }
-            bar.inc(some.len() as u64);
+/// Looks up every key once, in key order, which brings filters, indexes and, as far as the cache
+/// holds it, data into memory.
+fn warm_up(setup: &Setup, tree: &Tree) -> Result {
+    let keys = &setup.keys.present;
+    let bar = progress::bar(keys.len() as u64, format!("{}: warming up", tree.policy));
+    for some in setup.plan.sorted.chunks(10_000) {
+        for &i in some {
+            check(tree.db.contains_key(keys.get(i))?, true, keys.get(i))?;
         }
-        bar.finish_and_clear();
-        Ok(())
+        bar.inc(some.len() as u64);
     }
-
-    /// Looks up the `queries`, which are indexes into `keys`, in rounds: in each round, every tree
-    /// gets the same part of them.
-    fn phase(
-        &self,
-        trees: &[Tree],
-        keys: &KeyList,
-        queries: &[usize],
-        present: bool,
-    ) -> Result<Vec<Phase>> {
-        let gets = queries.len();
-        let what = if present { "looking up present keys" } else { "looking up absent keys" };
-        let bar = progress::bar((gets * trees.len()) as u64, what);
-        let mut runs =
-            trees.iter().map(|tree| Run::new(tree, self.cold)).collect::<Result<Vec<_>>>()?;
-        for round in 0..ROUNDS {
-            let part = &queries[rounds::part(round, gets)];
-            for turn in rounds::turns(round, runs.len()) {
-                runs[turn].look_up(keys, part, present, self.clock_ns, &bar)?;
-            }
-        }
-        bar.finish_and_clear();
-        Ok(runs.into_iter().map(Run::finish).collect())
-    }
+    Ok(())
 }
 
 /// The state of one policy during a phase.
@@ -190,13 +169,5 @@ fn device_bytes() -> Option<u64> {
 
 /// Fails if a lookup had a wrong result. `present`: whether the key was loaded.
 pub fn check(found: bool, present: bool, key: &[u8]) -> Result {
-    if found == present {
-        return Ok(());
-    }
-    let was = if present {
-        "was not found, though it was loaded"
-    } else {
-        "was found, though it was not loaded"
-    };
-    Err(Failure::new(format_args!("the key {} {was}", crate::show::text::escape(key))))
+    if found == present { Ok(()) } else { Err(Failure::of_lookup(key, present)) }
 }

@@ -40,19 +40,19 @@ use std::io::Write;
 use maypole::FilterPolicy;
 use maypole::table::MetadataForm;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::scratch::{self, Scratch};
 use crate::show::about::{self, Origin};
 use crate::show::files;
+use crate::show::record;
 use crate::show::sheet::Screen;
 use crate::show::text::size;
 use crate::{clock, output, space};
 use keys::KeySet;
-use measure::Lookups;
 use results::verdict::ReadCost;
 use results::{About, PolicyRow, Results, report, save};
 use throughput::Grid;
-use tree::{Base, Plan, Tree};
+use tree::{Plan, Tree};
 
 pub use keys::file;
 pub use lab::FilterSpeed;
@@ -67,10 +67,19 @@ struct Setup {
     seed: u64,
 }
 
+#[cfg(test)]
+impl Setup {
+    /// The setup of generated keys and values.
+    fn generated(keys: usize, most: usize, value_bytes: usize) -> Setup {
+        let keys = KeySet::new(&keys::Request::generated(keys, most, 7)).unwrap();
+        let plan = Plan::new(&keys, value_bytes, maypole::Compression::None, 7);
+        Setup { keys, plan, cache_bytes: 1 << 20, cold: false, seed: 7 }
+    }
+}
+
 impl Compare {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        let policies = self.templates().and_then(|all| all.policies(&self.bits));
-        let policies = policies.map_err(Failure::Call)?;
+        let policies = self.policies()?;
         self.check_streams()?;
         let setup = self.setup()?;
         // With `--cold`, files are read from a device, and each point of the other plots would take
@@ -201,7 +210,7 @@ impl Compare {
         let Results { about, policies, .. } = results;
         if self.json {
             about.notes.iter().for_each(|note| output::tell(format_args!("note: {note}")));
-            return report::json(policies, out);
+            return output::json_array(policies.iter().map(record::to_json), out);
         }
         let screen = Screen::stdout();
         report::tables(policies, &screen, out)?;
@@ -231,28 +240,21 @@ fn measure(
     scratch: &Scratch,
     more: bool,
 ) -> Result<Results> {
-    let Setup { keys, plan, cache_bytes, cold, seed } = setup;
-    let base = Base::build(scratch.path().join("base"), keys, plan, MetadataForm::Whole)?;
-    let mut trees: Vec<Tree> = policies
-        .iter()
-        .enumerate()
-        .map(|(i, policy)| {
-            base.tree(policy, scratch.path().join(format!("{i}")), plan, *cache_bytes)
-        })
-        .collect::<Result<_>>()?;
+    let Setup { plan, cache_bytes, .. } = setup;
+    let base = Tree::base(scratch.path().join("base"), setup, MetadataForm::Whole)?;
+    let tree = |(i, policy): (usize, &FilterPolicy)| {
+        base.with_filters(policy, scratch.path().join(i.to_string()), plan, *cache_bytes)
+    };
+    let mut trees: Vec<Tree> = policies.iter().enumerate().map(tree).collect::<Result<_>>()?;
     base.remove()?;
-    let lookups = Lookups::new(keys, plan, *cold)?;
-    let mut results = Results::default();
-    for (tree, measured) in trees.iter().zip(lookups.run(&trees)?) {
-        rows::add(&mut results, tree, &measured, keys.present.len(), *cold);
-    }
+    let mut results = rows::of(setup, &trees)?;
     if more {
         for grid in Grid::cross(plan, *cache_bytes as u64) {
-            let (opened, rows) = throughput::run(trees, keys, plan, &grid, *seed)?;
+            let (opened, rows) = throughput::run(trees, setup, &grid)?;
             trees = opened;
             results.throughput.extend(rows);
         }
-        (trees, results.forms) = forms::run(trees, keys, plan, scratch.path(), *seed)?;
+        (trees, results.forms) = forms::run(trees, setup, scratch.path())?;
     }
     for tree in trees {
         tree.db.close()?;

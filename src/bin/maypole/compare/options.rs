@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
-use maypole::Compression;
 use maypole::filter::Family;
+use maypole::{Compression, FilterPolicy};
 
 use super::keys::{Request, Source};
-use super::policies::{self, Bits, Templates};
+use super::policies;
 use crate::args;
 use crate::failure::Failure;
 
@@ -60,12 +60,18 @@ const OTHERS_OF_SWEEP: &str = "levels(bloom(BITS+6), bloom(BITS+3), bloom(BITS))
 pub struct Compare {
     /// Filter policies, separated by commas
     /// [default: none,bloom(10),ribbon(7),burr(7),fuse(9)]
-    #[arg(long, value_name = "LIST", value_parser = policies::templates, verbatim_doc_comment)]
-    policies: Option<Templates>,
+    #[arg(long, value_name = "LIST", value_parser = policies::valid, verbatim_doc_comment)]
+    policies: Option<String>,
     /// Bits a key, separated by commas. Each in turn replaces BITS in the policies; BITS+2 is two
     /// more
-    #[arg(long, value_name = "LIST", value_parser = policies::bits, default_value = "4,7,10,13,16")]
-    pub bits: Bits,
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "4,7,10,13,16",
+        value_parser = args::number_in(1.0..=28.0, "bits a key between 1 and 28, such as 10")
+    )]
+    bits: Vec<f64>,
     /// How many keys to generate, such as 10k or 100M
     #[arg(
         long,
@@ -130,12 +136,7 @@ pub struct Compare {
     absent: Option<usize>,
     /// Block cache of each database, such as 64M
     /// [default: more than all data; with --cold a tenth of the data and 8 MiB]
-    #[arg(
-        long,
-        value_name = "BYTES",
-        value_parser = args::byte_count_in(0..=args::MAX_CACHE_BYTES),
-        verbatim_doc_comment
-    )]
+    #[arg(long, value_name = "BYTES", value_parser = args::cache_bytes(), verbatim_doc_comment)]
     pub cache: Option<usize>,
     /// Read from the device: drop the operating system's cache of the tables before each round and
     /// after every 256 lookups (posix_fadvise). A row says "not cold" if less than nine tenths of
@@ -144,12 +145,7 @@ pub struct Compare {
     pub cold: bool,
     /// What a read of a data block costs, in microseconds, for the verdict
     /// [default: what --cold measures; else 80, usual for flash]
-    #[arg(
-        long,
-        value_name = "MICROS",
-        value_parser = args::micros(),
-        verbatim_doc_comment
-    )]
+    #[arg(long, value_name = "MICROS", value_parser = args::micros(), verbatim_doc_comment)]
     pub read_cost: Option<f64>,
     /// Write a page with plots into this directory, index.html, and its figures as JSON and CSV.
     /// For the plots, filters alone are measured too and, without --cold or --sweep, also other
@@ -180,9 +176,10 @@ pub struct Compare {
 }
 
 impl Compare {
-    pub fn templates(&self) -> Result<Templates, String> {
+    pub fn policies(&self) -> Result<Vec<FilterPolicy>, Failure> {
         let default = if self.sweep { policies_of_sweep } else { policies_of_families };
-        self.policies.clone().map_or_else(|| policies::templates(&default()), Ok)
+        let list = self.policies.clone().unwrap_or_else(default);
+        policies::of(&list, &self.bits).map_err(Failure::Call)
     }
 
     /// Only one option may name standard input, because its first reader reads it to the end.

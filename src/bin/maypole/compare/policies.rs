@@ -2,50 +2,39 @@
 
 use maypole::FilterPolicy;
 
-use crate::args;
-
 /// The word that stands for each of `--bits`.
 const NAME: &str = "BITS";
 
-/// A list of policies, some with [`NAME`] in them.
-#[derive(Debug, Clone)]
-pub struct Templates(Vec<String>);
-
-/// Numbers of bits a key.
-#[derive(Debug, Clone)]
-pub struct Bits(pub Vec<f64>);
-
-/// Reads a list such as `none,bloom(BITS),levels(bloom(BITS+4), bloom(BITS))`.
-pub fn templates(text: &str) -> Result<Templates, String> {
+/// Checks a list such as `none,bloom(BITS),levels(bloom(BITS+4), bloom(BITS))`.
+pub fn valid(list: &str) -> Result<String, String> {
     // Whether the list is valid does not depend on the bits.
-    args::policies(&fill_in(text, 8.0))?;
-    Ok(Templates(args::outer_commas(text).map(str::to_string).collect()))
+    of(list, &[8.0]).map(|_| list.to_string())
 }
 
-/// Reads a list such as `4,7,10`.
-pub fn bits(text: &str) -> Result<Bits, String> {
-    let each = text.split(',').map(|number| match number.trim().parse() {
-        Ok(bits) if (1.0..=28.0).contains(&bits) => Ok(bits),
-        _ => Err(format!("{number:?}: expected bits a key between 1 and 28, such as 4,7,10")),
-    });
-    each.collect::<Result<_, _>>().map(Bits)
-}
-
-impl Templates {
-    /// The policies that the templates stand for. A template with `BITS` gives one policy for each
-    /// of `bits`.
-    pub fn policies(&self, bits: &Bits) -> Result<Vec<FilterPolicy>, String> {
-        let mut policies = Vec::new();
-        for template in &self.0 {
-            let once = [bits.0[0]];
-            let each = if template.contains(NAME) { &bits.0[..] } else { &once };
-            for &bits in each {
-                let policy = fill_in(template, bits).parse::<FilterPolicy>();
-                policies.push(policy.map_err(|error| error.to_string())?);
-            }
+/// The policies of a list. One with `BITS` in it gives a policy for each of `bits`.
+pub fn of(list: &str, bits: &[f64]) -> Result<Vec<FilterPolicy>, String> {
+    let mut policies = Vec::new();
+    for template in outer_commas(list) {
+        let each = if template.contains(NAME) { bits } else { &bits[..1] };
+        for &bits in each {
+            let policy = fill_in(template, bits).parse::<FilterPolicy>();
+            policies.push(policy.map_err(|error| error.to_string())?);
         }
-        Ok(policies)
     }
+    Ok(policies)
+}
+
+/// The items of a list: commas inside parentheses separate nothing.
+fn outer_commas(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0u32;
+    text.split(move |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
 }
 
 /// Replaces `BITS` by `bits`, and `BITS+4` by four more.
@@ -69,11 +58,12 @@ fn fill_in(template: &str, bits: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn bits_are_filled_in_one_after_the_other() {
         let text = "none,bloom(BITS),levels(bloom(BITS+2.5), burr(BITS)),budget(BITS/key, burr)";
-        let policies = templates(text).unwrap().policies(&bits("4, 7").unwrap()).unwrap();
+        let policies = of(text, &[4.0, 7.0]).unwrap();
         let policies: Vec<String> = policies.iter().map(ToString::to_string).collect();
         let expected = [
             "none",
@@ -88,12 +78,24 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_policies_is_cut_at_its_outer_commas() {
+        let list = of("none, bloom:5,fpr(0.01, bloom),fpr:0.1:bloom", &[8.0]).unwrap();
+        let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["none", "bloom(5)", "fpr(0.01)", "fpr(0.1)"]);
+        for wrong in ["", ",", "none,", "bloom(10", "bloom(10),blom(10)", "bloom)10("] {
+            assert!(valid(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_is_refused() {
         for wrong in ["", "bloom(BITS+x)", "bloom(BIT)", "blom(BITS)", "none,"] {
-            assert!(templates(wrong).is_err(), "{wrong}");
+            assert!(valid(wrong).is_err(), "{wrong}");
         }
+        let call = |bits| crate::Cli::try_parse_from(["maypole", "compare", "--bits", bits]);
+        assert!(call("4, 7").is_ok());
         for wrong in ["", "0", "0.5", "-3", "nan", "5,,6", "64"] {
-            assert!(bits(wrong).is_err(), "{wrong}");
+            assert!(call(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 
-use maypole::{FilterCounts, Stats, Ticker, Tickers};
+use maypole::{FilterCounts, LevelStats, Stats, Ticker, Tickers};
 
-use super::measure::{Measured, Phase};
+use super::Setup;
+use super::measure::{self, Measured, Phase};
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, Times};
 use super::rounds::Repeated;
 use super::tree::Tree;
+use crate::failure::Result;
+use crate::monitor::figures::since;
 
 /// The percentiles of a curve. They are closer together where times differ more.
 const PERCENTILES: [f64; 19] = [
@@ -15,23 +18,22 @@ const PERCENTILES: [f64; 19] = [
     99.9, 99.95, 99.99,
 ];
 
-pub fn add(results: &mut Results, tree: &Tree, measured: &Measured, keys: usize, cold: bool) {
-    results.policies.push(policy(tree, measured, keys, cold));
-    results.levels.extend(levels(tree, measured));
-    results.latency.extend(latency(tree, measured));
+/// Looks the keys up in all trees, and computes the rows of each.
+pub fn of(setup: &Setup, trees: &[Tree]) -> Result<Results> {
+    let mut results = Results::default();
+    for (tree, measured) in trees.iter().zip(measure::run(setup, trees)?) {
+        results.policies.push(policy(tree, &measured, setup.keys.present.len(), setup.cold));
+        results.levels.extend(levels(tree, &measured));
+        results.latency.extend(latency(tree, &measured));
+    }
+    Ok(results)
 }
 
 /// The row of one policy, in a tree of `keys` keys.
 fn policy(tree: &Tree, measured: &Measured, keys: usize, cold: bool) -> PolicyRow {
     let Measured { absent, present } = measured;
     let (before, after) = (&absent.before, &absent.after);
-    let counted = counts_of(absent);
-    let filter = FilterCounts {
-        useful: counted.get(Ticker::BloomUseful),
-        full_positive: counted.get(Ticker::BloomFullPositive),
-        full_true_positive: counted.get(Ticker::BloomFullTruePositive),
-        untrusted: counted.get(Ticker::BloomUntrusted),
-    };
+    let filter = since(after.counts().filter, before.counts().filter);
     let per_get = |phase: &Phase, ticker| counts_of(phase).get(ticker) as f64 / phase.gets() as f64;
     PolicyRow {
         policy: tree.policy.to_string(),
@@ -103,36 +105,24 @@ fn predicted_fpr(before: &Stats, after: &Stats) -> Option<f64> {
 /// The levels of one tree that hold data, and the counts of absent lookups in them.
 fn levels(tree: &Tree, measured: &Measured) -> Vec<LevelRow> {
     let Phase { before, after, .. } = &measured.absent;
-    let earlier = |level: usize| {
-        let stats = before.levels.iter().find(|stats| stats.level == level);
-        stats.map(|stats| stats.counts.filter).unwrap_or_default()
+    let row = |level: &LevelStats| {
+        let then = before.levels.iter().find(|stats| stats.level == level.level);
+        let then = then.map(|stats| stats.counts.filter).unwrap_or_default();
+        let counted = since(level.counts.filter, then);
+        LevelRow {
+            policy: tree.policy.to_string(),
+            level: level.level as u64,
+            files: level.files as u64,
+            file_bytes: level.file_bytes,
+            entries: level.entries,
+            filter_bytes: level.filter_bytes,
+            bits_per_key: level.filter_bytes as f64 * 8.0 / level.entries.max(1) as f64,
+            predicted_fpr: level.predicted_fpr,
+            observed_fpr: counted.observed_fpr(),
+            filters_asked: counted.asked(),
+        }
     };
-    after
-        .levels
-        .iter()
-        .filter(|level| level.files > 0)
-        .map(|level| {
-            let (now, earlier) = (level.counts.filter, earlier(level.level));
-            let counted = FilterCounts {
-                useful: now.useful - earlier.useful,
-                full_positive: now.full_positive - earlier.full_positive,
-                full_true_positive: now.full_true_positive - earlier.full_true_positive,
-                untrusted: now.untrusted - earlier.untrusted,
-            };
-            LevelRow {
-                policy: tree.policy.to_string(),
-                level: level.level as u64,
-                files: level.files as u64,
-                file_bytes: level.file_bytes,
-                entries: level.entries,
-                filter_bytes: level.filter_bytes,
-                bits_per_key: level.filter_bytes as f64 * 8.0 / level.entries.max(1) as f64,
-                predicted_fpr: level.predicted_fpr,
-                observed_fpr: counted.observed_fpr(),
-                filters_asked: counted.asked(),
-            }
-        })
-        .collect()
+    after.levels.iter().filter(|level| level.files > 0).map(row).collect()
 }
 
 fn latency(tree: &Tree, measured: &Measured) -> Vec<LatencyRow> {

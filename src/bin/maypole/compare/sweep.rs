@@ -18,14 +18,14 @@ use maypole::table::MetadataForm;
 use maypole::{Compression, FilterPolicy};
 use serde_json::{Value, json};
 
-use super::keys::{KeySet, Request, Source};
-use super::measure::Lookups;
+use super::keys::{KeySet, Request};
 use super::results::{LatencyRow, LevelRow, PolicyRow, Results, ThroughputRow};
 use super::throughput::{self, Grid};
-use super::tree::{Base, Plan};
+use super::tree::{Plan, Tree};
 use super::{Setup, rows};
 use crate::failure::{Failure, Result};
-use crate::output::{object, tell};
+use crate::monitor::span;
+use crate::output::{json_list, object, tell};
 use crate::progress;
 use crate::show::record::{self, Record};
 use crate::show::text::counted;
@@ -42,9 +42,9 @@ pub fn run(
     state: &Path,
     settings: &str,
 ) -> Result<Results> {
-    let caches = CACHES.map(|part| ((setup.plan.data_bytes as f64 * part) as u64).max(4096));
-    let grid = Grid::full(caches.to_vec(), SHARES.to_vec());
-    let settings = format!("{settings}; caches {caches:?}; absent {SHARES:?}");
+    let cache_bytes = throughput::caches(&setup.plan, &CACHES);
+    let settings = format!("{settings}; caches {cache_bytes:?}; absent {SHARES:?}");
+    let grid = Grid { cache_bytes, shares: SHARES.to_vec() };
     let mut state = State::open(state, &settings)?;
     let done = |state: &State| policies.iter().filter(|policy| state.of(policy).is_some()).count();
     let already = done(&state);
@@ -58,7 +58,7 @@ pub fn run(
     let (loading, each) = estimate(setup, &grid, scratch)?;
     tell(format_args!(
         "note: about {}: {}, each a database of {}, looked up with {} of cache and absent keys",
-        words(loading + each * left as u32),
+        span(loading + each * left as u32),
         counted(left as u64, "policy"),
         counted(setup.keys.present.len() as u64, "key"),
         counted(grid.points() as u64, "mix")
@@ -66,9 +66,7 @@ pub fn run(
     // If all policies are finished and only the page is missing, their keys are not loaded.
     let base = match left {
         0 => None,
-        _ => {
-            Some(Base::build(scratch.join("base"), &setup.keys, &setup.plan, MetadataForm::Whole)?)
-        }
+        _ => Some(Tree::base(scratch.join("base"), setup, MetadataForm::Whole)?),
     };
     let start = Instant::now();
     for (n, policy) in policies.iter().enumerate() {
@@ -78,7 +76,7 @@ pub fn run(
             0 => each,
             measured => start.elapsed() / measured as u32,
         };
-        let left = words(each * (policies.len() - done) as u32);
+        let left = span(each * (policies.len() - done) as u32);
         progress::set_whole(format!("{} of {}, {left} left: ", done + 1, policies.len()));
         state.add(measure(setup, base, policy, &scratch.join(n.to_string()), &grid)?)?;
     }
@@ -99,26 +97,19 @@ pub fn run(
 /// The results of one policy.
 fn measure(
     setup: &Setup,
-    base: &Base,
+    base: &Tree,
     policy: &FilterPolicy,
     dir: &Path,
     grid: &Grid,
 ) -> Result<Results> {
-    let Setup { keys, plan, cache_bytes, cold, seed } = setup;
-    let tree = base.tree(policy, dir.to_owned(), plan, *cache_bytes)?;
-    let trees = vec![tree];
-    let measured = Lookups::new(keys, plan, *cold)?.run(&trees)?;
-    let mut results = Results::default();
-    rows::add(&mut results, &trees[0], &measured[0], keys.present.len(), *cold);
-    let (trees, throughput) = match cold {
-        true => (trees, Vec::new()),
-        false => throughput::run(trees, keys, plan, grid, *seed)?,
-    };
-    for tree in trees {
-        tree.db.close()?;
+    let mut trees =
+        vec![base.with_filters(policy, dir.to_owned(), &setup.plan, setup.cache_bytes)?];
+    let mut results = rows::of(setup, &trees)?;
+    if !setup.cold {
+        (trees, results.throughput) = throughput::run(trees, setup, grid)?;
     }
-    fs::remove_dir_all(dir).map_err(|error| Failure::of_file(dir, "remove", &error))?;
-    Ok(Results { throughput, ..results })
+    trees.into_iter().try_for_each(Tree::remove)?;
+    Ok(results)
 }
 
 /// The number of keys, and of lookups, of the run that estimates the time.
@@ -128,35 +119,24 @@ const SAMPLE: usize = 20_000;
 /// scales the times by the numbers of keys and lookups.
 fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Duration)> {
     let keys = SAMPLE.min(setup.keys.present.len()).max(3);
-    let request = Request {
-        source: Source::Generated(keys),
-        absent_file: None,
-        query_file: None,
-        zipf: None,
-        most: keys,
-        seed: 1,
-    };
-    let set = KeySet::new(&request)?;
-    let plan =
-        Plan::new(&set, setup.plan.data_bytes / setup.keys.present.len(), Compression::None, 1);
+    let set = KeySet::new(&Request::generated(keys, keys, 1))?;
+    let key_bytes = setup.plan.data_bytes / setup.keys.present.len();
+    let plan = Plan::new(&set, key_bytes, Compression::None, 1);
+    let sample = Setup { keys: set, plan, ..*setup };
     let dir = scratch.join("estimate");
     let start = Instant::now();
-    let base = Base::build(scratch.join("estimate-base"), &set, &plan, MetadataForm::Whole)?;
+    let base = Tree::base(scratch.join("estimate-base"), &sample, MetadataForm::Whole)?;
     let loading = start.elapsed() / keys as u32;
     let start = Instant::now();
-    let tree = base.tree(&FilterPolicy::default(), dir.clone(), &plan, setup.cache_bytes)?;
+    let tree = base.with_filters(&FilterPolicy::default(), dir, &sample.plan, setup.cache_bytes)?;
     let copying = start.elapsed() / keys as u32;
     base.remove()?;
-    let lookups = Lookups::new(&set, &plan, setup.cold)?;
     let trees = [tree];
     let start = Instant::now();
-    lookups.run(&trees)?;
+    super::measure::run(&sample, &trees)?;
     // The run looks up every key once to warm up, then as many present and as many absent keys.
     let lookup = start.elapsed() / (3 * keys) as u32;
-    for tree in trees {
-        tree.db.close()?;
-    }
-    fs::remove_dir_all(&dir).map_err(|error| Failure::of_file(&dir, "remove", &error))?;
+    trees.into_iter().try_for_each(Tree::remove)?;
 
     let queries = &setup.keys.queries;
     let lookups = setup.keys.present.len() + queries.present.len() + queries.absent.len();
@@ -166,14 +146,6 @@ fn estimate(setup: &Setup, grid: &Grid, scratch: &Path) -> Result<(Duration, Dur
     let present = setup.keys.present.len() as u32;
     let each = copying * present + lookup * 2 * lookups as u32 + lookup * 4 * mixed as u32;
     Ok((loading * present, each))
-}
-
-fn words(time: Duration) -> String {
-    match time.as_secs() {
-        seconds if seconds < 100 => format!("{} s", seconds.max(1)),
-        seconds if seconds < 100 * 60 => format!("{} min", seconds.div_ceil(60)),
-        seconds => format!("{:.1} h", seconds as f64 / 3600.0),
-    }
 }
 
 /// The finished policies, in memory and in the file.
@@ -255,8 +227,8 @@ fn columns() -> String {
 
 fn to_line(unit: &Results) -> String {
     let line = object! {
-        row = record::to_json(&unit.policies[0]), levels = array(&unit.levels),
-        latency = array(&unit.latency), throughput = array(&unit.throughput)
+        row = record::to_json(&unit.policies[0]), levels = json_records(&unit.levels),
+        latency = json_records(&unit.latency), throughput = json_records(&unit.throughput)
     };
     line + "\n"
 }
@@ -272,8 +244,8 @@ fn from_line(line: &str) -> Option<Results> {
     })
 }
 
-fn array<R: Record>(rows: &[R]) -> String {
-    format!("[{}]", rows.iter().map(record::to_json).collect::<Vec<_>>().join(", "))
+fn json_records<R: Record>(rows: &[R]) -> String {
+    json_list(rows.iter().map(record::to_json))
 }
 
 fn rows_of<R: Record>(rows: &Value) -> Option<Vec<R>> {

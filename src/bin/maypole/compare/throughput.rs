@@ -12,6 +12,7 @@ use maypole::{Ticker, Tickers};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use super::Setup;
 use super::keys::KeySet;
 use super::measure::check;
 use super::results::ThroughputRow;
@@ -41,13 +42,9 @@ impl Grid {
     pub fn cross(plan: &Plan, usual_cache_bytes: u64) -> [Grid; 2] {
         let shares = SHARES.to_vec();
         [
-            Grid { cache_bytes: caches(plan), shares: vec![MIXED] },
+            Grid { cache_bytes: caches(plan, &CACHES), shares: vec![MIXED] },
             Grid { cache_bytes: vec![usual_cache_bytes], shares },
         ]
-    }
-
-    pub fn full(cache_bytes: Vec<u64>, shares: Vec<f64>) -> Grid {
-        Grid { cache_bytes, shares }
     }
 
     pub fn points(&self) -> usize {
@@ -55,8 +52,9 @@ impl Grid {
     }
 }
 
-fn caches(plan: &Plan) -> Vec<u64> {
-    CACHES.iter().map(|part| ((plan.data_bytes as f64 * part) as u64).max(4096)).collect()
+/// Sizes of the cache that are these fractions of the data.
+pub fn caches(plan: &Plan, parts: &[f64]) -> Vec<u64> {
+    parts.iter().map(|part| ((plan.data_bytes as f64 * part) as u64).max(4096)).collect()
 }
 
 /// Lookups that a point takes, those that fill the cache included.
@@ -73,33 +71,49 @@ pub struct Query {
 /// Measures every tree at every point of the grid. Returns the trees, opened again.
 pub fn run(
     mut trees: Vec<Tree>,
-    keys: &KeySet,
-    plan: &Plan,
+    setup: &Setup,
     grid: &Grid,
-    seed: u64,
 ) -> Result<(Vec<Tree>, Vec<ThroughputRow>)> {
     let bar = progress::bar((grid.points() * trees.len()) as u64, "lookups with other caches");
     let mut rows = Vec::new();
     for &cache_bytes in &grid.cache_bytes {
-        let opened = trees.into_iter().map(|tree| tree.reopen(plan, cache_bytes as usize));
+        let opened = trees.into_iter().map(|tree| tree.reopen(&setup.plan, cache_bytes as usize));
         trees = opened.collect::<Result<_>>()?;
-        for &share in &grid.shares {
-            let queries = mix(keys, share, lookups_of_a_point(keys), seed);
-            rows.extend(point(&trees, keys, &queries, plan, (cache_bytes, share))?);
+        for &share_absent in &grid.shares {
+            let lookups = lookups_of_a_point(&setup.keys);
+            let queries = mix(setup, share_absent, lookups, setup.seed);
+            // Half of the lookups fill the cache.
+            let timed = time(&trees, &setup.keys, &queries, queries.len() / 2)?;
+            rows.extend(trees.iter().zip(timed).map(|(tree, timed)| {
+                let Repeated { median, low, high } = Repeated::of(&timed.rates);
+                ThroughputRow {
+                    policy: tree.policy.to_string(),
+                    cache_bytes,
+                    data_bytes: setup.plan.data_bytes as u64,
+                    share_absent,
+                    lookups: timed.lookups,
+                    rounds: timed.rates.len() as u64,
+                    lookups_per_second: median,
+                    lookups_per_second_low: low,
+                    lookups_per_second_high: high,
+                    blocks_per_get: timed.per_get(Ticker::DataBlocksExamined),
+                    file_reads_per_get: timed.per_get(Ticker::FileReads),
+                }
+            }));
             bar.inc(trees.len() as u64);
         }
     }
-    bar.finish_and_clear();
     Ok((trees, rows))
 }
 
 /// Draws `lookups` queries, a fraction of about `share` of them for absent keys.
-pub fn mix(keys: &KeySet, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
+pub fn mix(setup: &Setup, share: f64, lookups: usize, seed: u64) -> Vec<Query> {
+    let drawn = &setup.keys.queries;
     let mut random = SmallRng::seed_from_u64(seed ^ 3);
     (0..lookups)
         .map(|_| {
             let present = random.random::<f64>() >= share;
-            let from = if present { &keys.queries.present } else { &keys.queries.absent };
+            let from = if present { &drawn.present } else { &drawn.absent };
             Query { key: from[random.random_range(0..from.len())], present }
         })
         .collect()
@@ -150,32 +164,4 @@ pub fn time(trees: &[Tree], keys: &KeySet, queries: &[Query], fill: usize) -> Re
         Timed { lookups: timed.len() as u64, rates, counted }
     };
     Ok(trees.iter().zip(counted_before).zip(rates).map(of_tree).collect())
-}
-
-/// Measures all trees at one point. Half of the lookups fill the cache.
-fn point(
-    trees: &[Tree],
-    keys: &KeySet,
-    queries: &[Query],
-    plan: &Plan,
-    (cache_bytes, share_absent): (u64, f64),
-) -> Result<Vec<ThroughputRow>> {
-    let row = |(tree, timed): (&Tree, Timed)| {
-        let Repeated { median, low, high } = Repeated::of(&timed.rates);
-        ThroughputRow {
-            policy: tree.policy.to_string(),
-            cache_bytes,
-            data_bytes: plan.data_bytes as u64,
-            share_absent,
-            lookups: timed.lookups,
-            rounds: timed.rates.len() as u64,
-            lookups_per_second: median,
-            lookups_per_second_low: low,
-            lookups_per_second_high: high,
-            blocks_per_get: timed.per_get(Ticker::DataBlocksExamined),
-            file_reads_per_get: timed.per_get(Ticker::FileReads),
-        }
-    };
-    let timed = time(trees, keys, queries, queries.len() / 2)?;
-    Ok(trees.iter().zip(timed).map(row).collect())
 }

@@ -1,6 +1,6 @@
 //! One database for each policy, all with the same tree.
 //!
-//! The keys are loaded once, into a tree without filters ([`Base`]). Each policy gets a copy of it,
+//! The keys are loaded once, into a tree without filters ([`Tree::base`]). Each policy gets a copy of it,
 //! in which each table has the filter that the policy gives it at its level.
 //!
 //! A tree that has grown for long has a few tables in level 0, a tenth of its data in the level
@@ -30,11 +30,12 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
+use super::Setup;
 use super::keys::{KeyList, KeySet};
 use crate::commands::entries::load::{BATCH_BYTES, Values};
 use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::scratch::making;
+use crate::scratch::{making, remove};
 
 /// Tables in level 0 that start a compaction: the library's rule.
 const L0_TRIGGER: usize = 4;
@@ -65,14 +66,7 @@ pub struct Plan {
     table_bytes: u64,
 }
 
-/// The tree without filters, from which the trees of the policies are made.
-pub struct Base {
-    db: Db,
-    dir: PathBuf,
-    base_bytes: u64,
-}
-
-/// The database of one policy.
+/// The database of one policy, or the one without filters of which these are made.
 pub struct Tree {
     pub policy: FilterPolicy,
     pub db: Db,
@@ -170,10 +164,11 @@ fn chunk_bytes(bytes: usize) -> usize {
     bytes.div_ceil(L0_TRIGGER * rounds).max(1)
 }
 
-impl Base {
-    /// Loads all keys and waits until compaction has settled. The tables of the base, and of all
-    /// trees that are made of it, have indexes and filters of this form.
-    pub fn build(dir: PathBuf, set: &KeySet, plan: &Plan, form: MetadataForm) -> Result<Base> {
+impl Tree {
+    /// Loads all keys into a tree without filters and waits until compaction has settled. Its
+    /// tables, and those of all trees that are made of it, have indexes and filters of this form.
+    pub fn base(dir: PathBuf, setup: &Setup, form: MetadataForm) -> Result<Tree> {
+        let Setup { keys: set, plan, .. } = setup;
         let (keys, policy) = (&set.present, no_filters());
         let open = |base_bytes| {
             let options = plan.options(&dir, &policy, BASE_CACHE_BYTES, base_bytes);
@@ -190,19 +185,19 @@ impl Base {
             let bytes = plan.data_bytes / keys.len() * indexes.len();
             let chunks =
                 if stage == 3 { 1 } else { bytes.div_ceil(chunk_bytes(bytes)).max(L0_TRIGGER) };
-            load(&db, set, indexes, chunks, plan, &bar)?;
+            load(&db, setup, indexes, chunks, &bar)?;
             let levels = db.stats().levels;
             let last = levels.iter().map(|level| level.file_bytes).max().unwrap_or(0);
             base_bytes = if stage == 0 { last / 50 } else { last / 500 };
             db.close()?;
         }
-        bar.finish_and_clear();
         let db = open(base_bytes)?;
-        Ok(Base { db, dir, base_bytes })
+        let (reads_every_filter, build_ns_per_key) = (false, None);
+        Ok(Tree { policy, db, dir, base_bytes, reads_every_filter, build_ns_per_key })
     }
 
-    /// The database of a policy, in a new directory.
-    pub fn tree(
+    /// This tree with the filters of a policy, in a new directory.
+    pub fn with_filters(
         &self,
         policy: &FilterPolicy,
         dir: PathBuf,
@@ -223,34 +218,11 @@ impl Base {
         let more = |ticker| after.get(ticker) - before.get(ticker);
         let (keys, nanos) = (more(Ticker::FilterBuildKeys), more(Ticker::FilterBuildNanos));
         let build_ns_per_key = (keys > 0).then(|| nanos as f64 / keys as f64);
-        let base_bytes = self.base_bytes;
-        let db = making(|| plan.options(&dir, policy, cache_bytes, base_bytes).open())?;
-        let (policy, reads_every_filter) = (policy.clone(), false);
-        Ok(Tree { policy, db, dir, base_bytes, reads_every_filter, build_ns_per_key })
+        let options = plan.options(&dir, policy, cache_bytes, self.base_bytes);
+        let db = making(|| options.open())?;
+        Ok(Tree { policy: policy.clone(), db, dir, build_ns_per_key, ..*self })
     }
 
-    /// Removes the base to free its space. The trees do not need it.
-    pub fn remove(self) -> Result {
-        self.db.close()?;
-        remove(&self.dir)
-    }
-}
-
-fn remove(dir: &Path) -> Result {
-    fs::remove_dir_all(dir).map_err(|error| Failure::of_file(dir, "remove", &error))
-}
-
-fn no_filters() -> FilterPolicy {
-    FilterPolicy::uniform(FilterSpec::NONE)
-}
-
-/// How many databases these policies need at once: one each, and the base, unless a policy without
-/// filters has the tables of the base.
-fn databases(policies: &[FilterPolicy]) -> u64 {
-    (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
-}
-
-impl Tree {
     /// The same database with a new, empty cache.
     pub fn reopen(self, plan: &Plan, cache_bytes: usize) -> Result<Tree> {
         self.db.close()?;
@@ -269,22 +241,32 @@ impl Tree {
         Ok(Tree { policy, db, dir, reads_every_filter, ..*self })
     }
 
-    /// Closes the database and removes its directory.
+    /// Closes the database and removes its directory. Trees do not need that of which they are made.
     pub fn remove(self) -> Result {
         self.db.close()?;
         remove(&self.dir)
     }
 }
 
+fn no_filters() -> FilterPolicy {
+    FilterPolicy::uniform(FilterSpec::NONE)
+}
+
+/// How many databases these policies need at once: one each, and the base, unless a policy without
+/// filters has the tables of the base.
+fn databases(policies: &[FilterPolicy]) -> u64 {
+    (policies.len() + usize::from(!policies.contains(&no_filters()))) as u64
+}
+
 /// Writes the keys in several memtables, and lets compaction settle after every fourth.
 fn load(
     db: &Db,
-    set: &KeySet,
+    setup: &Setup,
     indexes: &[usize],
     chunks: usize,
-    plan: &Plan,
     bar: &indicatif::ProgressBar,
 ) -> Result {
+    let Setup { keys: set, plan, .. } = setup;
     let mut batch = WriteBatch::new();
     for (n, chunk) in cut(indexes, chunks).enumerate() {
         for &i in chunk {
@@ -316,17 +298,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::os::unix::fs::MetadataExt;
 
-    use super::super::keys::{Request, Source};
     use super::*;
-
-    fn keys_and_plan(keys: usize, value_bytes: usize) -> (KeySet, Plan) {
-        let source = Source::Generated(keys);
-        let (absent_file, query_file, zipf) = (None, None, None);
-        let request = Request { source, absent_file, query_file, zipf, most: 1, seed: 7 };
-        let keys = KeySet::new(&request).unwrap();
-        let plan = Plan::new(&keys, value_bytes, Compression::None, 7);
-        (keys, plan)
-    }
 
     /// The bytes of the tables of all databases in a directory. A table with two names counts once.
     fn table_bytes(root: &Path) -> u64 {
@@ -347,15 +319,15 @@ mod tests {
     /// 12 bytes per key.
     #[test]
     fn all_databases_together_take_at_most_what_is_said() {
-        let (keys, plan) = keys_and_plan(40_000, 0);
+        let setup = Setup::generated(40_000, 1, 0);
+        let plan = &setup.plan;
         for policies in [
             "bloom(100),bloom(99),bloom(98),bloom(97),bloom(96),levels(bloom(95), bloom(94))",
             "none,budget(7/key, burr)",
         ] {
-            let policies = crate::args::policies(policies).unwrap();
+            let policies = super::super::policies::of(policies, &[8.0]).unwrap();
             let root = tempfile::tempdir().unwrap();
-            let base =
-                Base::build(root.path().join("base"), &keys, &plan, MetadataForm::Whole).unwrap();
+            let base = Tree::base(root.path().join("base"), &setup, MetadataForm::Whole).unwrap();
             let mut most_of_one = 0;
             let trees: Vec<Tree> = policies
                 .iter()
@@ -363,7 +335,7 @@ mod tests {
                 .map(|(n, policy)| {
                     let before = table_bytes(root.path());
                     let dir = root.path().join(n.to_string());
-                    let tree = base.tree(policy, dir, &plan, 1 << 20).unwrap();
+                    let tree = base.with_filters(policy, dir, plan, 1 << 20).unwrap();
                     most_of_one = most_of_one.max(table_bytes(root.path()) - before);
                     tree
                 })
@@ -380,7 +352,7 @@ mod tests {
     #[test]
     fn every_key_is_loaded_once() {
         for n in [3, 4, 5, 99, 10_000] {
-            let (_, plan) = keys_and_plan(n, 100);
+            let plan = Setup::generated(n, 1, 100).plan;
             assert_eq!(plan.stages.iter().sum::<usize>(), n);
             let mut order = plan.order.clone();
             order.sort_unstable();

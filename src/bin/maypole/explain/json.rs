@@ -8,17 +8,17 @@ use maypole::explain::{
     LookupTrace, MemtableTrace, TableTrace,
 };
 use maypole::filter::inspect::{BumpedLayer, ProbedBit, QueryTrace};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::output::object;
+use crate::output::{json_list, object};
 use crate::show::text::escape;
 
 pub fn lookup(trace: &LookupTrace) -> String {
     object! { trace =>
         key = bytes(&trace.key), hash = hex(trace.hash), sequence,
-        outcome = text(trace.outcome.name()),
+        outcome = json!(trace.outcome.name()),
         value_bytes = json!(trace.value.as_ref().map(|value| value.len())),
-        memtables = array(&trace.memtables, memtable), levels = array(&trace.levels, level),
+        memtables = json_list(trace.memtables.iter().map(memtable)), levels = json_list(trace.levels.iter().map(level)),
         levels_spared, nanos = trace.nanos(), cost = cost(trace.cost()),
         cost_without_filters = cost(trace.cost_without_filters())
     }
@@ -50,9 +50,9 @@ fn file(file: &FileTrace) -> String {
 
 fn table(table: &TableTrace) -> String {
     object! { table =>
-        path = text(&table.path.to_string_lossy()), range_deletion,
+        path = json!(table.path.to_string_lossy()), range_deletion,
         filter = or_null(table.filter.as_ref(), filter),
-        index = or_null(table.index.as_ref(), index), blocks = array(&table.blocks, block),
+        index = or_null(table.index.as_ref(), index), blocks = json_list(table.blocks.iter().map(block)),
         found = or_null(table.found.as_ref(), found), mean_block_bytes
     }
 }
@@ -64,10 +64,10 @@ fn part((number, of): (usize, usize)) -> String {
 fn filter(filter: &FilterTrace) -> String {
     object! {
         filter =>
-            family = or_null(filter.family, |family| text(family.name())),
+            family = or_null(filter.family, |family| json!(family.name()).to_string()),
             prefix = or_null(filter.prefix.as_ref(), |prefix| bytes(prefix)),
             hash = hex(filter.hash), partition = or_null(filter.partition, part), bytes,
-            query = query(&filter.query), verdict = text(filter.verdict.name()), predicted_fpr;
+            query = query(&filter.query), verdict = json!(filter.verdict.name()), predicted_fpr;
         filter.cost => nanos, reads, read_bytes
     }
 }
@@ -75,23 +75,23 @@ fn filter(filter: &FilterTrace) -> String {
 fn query(query: &QueryTrace) -> String {
     match query {
         QueryTrace::Line { line, lines, line_bytes, bits } => object! {
-            kind = text("line"), line, lines, line_bytes, bits = array(bits, bit)
+            kind = json!("line"), line, lines, line_bytes, bits = json_list(bits.iter().map(bit))
         },
         QueryTrace::Slots { bumped, start, slots, coefficients, bytes, columns } => object! {
-            kind = text("slots"), bumped = array(bumped, layer), start, slots,
-            coefficients = text(&format!("{coefficients:#x}")), first_byte = bytes.start,
-            end_byte = bytes.end, columns = array(columns, bit)
+            kind = json!("slots"), bumped = json_list(bumped.iter().map(layer)), start, slots,
+            coefficients = json!(format!("{coefficients:#x}")), first_byte = bytes.start,
+            end_byte = bytes.end, columns = json_list(columns.iter().map(bit))
         },
         QueryTrace::Tags { bumped, tag, tags, found } => object! {
-            kind = text("tags"), bumped = array(bumped, layer), tag = hex(u64::from(*tag)), tags,
-            found
+            kind = json!("tags"), bumped = json_list(bumped.iter().map(layer)),
+            tag = hex(u64::from(*tag)), tags, found
         },
         QueryTrace::Fingerprint { slots, of, bits } => object! {
-            kind = text("fingerprint"), slots = array(slots, u32::to_string), of,
-            bits = array(bits, bit)
+            kind = json!("fingerprint"), slots = json_list(slots.iter().map(u32::to_string)), of,
+            bits = json_list(bits.iter().map(bit))
         },
-        QueryTrace::Untrusted(reason) => object! { kind = text("untrusted"), reason },
-        other => object! { kind = text("other"), maybe = other.says_maybe() },
+        QueryTrace::Untrusted(reason) => object! { kind = json!("untrusted"), reason },
+        other => object! { kind = json!("other"), maybe = other.says_maybe() },
     }
 }
 
@@ -129,21 +129,12 @@ fn cost(cost: LookupCost) -> String {
     object! { cost => tables, blocks, block_bytes }
 }
 
-fn text(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
 fn bytes(bytes: &[u8]) -> String {
-    text(&escape(bytes))
+    json!(escape(bytes)).to_string()
 }
 
 fn hex(number: u64) -> String {
-    text(&format!("{number:#x}"))
-}
-
-fn array<T>(items: &[T], json: impl Fn(&T) -> String) -> String {
-    let items: Vec<String> = items.iter().map(json).collect();
-    format!("[{}]", items.join(", "))
+    json!(format!("{number:#x}")).to_string()
 }
 
 fn or_null<T>(value: Option<T>, json: impl FnOnce(T) -> String) -> impl Display {

@@ -48,14 +48,13 @@ pub struct Explain {
 impl Explain {
     pub fn run(self, out: &mut dyn Write) -> Result {
         let key = &self.key.0;
-        let times = if self.warm { 2 } else { 1 };
         let screen = Screen::stdout();
         if self.db.path().is_file() {
             let table = SstReader::open(self.db.path())?;
-            let mut trace = table.explain(key)?;
-            for _ in 1..times {
-                trace = table.explain(key)?;
+            if self.warm {
+                table.explain(key)?;
             }
+            let trace = table.explain(key)?;
             match self.json {
                 true => writeln!(out, "{}", json::table_lookup(key, &trace))?,
                 false => {
@@ -66,10 +65,10 @@ impl Explain {
             return Ok(());
         }
         let db = self.db.open()?;
-        let mut trace = db.explain(key)?;
-        for _ in 1..times {
-            trace = db.explain(key)?;
+        if self.warm {
+            db.explain(key)?;
         }
+        let trace = db.explain(key)?;
         match self.json {
             true => writeln!(out, "{}", json::lookup(&trace))?,
             false => write!(out, "{}", shown(&trace, &screen))?,

@@ -21,8 +21,8 @@ use clap::ValueEnum;
 
 use encoding::Encoding;
 
-use crate::failure::{Failure, Result, one_line};
-use crate::output::tell;
+use crate::failure::{Failure, Result};
+use crate::output::{printable, tell};
 use crate::show::text::{escape, unescape};
 use crate::space;
 
@@ -166,18 +166,15 @@ impl Input {
     }
 
     fn read_binary(&mut self) -> Result {
-        let mut key = std::mem::take(&mut self.key);
-        self.read_field("key", &mut key)?;
-        self.key = key;
-        let mut value = std::mem::take(&mut self.value);
-        self.read_field("value", &mut value)?;
-        self.value = value;
+        let (key, value) = (std::mem::take(&mut self.key), std::mem::take(&mut self.value));
+        self.key = self.read_field("key", key)?;
+        self.value = self.read_field("value", value)?;
         Ok(())
     }
 
     /// Reads a length and that number of bytes. Memory is allocated as bytes arrive, not up front
     /// from the length.
-    fn read_field(&mut self, what: &str, field: &mut Vec<u8>) -> Result {
+    fn read_field(&mut self, what: &str, mut field: Vec<u8>) -> Result<Vec<u8>> {
         let mut length = [0; 4];
         let read = self.source.read_exact(&mut length);
         read.map_err(|error| self.cut_short(what, error))?;
@@ -190,7 +187,7 @@ impl Input {
         }
         field.clear();
         self.check_memory(length as usize)?;
-        let read = (&mut self.source).take(length.into()).read_to_end(field);
+        let read = (&mut self.source).take(length.into()).read_to_end(&mut field);
         let read = read.map_err(|error| self.failed(error))?;
         self.bytes_read += 4 + read as u64;
         if read < length as usize {
@@ -198,7 +195,7 @@ impl Input {
                 "it ends after {read} of the {length} bytes of its {what}"
             )));
         }
-        Ok(())
+        Ok(field)
     }
 
     fn cut_short(&self, what: &str, error: std::io::Error) -> Failure {
@@ -293,7 +290,7 @@ fn marked(start: &[u8], path: &Path) -> Result<usize> {
 pub fn name(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "standard input".to_string(),
-        _ => one_line(&path.display().to_string()),
+        _ => printable(&path.display().to_string()),
     }
 }
 

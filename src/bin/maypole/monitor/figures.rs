@@ -149,17 +149,21 @@ impl Counted {
     }
 
     pub fn since(&self, earlier: &Counted) -> Counted {
-        let (now, then) = (self.filter, earlier.filter);
         Counted {
             lookups: self.lookups.saturating_sub(earlier.lookups),
-            filter: FilterCounts {
-                useful: now.useful.saturating_sub(then.useful),
-                full_positive: now.full_positive.saturating_sub(then.full_positive),
-                full_true_positive: now.full_true_positive.saturating_sub(then.full_true_positive),
-                untrusted: now.untrusted.saturating_sub(then.untrusted),
-            },
+            filter: since(self.filter, earlier.filter),
             unfiltered: self.unfiltered.saturating_sub(earlier.unfiltered),
         }
+    }
+}
+
+/// What filters counted between two moments.
+pub fn since(now: FilterCounts, then: FilterCounts) -> FilterCounts {
+    FilterCounts {
+        useful: now.useful.saturating_sub(then.useful),
+        full_positive: now.full_positive.saturating_sub(then.full_positive),
+        full_true_positive: now.full_true_positive.saturating_sub(then.full_true_positive),
+        untrusted: now.untrusted.saturating_sub(then.untrusted),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use maypole::{LevelStats, PublishedStats};
+use maypole::{BlockKind, KindUsage, LevelStats, PublishedStats};
 use serde_json::Value;
 
 use super::Source;
@@ -18,19 +18,11 @@ pub fn print(
     read_cost: ReadCost,
     out: &mut dyn Write,
 ) -> Result {
-    let cache: Vec<(String, String)> = stats
-        .cache
-        .iter()
-        .map(|(kind, usage)| {
-            (format!("{kind:?}").to_lowercase(), object! { usage => bytes, entries })
-        })
-        .collect();
-    let cache: Vec<(&str, &dyn std::fmt::Display)> =
-        cache.iter().map(|(kind, usage)| (kind.as_str(), usage as _)).collect();
+    let cached = |(kind, usage): &(BlockKind, KindUsage)| {
+        (format!("{kind:?}").to_lowercase(), object! { usage => bytes, entries })
+    };
     let snapshot_age = stats.oldest_snapshot;
-    let tickers: Vec<_> = stats.tickers.iter().collect();
-    let tickers: Vec<(&str, &dyn std::fmt::Display)> =
-        tickers.iter().map(|(ticker, count)| (ticker.name(), count as _)).collect();
+    let tickers = stats.tickers.iter().map(|(ticker, count)| (ticker.name(), count));
     let object = object! { stats =>
         database = Value::from(source.name.as_str()), is_open, process_id,
         opened_unix_ms = millis(stats.opened), written_unix_ms = millis(stats.written),
@@ -39,10 +31,10 @@ pub fn print(
         figures = to_json(&Figures::new(stats, read_cost)),
         warnings = Value::from(warnings(stats)), levels = json_list(stats.levels.iter().map(level)),
         memtable_bytes, memtable_entries, held_by_readers_bytes,
-        block_cache_capacity_bytes = stats.cache_capacity_bytes, block_cache = json_object(&cache),
+        block_cache_capacity_bytes = stats.cache_capacity_bytes, block_cache = json_object(stats.cache.iter().map(cached)),
         metadata_bytes, compaction_debt_bytes,
         oldest_snapshot_ms = Value::from(snapshot_age.map(|age| age.as_millis() as u64)),
-        held_by_snapshots_bytes, tickers = json_object(&tickers)
+        held_by_snapshots_bytes, tickers = json_object(tickers)
     };
     writeln!(out, "{object}")?;
     Ok(())

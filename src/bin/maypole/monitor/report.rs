@@ -20,16 +20,13 @@ pub fn published(
     writeln!(out, "{}", screen.bold(&source.name))?;
     writeln!(out, "{}\n", screen.wrap(&source.origin(stats)))?;
     heading("Filters", &screen, out)?;
-    for line in lines(&Figures::new(stats, read_cost), read_cost) {
-        writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
-    }
+    screen.say(lines(&Figures::new(stats, read_cost), read_cost), out)?;
     warn(stats, &screen, out)?;
     heading("\nTree", &screen, out)?;
     writeln!(out, "{}\n", tree(&stats.levels, true).to_text(&screen))?;
     heading("Dead data", &screen, out)?;
-    for (name, figure) in dead_data(stats) {
-        writeln!(out, "{}", screen.wrap(&format!("  {name:<13} {figure}")))?;
-    }
+    let dead = dead_data(stats).into_iter();
+    screen.say(dead.map(|(name, figure)| format!("  {name:<13} {figure}")), out)?;
     heading("\nMemory", &screen, out)?;
     let memory = Memory {
         memtable_bytes: stats.memtable_bytes,
@@ -71,8 +68,7 @@ pub fn opened(source: &Source, stats: &Stats, out: &mut dyn Write) -> Result {
     let (dead, entries) = dead_of(&stats.levels);
     writeln!(out, "  dead, about   {:>10}   {}", size(dead), counted(entries, "entry"))?;
     heading("\nCounters", &screen, out)?;
-    writeln!(out, "{}", screen.wrap(&format!("none are published. {HOW}.")))?;
-    Ok(())
+    screen.say([format!("none are published. {HOW}.")], out)
 }
 
 fn heading(text: &str, screen: &Screen, out: &mut dyn Write) -> Result {
@@ -99,10 +95,7 @@ pub fn dead_data(stats: &PublishedStats) -> Vec<(&'static str, String)> {
 }
 
 pub fn warn(stats: &PublishedStats, screen: &Screen, out: &mut dyn Write) -> Result {
-    for warning in warnings(stats) {
-        writeln!(out, "{}", screen.wrap(&format!("WARNING: {warning}.")))?;
-    }
-    Ok(())
+    screen.say(warnings(stats).iter().map(|warning| format!("WARNING: {warning}.")), out)
 }
 
 fn lines(figures: &Figures, read_cost: ReadCost) -> Vec<String> {

@@ -164,7 +164,7 @@ fn draw(
     }
     let dead = report::dead_data(stats).into_iter();
     rows.extend(dead.map(|(name, figure)| vec![name.to_string(), String::new(), figure]));
-    writeln!(out, "{}", screen.drawn(&table(&["", &header, "since the opening"], rows)))?;
+    writeln!(out, "{}", screen.drawn(&table(vec!["", &header, "since the opening"], rows)))?;
     for line in history.lines(screen) {
         writeln!(out, "{}", screen.drawn(&line))?;
     }

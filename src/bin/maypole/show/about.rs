@@ -1,9 +1,9 @@
 //! The conditions of a run.
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::html;
 use super::svg::escape;
@@ -26,17 +26,15 @@ impl Origin {
     }
 
     /// A JSON object of the origin's fields, followed by those of `more`.
-    pub fn to_json(&self, more: &[(&str, &dyn Display)]) -> String {
-        let (command, date) = (json!(self.command), json!(self.date));
-        let (machine, build) = (json!(self.machine), json!(self.build));
-        let own: [(&str, &dyn Display); 5] = [
-            ("command", &command),
-            ("date", &date),
-            ("machine", &machine),
-            ("build", &build),
-            ("seed", &self.seed),
+    pub fn to_json(&self, more: &[(&str, Value)]) -> String {
+        let own = [
+            ("command", json!(self.command)),
+            ("date", json!(self.date)),
+            ("machine", json!(self.machine)),
+            ("build", json!(self.build)),
+            ("seed", json!(self.seed)),
         ];
-        json_object(&[&own, more].concat())
+        json_object(own.iter().chain(more).map(|(name, value)| (name, value)))
     }
 
     /// The last section of a page: how the figures were measured, remarks on them, and the other

@@ -16,7 +16,7 @@
 use std::fmt::Write;
 
 use crate::show::plot::{Axis, Scale, range};
-use crate::show::svg::escape;
+use crate::show::svg::{Canvas, escape};
 
 /// The width of a drawing, in its own units. Plots are as wide.
 const WIDTH: f64 = 460.0;
@@ -80,9 +80,11 @@ impl Chart {
     /// The drawing. Empty when no mark can be shown.
     pub fn to_svg(&self) -> String {
         let Some(frame) = self.frame() else { return String::new() };
-        let mut svg = format!(
+        let mut svg = Canvas::default();
+        let _ = writeln!(
+            svg.body,
             "<svg class=\"plot bars\" id=\"{}\" viewBox=\"0 0 {WIDTH} {:.0}\" role=\"group\" \
-             aria-label=\"{}\">\n",
+             aria-label=\"{}\">",
             self.id,
             frame.bottom + BOTTOM,
             escape(self.title)
@@ -91,8 +93,7 @@ impl Chart {
         for (n, line) in self.lines.iter().enumerate() {
             draw_line(line, TOP + n as f64 * LINE_HEIGHT, &frame, &mut svg);
         }
-        svg.push_str("</svg>\n");
-        svg
+        svg.body + "</svg>\n"
     }
 
     fn frame(&self) -> Option<Frame> {
@@ -111,47 +112,28 @@ impl Chart {
         Some(Frame { x: Scale::new(self.x.spread, ends, (left, right)), left, right, bottom })
     }
 
-    fn draw_axis(&self, frame: &Frame, svg: &mut String) {
+    fn draw_axis(&self, frame: &Frame, svg: &mut Canvas) {
         let Frame { x, left, right, bottom } = frame;
         let ticks = x.ticks(5);
         for at in x.minor_ticks(&ticks).into_iter().map(|tick| x.at(tick)) {
-            let _ = write!(svg, "<path class=\"axis minor\" d=\"M{at:.1} {bottom:.1}v-4\"/>");
+            svg.path("axis minor", &format!("M{at:.1} {bottom:.1}v-4"));
         }
         for tick in ticks {
-            let (at, text) = (x.at(tick), escape(&(self.x.tick)(tick)));
-            let _ = writeln!(
-                svg,
-                "<path class=\"grid\" d=\"M{at:.1} {TOP:.1}V{bottom:.1}\"/>\
-                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
-                bottom + 15.0
-            );
+            let at = x.at(tick);
+            svg.path("grid", &format!("M{at:.1} {TOP:.1}V{bottom:.1}"));
+            svg.text("", (at, bottom + 15.0), "middle", &(self.x.tick)(tick));
         }
-        let _ = writeln!(
-            svg,
-            "<path class=\"axis\" d=\"M{left:.1} {TOP:.1}V{bottom:.1}\"/>\
-             <text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            (left + right) / 2.0,
-            bottom + 33.0,
-            escape(&self.x.label)
-        );
+        svg.path("axis", &format!("M{left:.1} {TOP:.1}V{bottom:.1}"));
+        svg.text("label", ((left + right) / 2.0, bottom + 33.0), "middle", &self.x.label);
     }
 }
 
-fn draw_line(line: &Line, top: f64, frame: &Frame, svg: &mut String) {
+fn draw_line(line: &Line, top: f64, frame: &Frame, svg: &mut Canvas) {
     let middle = top + LINE_HEIGHT / 2.0;
-    let _ = writeln!(
-        svg,
-        "<g class=\"series c{}\" data-name=\"{name}\">\
-         <text class=\"name\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>\
-         <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-        line.color,
-        frame.left - 7.0,
-        middle + 4.0,
-        frame.right + 10.0,
-        middle + 4.0,
-        escape(&line.note),
-        name = escape(&line.name),
-    );
+    let (color, name) = (line.color, escape(&line.name));
+    let _ = writeln!(svg.body, "<g class=\"series c{color}\" data-name=\"{name}\">");
+    svg.text("name", (frame.left - 7.0, middle + 4.0), "end", &line.name);
+    svg.text("", (frame.right + 10.0, middle + 4.0), "start", &line.note);
     let dots: Vec<f64> = line
         .marks
         .iter()
@@ -159,46 +141,35 @@ fn draw_line(line: &Line, top: f64, frame: &Frame, svg: &mut String) {
         .map(|mark| frame.x.at(mark.at))
         .collect();
     if let (Some(first), Some(last)) = (dots.first(), dots.last()) {
-        let _ = write!(svg, "<path class=\"curve\" d=\"M{first:.1} {middle:.1}H{last:.1}\"/>");
+        svg.path("curve", &format!("M{first:.1} {middle:.1}H{last:.1}"));
     }
     let is_bar = |mark: &&Mark| matches!(mark.shape, Shape::Bar | Shape::PaleBar);
     let bar_height = (LINE_HEIGHT - 2.0 * MARGIN) / line.marks.iter().filter(is_bar).count() as f64;
     let mut bar_top = top + MARGIN;
     for mark in &line.marks {
         let (at, left) = (frame.x.at(mark.at), frame.left);
-        let drawn = match mark.shape {
+        svg.body.push_str("<g class=\"point\">");
+        match mark.shape {
             Shape::Bar | Shape::PaleBar => {
                 let class = if mark.shape == Shape::Bar { "dot bar" } else { "dot bar pale" };
-                let (y, width) = (bar_top, (at - left).max(0.8));
-                bar_top += bar_height;
+                svg.rect(class, (left, bar_top), ((at - left).max(0.8), bar_height));
                 // The transparent rectangle is a larger target for a finger.
-                format!(
-                    "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
-                     height=\"{bar_height:.1}\"/><rect class=\"hit\" x=\"{left:.1}\" y=\"{y:.1}\" \
-                     width=\"{:.1}\" height=\"{bar_height:.1}\"/>",
-                    frame.right - left
-                )
+                svg.rect("hit", (left, bar_top), (frame.right - left, bar_height));
+                bar_top += bar_height;
             }
-            Shape::Tick => format!(
-                "<rect class=\"dot tick\" x=\"{:.1}\" y=\"{:.1}\" width=\"2\" height=\"{:.1}\"/>\
-                 <rect class=\"hit\" x=\"{:.1}\" y=\"{top:.1}\" width=\"12\" \
-                 height=\"{LINE_HEIGHT:.1}\"/>",
-                at - 1.0,
-                top + 1.0,
-                LINE_HEIGHT - 2.0,
-                at - 6.0
-            ),
-            Shape::Dot(text) => format!(
-                "<circle class=\"dot\" cx=\"{at:.1}\" cy=\"{middle:.1}\" r=\"{DOT_RADIUS}\"/>\
-                 <text class=\"in-dot\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>\
-                 <circle class=\"hit\" cx=\"{at:.1}\" cy=\"{middle:.1}\" r=\"11\"/>",
-                middle + 3.6
-            ),
-        };
-        let says = escape(&mark.says);
-        let _ = write!(svg, "<g class=\"point\">{drawn}<title>{says}</title></g>");
+            Shape::Tick => {
+                svg.rect("dot tick", (at - 1.0, top + 1.0), (2.0, LINE_HEIGHT - 2.0));
+                svg.rect("hit", (at - 6.0, top), (12.0, LINE_HEIGHT));
+            }
+            Shape::Dot(text) => {
+                svg.circle("dot", (at, middle), DOT_RADIUS);
+                svg.text("in-dot", (at, middle + 3.6), "middle", text);
+                svg.circle("hit", (at, middle), 11.0);
+            }
+        }
+        let _ = write!(svg.body, "<title>{}</title></g>", escape(&mark.says));
     }
-    svg.push_str("</g>\n");
+    svg.body.push_str("</g>\n");
 }
 
 #[cfg(test)]

@@ -10,3 +10,15 @@ pub mod record;
 pub mod sheet;
 pub mod svg;
 pub mod text;
+
+/// Collects the values of each key, the keys in the order of their first values.
+pub fn grouped<K: PartialEq, T>(values: impl IntoIterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, value) in values {
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}

@@ -9,8 +9,6 @@
 //!        none,9,
 //! ```
 
-use std::fmt::Display;
-
 use serde_json::{Value, json};
 
 use crate::output::json_object;
@@ -74,10 +72,7 @@ fields!(String, u64, f64, bool, Option<String>, Option<u64>, Option<f64>, Option
 
 /// A JSON object on one line.
 pub fn to_json<R: Record>(row: &R) -> String {
-    let values = row.values();
-    let fields: Vec<(&str, &dyn Display)> =
-        R::COLUMNS.iter().copied().zip(values.iter().map(|value| value as &dyn Display)).collect();
-    json_object(&fields)
+    json_object(R::COLUMNS.iter().zip(row.values()))
 }
 
 /// The names of the columns, and the cells of every row. Objects are taken apart: a column `times`

@@ -11,8 +11,9 @@
 //! If the width is unknown, as in a pipe, the table is shown in full.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write, stdout};
 
+use crate::failure::Result;
 use crate::output::table;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,6 +69,18 @@ impl Screen {
             c => c,
         };
         text.chars().map(plain).collect()
+    }
+
+    /// Prints texts, each on lines of its own that fit.
+    pub fn say(
+        &self,
+        texts: impl IntoIterator<Item = impl AsRef<str>>,
+        out: &mut dyn Write,
+    ) -> Result {
+        for text in texts {
+            writeln!(out, "{}", self.drawn(&self.wrap(text.as_ref())))?;
+        }
+        Ok(())
     }
 
     pub fn bold(&self, text: &str) -> String {
@@ -230,8 +243,7 @@ impl Sheet {
                 _ => self.columns[column].to_string(),
             })
             .collect();
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        table(&header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
+        table(header, self.rows.iter().map(|row| columns.iter().map(|&c| text(&row[c])).collect()))
     }
 
     /// The table with its rows as columns. The names of the rows are divided into lines between
@@ -239,12 +251,11 @@ impl Sheet {
     fn turned(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
         let names = self.rows.iter().map(|row| row[0].long.replace(' ', "\n"));
         let header: Vec<String> = std::iter::once(self.name(0)).chain(names).collect();
-        let header: Vec<&str> = header.iter().map(String::as_str).collect();
         let figures = columns.iter().filter(|&&column| column > 0).map(|&column| {
             let cells = self.rows.iter().map(|row| text(&row[column]));
             std::iter::once(self.name(column)).chain(cells).collect()
         });
-        table(&header, figures)
+        table(header, figures)
     }
 
     /// Whether all rows have the same cell in a column. The first column, which names the rows, is

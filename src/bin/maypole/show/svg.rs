@@ -94,6 +94,13 @@ impl Canvas {
         );
     }
 
+    pub fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
+        let _ = writeln!(
+            self.body,
+            "<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>"
+        );
+    }
+
     /// A path in units of `scale`, with its origin at `x`, `y`.
     pub fn scaled_path(&mut self, class: &str, (x, y): (f64, f64), scale: f64, path: &str) {
         let _ = writeln!(

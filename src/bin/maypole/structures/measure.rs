@@ -1,13 +1,15 @@
 //! Measures structures, side by side.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use maypole::filter::textbook::{BloomFilter, Layout, mix};
 
-use super::subjects::{self, Filter, Make, Subject};
+use super::subjects::{Filter, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress;
+use crate::show::record::record;
 use crate::show::text::percent;
 
 /// Every time is the best of this many rounds, because other work of the machine only adds to it.
@@ -17,86 +19,60 @@ const QUERIES: usize = 1 << 18;
 /// The most keys, as a multiple of those planned.
 const MAX_TIMES: usize = 5;
 
-/// Hashes of keys: those that are present, and others that are not.
-pub struct Hashes {
-    seed: u64,
+/// Random hashes. They are distinct, because mixing maps no two numbers to one hash.
+fn hashes(seed: u64, numbers: Range<u64>) -> Vec<u64> {
+    let seed = mix(seed, 0x5eed);
+    numbers.map(|number| mix(number, seed)).collect()
 }
 
-impl Hashes {
-    pub fn new(seed: u64) -> Hashes {
-        Hashes { seed: mix(seed, 0x5eed) }
-    }
-
-    /// Random hashes. They are distinct, because mixing maps no two numbers to one hash.
-    fn numbered(&self, numbers: std::ops::Range<u64>) -> Vec<u64> {
-        numbers.map(|number| mix(number, self.seed)).collect()
-    }
-
-    pub fn present(&self, count: usize) -> Vec<u64> {
-        self.numbered(0..count as u64)
-    }
-
-    /// `count` keys that are never present.
-    pub fn absent(&self, count: usize) -> Vec<u64> {
-        self.numbered(1 << 40..(1 << 40) + count as u64)
-    }
-
-    /// Bytes of the hashes and the filters of a run; 40 bytes a key are enough for the filters.
-    pub fn memory(keys: usize) -> u64 {
-        (keys * ((MAX_TIMES + 2) * 8 + 40)) as u64 + (64 << 20)
-    }
+pub fn present_hashes(seed: u64, count: usize) -> Vec<u64> {
+    hashes(seed, 0..count as u64)
 }
 
-pub struct Row {
-    pub name: String,
-    pub deletes: bool,
-    pub keys: usize,
-    pub bytes: usize,
-    pub build_ns: f64,
-    pub absent_ns: f64,
-    pub present_ns: f64,
-    pub queries: usize,
-    pub false_positives: usize,
-    /// What became of the structure with two and with five times the planned keys.
-    pub over: [Over; 2],
+/// Hashes of `count` keys that are never present.
+pub fn absent_hashes(seed: u64, count: usize) -> Vec<u64> {
+    hashes(seed, 1 << 40..(1 << 40) + count as u64)
 }
 
-/// What became of a structure that was given more keys than planned.
-pub enum Over {
-    Rate(f64),
-    /// It was full with this many keys.
-    Full(usize),
-    /// It is built once, from all its keys.
-    Static,
+/// Bytes of the hashes and the filters of a run; 40 bytes a key are enough for the filters.
+pub fn memory_bytes(keys: usize) -> u64 {
+    (keys * ((MAX_TIMES + 2) * 8 + 40)) as u64 + (64 << 20)
+}
+
+record! {
+    /// The figures of a structure.
+    pub struct Row {
+        structure: String,
+        deletes: bool,
+        /// Whether it is built once, from all its keys.
+        is_static: bool,
+        planned_keys: u64,
+        bytes: u64,
+        bits_per_key: f64,
+        /// Bits per key divided by the fewest that this rate can take. `None` if the filter was
+        /// never wrong.
+        bits_over_bound: Option<f64>,
+        build_ns_per_key: f64,
+        query_absent_ns: f64,
+        query_present_ns: f64,
+        absent_queries: u64,
+        rate: f64,
+        /// The rates with more keys than planned. `None` if the structure is static or was full.
+        rate_at_2_times: Option<f64>,
+        rate_at_5_times: Option<f64>,
+        /// The number of keys with which it was full.
+        full_at_keys: Option<u64>,
+    }
 }
 
 impl Row {
-    pub fn bits_per_key(&self) -> f64 {
-        self.bytes as f64 * 8.0 / self.keys as f64
-    }
-
-    pub fn rate(&self) -> f64 {
-        self.false_positives as f64 / self.queries as f64
-    }
-
-    /// Bits per key divided by the fewest that this rate can take. `None` if the filter was never
-    /// wrong.
-    pub fn over_bound(&self) -> Option<f64> {
-        self.bound().map(|bound| self.bits_per_key() / bound)
-    }
-
-    /// The fewest bits a key that this rate can take.
-    pub fn bound(&self) -> Option<f64> {
-        (self.false_positives > 0).then(|| -self.rate().log2())
-    }
-
-    /// What became of the structure, in words, with two (`which` is 0) or five times (1) the
-    /// planned keys.
-    pub fn over_text(&self, which: usize) -> String {
-        match self.over[which] {
-            Over::Rate(rate) => percent(rate),
-            Over::Full(held) => format!("full at {:.2}", held as f64 / self.keys as f64),
-            Over::Static => "static".into(),
+    /// What became of the structure with more keys than planned, in words. `rate` is the rate that
+    /// it then has.
+    pub fn over_text(&self, rate: Option<f64>) -> String {
+        match (rate, self.full_at_keys) {
+            (Some(rate), _) => percent(rate),
+            (None, Some(held)) => format!("full at {:.2}", held as f64 / self.planned_keys as f64),
+            (None, None) => "static".into(),
         }
     }
 }
@@ -108,39 +84,20 @@ pub fn timed<T>(count: usize, work: impl FnOnce() -> T) -> (f64, T) {
     (start.elapsed().as_nanos() as f64 / count as f64, made)
 }
 
-/// Builds the filter that `subject` plans for `keys.len()` keys at `rate`.
-fn build(subject: &Subject, keys: &[u64], rate: f64, absent: &[u64]) -> Result<Box<dyn Filter>> {
-    match subject.make {
-        Make::Static(make) => make(keys, rate, absent),
-        Make::Own(family) => subjects::own(keys, rate, family),
-        Make::Dynamic(make) => {
-            let mut filter = make(keys.len(), rate);
-            match filter.add(keys) {
-                added if added == keys.len() => Ok(filter),
-                added => Err(Failure::new(format_args!(
-                    "{}: full with {added} of {} planned keys",
-                    subject.name,
-                    keys.len()
-                ))),
-            }
-        }
-    }
-}
-
-/// The approximate nanoseconds that a whole page will take, computed from the time of a step:
+/// The approximate time that a whole page will take, computed from the time of a step:
 /// adding one key to a small filter, or querying it once. The factors, which were measured, are the
 /// numbers of steps for each key, for each absent query and for everything else.
-pub fn expected_ns(keys: usize, rate: f64) -> f64 {
+pub fn expected_time(keys: usize, rate: f64) -> Duration {
     const KEYS: usize = 1 << 16;
-    let hashes = Hashes::new(0);
-    let (present, absent) = (hashes.present(KEYS), hashes.absent(KEYS));
+    let (present, absent) = (present_hashes(0, KEYS), absent_hashes(0, KEYS));
     let step = || {
         let mut filter = BloomFilter::for_rate(Layout::Shared, KEYS, 0.01);
         Filter::add(&mut filter, &present);
         black_box(filter.count_in_a_chain(&absent));
     };
     let best = (0..ROUNDS).map(|_| timed(2 * KEYS, step).0).fold(f64::INFINITY, f64::min);
-    best * (65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64)
+    let steps = 65e6 + 80.0 * queries(rate) as f64 + 1600.0 * keys as f64;
+    Duration::from_secs_f64(best * steps / 1e9)
 }
 
 /// The number of absent keys that measure a rate to about a hundredth of it, or less precisely if
@@ -153,19 +110,18 @@ fn queries(rate: f64) -> usize {
 /// all of them equally.
 pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<Vec<Row>> {
     let bar = progress::bar((subjects.len() * 2 * ROUNDS) as u64, "");
-    let hashes = Hashes::new(seed);
-    let (present, absent) = (hashes.present(keys), hashes.absent(queries(rate)));
+    let (present, absent) = (present_hashes(seed, keys), absent_hashes(seed, queries(rate)));
 
     let (mut filters, mut build_ns) = (Vec::new(), vec![f64::INFINITY; subjects.len()]);
     for round in (0..ROUNDS as u64).rev() {
         // Every round has fresh keys, because a set that was seen before trains the branch
         // predictor. The keys of the last round are those that are queried.
-        let fresh = Hashes::new(mix(seed, round)).present(keys);
+        let fresh = present_hashes(mix(seed, round), keys);
         let present = if round == 0 { &present } else { &fresh };
         filters.clear();
         for (subject, best) in subjects.iter().zip(&mut build_ns) {
             bar.set_message(format!("building: {}", subject.name));
-            let (ns, filter) = timed(keys, || build(subject, present, rate, &absent));
+            let (ns, filter) = timed(keys, || (subject.make)(present, rate, &absent));
             filters.push(filter?);
             *best = best.min(ns);
             bar.inc(1);
@@ -189,32 +145,36 @@ pub fn rows(subjects: &[Subject], keys: usize, rate: f64, seed: u64) -> Result<V
     }
 
     bar.set_message("adding more keys");
-    let more = hashes.present(MAX_TIMES * keys);
+    let more = present_hashes(seed, MAX_TIMES * keys);
     let measured = subjects.iter().zip(filters).zip(build_ns).zip(query_ns);
     let rows = measured.map(|(((subject, mut filter), build_ns), [absent_ns, present_ns])| {
         // A filter that forgets a key is a failure.
         if filter.count(&present) != keys {
             return Err(Failure::new(format_args!("{}: a key was not found", subject.name)));
         }
-        Ok(Row {
-            name: subject.name.clone(),
+        let (bytes, rate) = (filter.bytes(), rate_of(&*filter, &absent));
+        let bits_per_key = bytes as f64 * 8.0 / keys as f64;
+        let mut row = Row {
+            structure: subject.name.clone(),
             deletes: subject.deletes,
-            keys,
-            bytes: filter.bytes(),
-            build_ns,
-            absent_ns,
-            present_ns,
-            queries: absent.len(),
-            false_positives: filter.count(&absent),
-            over: match subject.make {
-                Make::Static(_) | Make::Own(_) => [Over::Static, Over::Static],
-                Make::Dynamic(_) => overfill(&mut *filter, &more, keys, &absent),
-            },
-        })
+            is_static: subject.is_static,
+            planned_keys: keys as u64,
+            bytes: bytes as u64,
+            bits_per_key,
+            bits_over_bound: (rate > 0.0).then(|| bits_per_key / -rate.log2()),
+            build_ns_per_key: hundredths(build_ns),
+            query_absent_ns: hundredths(absent_ns),
+            query_present_ns: hundredths(present_ns),
+            absent_queries: absent.len() as u64,
+            rate,
+            ..Row::default()
+        };
+        if !subject.is_static {
+            overfill(&mut *filter, &more, &absent, &mut row);
+        }
+        Ok(row)
     });
-    let rows = rows.collect();
-    bar.finish_and_clear();
-    rows
+    rows.collect()
 }
 
 /// [`QUERIES`] present keys, in a random order that is not that of insertion.
@@ -223,16 +183,25 @@ fn shuffled(present: &[u64]) -> Vec<u64> {
     (0..QUERIES as u64).map(|i| present[pick(i)]).collect()
 }
 
-/// Adds keys to a filter of the first `planned` of `present`, until it has two and five times as
-/// many.
-fn overfill(filter: &mut dyn Filter, present: &[u64], planned: usize, absent: &[u64]) -> [Over; 2] {
+fn rate_of(filter: &dyn Filter, absent: &[u64]) -> f64 {
+    filter.count(absent) as f64 / absent.len() as f64
+}
+
+fn hundredths(nanos: f64) -> f64 {
+    (nanos * 100.0).round() / 100.0
+}
+
+/// Adds keys to a filter of the first planned ones of `present`, until it has two and five times as
+/// many or is full.
+fn overfill(filter: &mut dyn Filter, present: &[u64], absent: &[u64], row: &mut Row) {
+    let planned = row.planned_keys as usize;
     let mut held = planned;
-    [2, MAX_TIMES].map(|times| {
-        let wanted = times * planned;
-        held += filter.add(&present[held..wanted]);
-        match held == wanted {
-            true => Over::Rate(filter.count(absent) as f64 / absent.len() as f64),
-            false => Over::Full(held),
+    for (times, rate) in [(2, &mut row.rate_at_2_times), (MAX_TIMES, &mut row.rate_at_5_times)] {
+        held += filter.add(&present[held..times * planned]);
+        if held < times * planned {
+            row.full_at_keys = Some(held as u64);
+            return;
         }
-    })
+        *rate = Some(rate_of(filter, absent));
+    }
 }

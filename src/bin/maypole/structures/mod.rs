@@ -4,7 +4,7 @@
 //! ```text
 //! subjects   every structure under one interface
 //! measure    one row a structure: memory, times, rates, also with more keys than planned
-//! report     the rows as a table, JSON or CSV
+//! report     the rows as a table, and notes on them
 //! claims/    what tutorials say of filters, each compared with a measurement
 //! save       both in a directory: the page, JSON and CSV
 //! page/      the page
@@ -27,12 +27,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::failure::Result;
+use crate::monitor::span;
 use crate::show::about::Origin;
 use crate::show::files;
+use crate::show::record;
 use crate::show::sheet::Screen;
 use crate::{args, output, space};
 use claims::Claim;
-use measure::{Hashes, Row};
+use measure::Row;
 
 /// Measure textbook filters and the database's own, or test what is said of filters.
 ///
@@ -89,31 +91,31 @@ pub struct Structures {
 }
 
 struct Results {
-    about: About,
-    rows: Vec<Row>,
-    claims: Vec<Claim>,
-}
-
-/// What a reader must know to trust the figures and to reproduce them.
-struct About {
     origin: Origin,
     keys: usize,
     /// The rate that each structure is made for. The claims have their own rates.
     rate: f64,
+    rows: Vec<Row>,
+    claims: Vec<Claim>,
 }
 
 impl Structures {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        space::check_memory(Hashes::memory(self.keys))?;
+        space::check_memory(measure::memory_bytes(self.keys))?;
         match &self.out {
             None if self.claims => self.print_claims(&self.claims()?, out),
             None => self.print_rows(&self.rows()?, out),
             Some(dir) => {
                 files::prepare(dir, save::MAKER, &save::NAMES)?;
-                output::tell(format_args!("note: this takes about {}", self.expected_time()));
-                let origin = Origin::now(self.seed);
-                let about = About { origin, keys: self.keys, rate: self.rate };
-                let results = Results { about, rows: self.rows()?, claims: self.claims()? };
+                let expected = measure::expected_time(self.keys, self.rate);
+                output::tell(format_args!("note: this takes about {}", span(expected)));
+                let results = Results {
+                    origin: Origin::now(self.seed),
+                    keys: self.keys,
+                    rate: self.rate,
+                    rows: self.rows()?,
+                    claims: self.claims()?,
+                };
                 save::all(&results, dir)?;
                 match self.claims {
                     true => self.print_claims(&results.claims, out)?,
@@ -136,33 +138,23 @@ impl Structures {
         claims::measure(self.keys, self.seed)
     }
 
-    /// The expected time in words, such as `40 seconds` or `3 minutes`.
-    fn expected_time(&self) -> String {
-        let seconds = measure::expected_ns(self.keys, self.rate) / 1e9;
-        match seconds < 100.0 {
-            true => format!("{:.0} seconds", (seconds / 5.0).ceil() * 5.0),
-            false => format!("{:.0} minutes", (seconds / 60.0).ceil()),
-        }
-    }
-
     fn print_claims(&self, claims: &[Claim], out: &mut dyn Write) -> Result {
         match self.json {
-            true => output::json_array(&claims::objects(claims), out),
+            true => output::json_array(claims.iter().map(claims::to_json), out),
             false => claims::print(claims, self.keys, self.seed, out),
         }
     }
 
     fn print_rows(&self, rows: &[Row], out: &mut dyn Write) -> Result {
         if self.json {
-            return output::json_array(&report::objects(rows), out);
+            return output::json_array(rows.iter().map(record::to_json), out);
         }
         if self.csv {
-            write!(out, "{}", report::csv(rows))?;
+            write!(out, "{}", record::to_csv(rows))?;
             return Ok(());
         }
         report::table(rows, self.keys, self.rate, out)?;
         let note = format!("Note: {}, one thread.", output::machine());
-        writeln!(out, "{}", Screen::stdout().wrap(&note))?;
-        Ok(())
+        Screen::stdout().say([note], out)
     }
 }

@@ -8,9 +8,13 @@
 
 use std::path::Path;
 
-use super::{Results, claims, page, report};
+use serde_json::json;
+
+use super::{Results, claims, page};
 use crate::failure::Result;
+use crate::output::json_lines;
 use crate::show::files::{PAGE, write};
+use crate::show::record;
 
 /// The command that pages name as their maker.
 pub const MAKER: &str = "maypole structures";
@@ -20,15 +24,13 @@ pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];
 
 /// Writes all files, the page first: see [`files`](crate::show::files).
 pub fn all(results: &Results, dir: &Path) -> Result {
-    let list = |objects: Vec<String>| format!("[\n  {}\n]", objects.join(",\n  "));
-    let about = &results.about;
     let json = format!(
         "{{\n\"about\": {},\n\"structures\": {},\n\"claims\": {}\n}}\n",
-        about.origin.to_json(&[("keys", &about.keys), ("rate", &about.rate)]),
-        list(report::objects(&results.rows)),
-        list(claims::objects(&results.claims)),
+        results.origin.to_json(&[("keys", json!(results.keys)), ("rate", json!(results.rate))]),
+        json_lines(results.rows.iter().map(record::to_json)),
+        json_lines(results.claims.iter().map(claims::to_json)),
     );
     write(dir, PAGE, &page::html(results))?;
     write(dir, "structures.json", &json)?;
-    write(dir, "structures.csv", &report::csv(&results.rows))
+    write(dir, "structures.csv", &record::to_csv(&results.rows))
 }

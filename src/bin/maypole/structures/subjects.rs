@@ -45,61 +45,62 @@ pub trait Filter {
 pub struct Subject {
     pub name: String,
     pub deletes: bool,
+    /// Whether it is built once, from all its keys. Others get more keys than planned.
+    pub is_static: bool,
     pub make: Make,
 }
 
 type Built = Result<Box<dyn Filter>>;
 
-pub enum Make {
-    /// Makes an empty filter for this many keys and this rate. Keys are then added, even more than
-    /// planned.
-    Dynamic(fn(usize, f64) -> Box<dyn Filter>),
-    /// Builds a filter of all its keys for a rate. The cascade, the only such filter, ignores the
-    /// rate and uses the last argument, absent keys.
-    Static(fn(&[u64], f64, &[u64]) -> Built),
-    /// Builds a filter of a family of the database.
-    Own(Family),
-}
+/// Builds a filter of keys for a rate. Only the cascade uses the last argument, absent keys, and it
+/// ignores the rate.
+type Make = Box<dyn Fn(&[u64], f64, &[u64]) -> Built>;
 
 pub fn all() -> Vec<Subject> {
-    use Make::{Dynamic, Static};
-    let subject = |name: &str, deletes, make| Subject { name: name.into(), deletes, make };
+    let dynamic = |name: &'static str, deletes, make: fn(usize, f64) -> Box<dyn Filter>| Subject {
+        name: name.into(),
+        deletes,
+        is_static: false,
+        make: Box::new(move |keys, rate, _| filled(name, make(keys.len(), rate), keys)),
+    };
     let textbook = vec![
-        subject(
-            "bloom, shared array",
-            false,
-            Dynamic(|keys, rate| Box::new(BloomFilter::for_rate(Layout::Shared, keys, rate))),
-        ),
-        subject(
-            "bloom, split arrays",
-            false,
-            Dynamic(|keys, rate| Box::new(BloomFilter::for_rate(Layout::Split, keys, rate))),
-        ),
-        subject(
-            "counting bloom",
-            true,
-            Dynamic(|keys, rate| Box::new(CountingBloom::for_rate(keys, rate))),
-        ),
-        subject("scalable bloom", false, Dynamic(scalable)),
-        subject("cuckoo", true, Dynamic(|keys, rate| Box::new(CuckooFilter::for_rate(keys, rate)))),
-        subject(
-            "quotient",
-            true,
-            Dynamic(|keys, rate| Box::new(QuotientFilter::for_rate(keys, rate, QUOTIENT_LOAD))),
-        ),
-        subject("cascade", false, Static(cascade)),
+        dynamic("bloom, shared array", false, |keys, rate| {
+            Box::new(BloomFilter::for_rate(Layout::Shared, keys, rate))
+        }),
+        dynamic("bloom, split arrays", false, |keys, rate| {
+            Box::new(BloomFilter::for_rate(Layout::Split, keys, rate))
+        }),
+        dynamic("counting bloom", true, |keys, rate| Box::new(CountingBloom::for_rate(keys, rate))),
+        dynamic("scalable bloom", false, scalable),
+        dynamic("cuckoo", true, |keys, rate| Box::new(CuckooFilter::for_rate(keys, rate))),
+        dynamic("quotient", true, |keys, rate| {
+            Box::new(QuotientFilter::for_rate(keys, rate, QUOTIENT_LOAD))
+        }),
+        built_once("cascade".into(), Box::new(cascade)),
     ];
     textbook.into_iter().chain(own_families()).collect()
 }
 
 /// The families of the database, in the order of reports.
 pub fn own_families() -> impl Iterator<Item = Subject> {
-    let name = |family: Family| format!("{OWN}{family}");
-    Family::written().map(move |family| Subject {
-        name: name(family),
-        deletes: false,
-        make: Make::Own(family),
+    Family::written().map(|family| {
+        built_once(format!("{OWN}{family}"), Box::new(move |keys, rate, _| own(keys, rate, family)))
     })
+}
+
+fn built_once(name: String, make: Make) -> Subject {
+    Subject { name, deletes: false, is_static: true, make }
+}
+
+/// An empty filter with keys added, which must all fit.
+fn filled(name: &str, mut filter: Box<dyn Filter>, keys: &[u64]) -> Built {
+    match filter.add(keys) {
+        added if added == keys.len() => Ok(filter),
+        added => Err(Failure::new(format_args!(
+            "{name}: full with {added} of {} planned keys",
+            keys.len()
+        ))),
+    }
 }
 
 fn scalable(keys: usize, rate: f64) -> Box<dyn Filter> {
@@ -114,7 +115,7 @@ fn cascade(keys: &[u64], _: f64, absent: &[u64]) -> Built {
     }
 }
 
-pub fn own(keys: &[u64], rate: f64, family: Family) -> Built {
+fn own(keys: &[u64], rate: f64, family: Family) -> Built {
     let spec = FilterSpec::fpr(rate, family).map_err(Failure::new)?;
     Ok(Box::new(reader(keys, spec)?))
 }
@@ -126,11 +127,6 @@ pub fn reader(keys: &[u64], spec: FilterSpec) -> Result<FilterReader> {
     keys.iter().for_each(|&hash| builder.add(hash));
     let block = builder.finish().ok_or_else(|| Failure::new("no filter was built"))?;
     Ok(block.into_reader())
-}
-
-/// Adds keys one by one until one does not fit.
-fn add_while<F>(filter: &mut F, hashes: &[u64], fits: impl Fn(&mut F, u64) -> bool) -> usize {
-    hashes.iter().take_while(|&&hash| fits(filter, hash)).count()
 }
 
 /// Implements [`Filter`] for the textbooks' filters. The closure adds a key, and returns `false` if
@@ -147,7 +143,8 @@ macro_rules! textbook {
             }
 
             fn add(&mut self, hashes: &[u64]) -> usize {
-                add_while(self, hashes, $add)
+                let add: fn(&mut $Filter, u64) -> bool = $add;
+                hashes.iter().take_while(|&&hash| add(self, hash)).count()
             }
         }
     )+};

@@ -73,22 +73,30 @@ impl Inspect {
             }
             return Ok(());
         }
-        if self.json {
-            let show = |check: &_, out: &mut dyn Write| {
-                writeln!(out, "{}", to_json(&table, check)?)?;
-                Ok(())
-            };
-            return self.check(&table, out, show);
-        }
         if self.filter {
             return self.picture(&table, out);
         }
-        footer(&table, out)?;
-        metaindex(&table, out)?;
-        properties(&table, out)?;
-        range_deletions(&table, out)?;
-        filter(&table, out)?;
-        self.check(&table, out, checked)
+        if !self.json {
+            footer(&table, out)?;
+            metaindex(&table, out)?;
+            properties(&table, out)?;
+            range_deletions(&table, out)?;
+            filter(&table, out)?;
+        }
+        // The whole table is read, and the filter queried for every key.
+        let check = progress::during("reading the whole table", || table.verify())?;
+        match self.json {
+            true => writeln!(out, "{}", to_json(&table, &check)?)?,
+            false => checked(&check, out)?,
+        }
+        match check.filter_misses {
+            0 => Ok(()),
+            misses => Err(Failure::new(format_args!(
+                "{}: the filter misses {} that are there",
+                self.file.display(),
+                counted(misses, "key")
+            ))),
+        }
     }
 
     /// Prints the picture of the filter. A missing filter is a failure only if `--out` is given.
@@ -113,25 +121,6 @@ impl Inspect {
         }
         write!(out, "{}", picture::text(&picture, &Screen::stdout()))?;
         Ok(())
-    }
-
-    /// Reads the whole table, queries the filter for every key, and prints the result.
-    fn check(
-        &self,
-        table: &SstReader,
-        out: &mut dyn Write,
-        show: impl FnOnce(&TableCheck, &mut dyn Write) -> Result,
-    ) -> Result {
-        let check = progress::during("reading the whole table", || table.verify())?;
-        show(&check, out)?;
-        match check.filter_misses {
-            0 => Ok(()),
-            misses => Err(Failure::new(format_args!(
-                "{}: the filter misses {} that are there",
-                self.file.display(),
-                counted(misses, "key")
-            ))),
-        }
     }
 }
 

@@ -12,8 +12,8 @@ use maypole::{Compression, Db, Error};
 
 use crate::failure::{Failure, Result};
 use crate::input::{Format, Input};
+use crate::output::object;
 use crate::scratch::Scratch;
-use crate::show::record::{self, record};
 use crate::show::text::{counted, escape, percent, size};
 use crate::{args, progress};
 
@@ -51,22 +51,6 @@ pub struct WriteTable {
     json: bool,
 }
 
-record! {
-    pub struct Written {
-        file: String,
-        entries: u64,
-        bytes: u64,
-        data_blocks: u64,
-        raw_bytes: u64,
-        smallest: String,
-        largest: String,
-        filter: Option<String>,
-        filter_bytes: Option<u64>,
-        bits_per_key: Option<f64>,
-        predicted_fpr: Option<f64>,
-    }
-}
-
 impl WriteTable {
     pub fn run(self, out: &mut dyn Write) -> Result {
         self.check_name()?;
@@ -83,7 +67,7 @@ impl WriteTable {
         RealFs.rename(&unfinished, &self.out)?;
         RealFs.sync_dir(self.parent())?;
         scratch.close()?;
-        self.report(&written(&self.out, &summary), out)
+        self.report(&summary, out)
     }
 
     /// Checks that the call would not replace a directory, a device or its own input.
@@ -130,7 +114,7 @@ impl WriteTable {
             ..TableOptions::default()
         };
         let mut writer = SstWriter::create(path, options)?;
-        let spinner = progress::spinner("writing the table");
+        let _spinner = progress::spinner("writing the table");
         let mut last: Option<Vec<u8>> = None;
         while let Some((key, value)) = input.next_entry()? {
             if last.as_deref().is_some_and(|last| key <= last) {
@@ -143,26 +127,32 @@ impl WriteTable {
             last.extend_from_slice(key);
             added.map_err(|error| Failure::new(format_args!("{}: {error}", input.location())))?;
         }
-        let summary = writer.finish()?;
-        spinner.finish_and_clear();
-        Ok(summary)
+        Ok(writer.finish()?)
     }
 
-    fn report(&self, written: &Written, out: &mut dyn Write) -> Result {
+    fn report(&self, summary: &TableSummary, out: &mut dyn Write) -> Result {
+        let TableSummary { entries, file_bytes, data_blocks, .. } = *summary;
+        let file = escape(self.out.as_os_str().as_encoded_bytes());
+        // An internal key ends in 8 bytes of sequence number and kind.
+        let user_key = |key: &[u8]| escape(&key[..key.len().saturating_sub(8)]);
+        let (smallest, largest) = (user_key(&summary.smallest), user_key(&summary.largest));
+        let raw_bytes = summary.raw_key_bytes + summary.raw_value_bytes - 8 * entries;
+        let info = summary.filter.as_ref();
+        let filter = info.and_then(|info| info.family).map(|family| family.to_string());
+        let filter_bytes = info.map(|info| info.bytes);
+        let bits_per_key = info.map(|info| info.bits_per_key());
+        let predicted_fpr = info.and_then(|info| info.predicted_fpr);
         if self.json {
-            writeln!(out, "{}", record::to_json(written))?;
+            let object = object! {
+                file, entries, bytes = file_bytes, data_blocks, raw_bytes, smallest, largest,
+                filter, filter_bytes, bits_per_key, predicted_fpr
+            };
+            writeln!(out, "{object}")?;
             return Ok(());
         }
-        writeln!(
-            out,
-            "{}: {}, {}, from {} to {}",
-            written.file,
-            counted(written.entries, "entry"),
-            size(written.bytes),
-            written.smallest,
-            written.largest
-        )?;
-        match (&written.filter, written.filter_bytes, written.bits_per_key, written.predicted_fpr) {
+        let (entries, bytes) = (counted(entries, "entry"), size(file_bytes));
+        writeln!(out, "{file}: {entries}, {bytes}, from {smallest} to {largest}")?;
+        match (filter, filter_bytes, bits_per_key, predicted_fpr) {
             (Some(filter), Some(bytes), Some(bits), Some(fpr)) => writeln!(
                 out,
                 "filter: {filter}, {}, {bits:.2} bits a key, {} false positives to expect",
@@ -203,23 +193,4 @@ fn out_of_order(input: &Input, key: &[u8], last: &[u8]) -> Failure {
          them (--help says more)",
         input.location()
     ))
-}
-
-fn written(path: &Path, summary: &TableSummary) -> Written {
-    // An internal key ends in 8 bytes of sequence number and kind.
-    let user_key = |key: &[u8]| escape(&key[..key.len().saturating_sub(8)]);
-    let filter = summary.filter.as_ref();
-    Written {
-        file: escape(path.as_os_str().as_encoded_bytes()),
-        entries: summary.entries,
-        bytes: summary.file_bytes,
-        data_blocks: summary.data_blocks,
-        raw_bytes: summary.raw_key_bytes + summary.raw_value_bytes - 8 * summary.entries,
-        smallest: user_key(&summary.smallest),
-        largest: user_key(&summary.largest),
-        filter: filter.and_then(|filter| filter.family).map(|family| family.to_string()),
-        filter_bytes: filter.map(|filter| filter.bytes),
-        bits_per_key: filter.map(|filter| filter.bits_per_key()),
-        predicted_fpr: filter.and_then(|filter| filter.predicted_fpr),
-    }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use maypole::table::SstReader;
 
+use super::KeyList;
 use crate::commands::entries::load::no_keys;
 use crate::failure::{Failure, Result};
 use crate::show::text::{counted, escape, size};
@@ -100,36 +101,27 @@ pub fn distinct_entries<'a>(
     Ok(entries)
 }
 
-/// The keys of tables that RocksDB or Maypole wrote, one after the other in memory, and the offset
-/// at which each ends. Adjacent versions of one key count once; deletions count as keys.
-pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<(Vec<u8>, Vec<usize>)> {
-    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+/// The keys of tables that RocksDB or Maypole wrote. Adjacent versions of one key count once;
+/// deletions count as keys.
+pub fn of_tables(files: &[impl AsRef<Path>]) -> Result<KeyList> {
+    let mut keys = KeyList::default();
     let bar = progress::bar(files.len() as u64, "reading tables");
     for file in files {
         let file = file.as_ref();
         space::check_memory(2 * fs::metadata(file).map_or(0, |metadata| metadata.len()))?;
         let mut entries = SstReader::open(file)?.entries();
-        let mut last = None;
         while let Some(entry) = entries.next_entry()? {
-            if last.is_none_or(|start: usize| bytes[start..] != *entry.user_key) {
-                last = Some(bytes.len());
-                // Blocks may be compressed, so the size of the keys is not known in advance.
-                if bytes.try_reserve(entry.user_key.len()).is_err() {
-                    return Err(Failure::new(
-                        "the keys of the tables take more memory than there is",
-                    ));
-                }
-                bytes.extend_from_slice(entry.user_key);
-                ends.push(bytes.len());
+            // Blocks may be compressed, so the size of the keys is not known in advance.
+            if keys.last() != Some(entry.user_key) && !keys.try_push(entry.user_key) {
+                return Err(Failure::new("the keys of the tables take more memory than there is"));
             }
         }
         bar.inc(1);
     }
-    bar.finish_and_clear();
-    if ends.is_empty() {
-        return Err(Failure::new("the tables hold no keys"));
+    match keys.len() {
+        0 => Err(Failure::new("the tables hold no keys")),
+        _ => Ok(keys),
     }
-    Ok((bytes, ends))
 }
 
 #[cfg(test)]

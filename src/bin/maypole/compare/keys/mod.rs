@@ -41,6 +41,19 @@ impl KeyList {
         self.ends.push(self.bytes.len());
     }
 
+    /// Like [`KeyList::push`]. Returns `false` if there is no memory for the key.
+    fn try_push(&mut self, key: &[u8]) -> bool {
+        let has_memory = self.bytes.try_reserve(key.len()).is_ok();
+        if has_memory {
+            self.push(key);
+        }
+        has_memory
+    }
+
+    fn last(&self) -> Option<&[u8]> {
+        self.len().checked_sub(1).map(|last| self.get(last))
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -89,8 +102,17 @@ pub struct Request {
     pub seed: u64,
 }
 
+impl Request {
+    /// Asks for generated keys, queried uniformly.
+    pub fn generated(keys: usize, most: usize, seed: u64) -> Request {
+        let (absent_file, query_file, zipf) = (None, None, None);
+        Request { source: Source::Generated(keys), absent_file, query_file, zipf, most, seed }
+    }
+}
+
 /// All keys of a comparison. Each list is in random order and without duplicates, but the absent
 /// keys of `--query-file` are in its order and may repeat.
+#[derive(Default)]
 pub struct KeySet {
     pub present: KeyList,
     /// The values of the present keys, where their source has them.
@@ -128,10 +150,9 @@ impl KeySet {
                 KeySet::of_entries(entries, path, request, notes)?
             }
             Source::Tables(files) => {
-                let (bytes, ends) = file::of_tables(files)?;
-                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let keys = file::of_tables(files)?;
                 let mut entries: Vec<Entry> =
-                    starts.zip(&ends).map(|(start, &end)| (&bytes[start..end], None)).collect();
+                    (0..keys.len()).map(|i| (keys.get(i), None)).collect();
                 entries.sort_unstable_by_key(|entry| entry.0);
                 entries.dedup_by_key(|entry| entry.0);
                 let first = files.first().map_or(Path::new(""), PathBuf::as_path);
@@ -162,7 +183,7 @@ impl KeySet {
             hex(random.next_u64(), &mut key[16..]);
             key
         };
-        let mut set = KeySet::empty(Vec::new());
+        let mut set = KeySet::default();
         let (mut smallest, mut largest) = ([0xff; GENERATED_BYTES], [0; GENERATED_BYTES]);
         for _ in 0..present {
             let key = draw();
@@ -179,11 +200,6 @@ impl KeySet {
         set
     }
 
-    fn empty(notes: Vec<String>) -> KeySet {
-        let (present, absent) = (KeyList::default(), KeyList::default());
-        KeySet { present, values: None, absent, queries: Queries::default(), notes }
-    }
-
     /// The key set of entries that are sorted by key. The absent keys come from the request's
     /// files. If the request names none, a tenth of the keys is not loaded, but looked up as
     /// absent.
@@ -194,7 +210,7 @@ impl KeySet {
         notes: Vec<String>,
     ) -> Result<KeySet> {
         let mut random = SmallRng::seed_from_u64(request.seed);
-        let mut set = KeySet::empty(notes);
+        let mut set = KeySet { notes, ..KeySet::default() };
         if let Some(file) = &request.query_file {
             let text = file::read(file)?;
             let queries: Vec<&[u8]> = file::lines(&text).collect();
@@ -234,8 +250,7 @@ impl KeySet {
     /// Takes these entries as the present keys, in this order.
     fn load(&mut self, entries: &[Entry]) {
         self.present = entries.iter().map(|entry| entry.0).collect();
-        let values: Option<KeyList> = entries.iter().map(|entry| entry.1).collect();
-        self.values = values;
+        self.values = entries.iter().map(|entry| entry.1).collect();
     }
 
     /// Takes all of the sorted `keys` as present keys, in random order, and the queries as they

@@ -2,7 +2,7 @@
 //! others that are computed from them alone.
 //!
 //! ```text
-//! report   tables on the terminal, or JSON       verdict   the same in words
+//! report   tables on the terminal               verdict   the same in words
 //! save     page, JSON and CSV into a directory   page/     the page
 //! ```
 

@@ -1,11 +1,9 @@
-//! Prints a comparison: two tables and a verdict, or JSON.
+//! Prints a comparison: two tables and a verdict.
 
 use std::io::Write;
 
 use super::{PolicyRow, Results, Times, verdict};
 use crate::failure::Result;
-use crate::output;
-use crate::show::record;
 use crate::show::sheet::{Cell, Column, Screen, Sheet, bar, or_dash, short_count};
 use crate::show::text::{count, counted, percent, size};
 
@@ -14,11 +12,6 @@ const BAR: usize = 8;
 
 /// The most policies that are named as not distinguishable from the fastest.
 const MAX_TIED: usize = 6;
-
-/// Prints a JSON array: an object for each policy, one a line.
-pub fn json(rows: &[PolicyRow], out: &mut dyn Write) -> Result {
-    output::json_array(&rows.iter().map(record::to_json).collect::<Vec<_>>(), out)
-}
 
 /// Prints two tables: what the filters are and did, and what the lookups cost.
 pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Result {
@@ -30,10 +23,7 @@ pub fn tables(rows: &[PolicyRow], screen: &Screen, out: &mut dyn Write) -> Resul
     let what = "A lookup: data blocks examined, cached or not; reads from files; time";
     writeln!(out, "{}", heading(what))?;
     writeln!(out, "{}", lookups(rows, screen).to_text(screen))?;
-    for line in fastest(rows) {
-        writeln!(out, "{}", screen.wrap(&line))?;
-    }
-    Ok(())
+    screen.say(fastest(rows), out)
 }
 
 /// Says which policy's lookups take the least time, and which policies cannot be distinguished from
@@ -132,8 +122,5 @@ fn lookups(rows: &[PolicyRow], screen: &Screen) -> Sheet {
 /// The verdict, a line for each of its sentences.
 pub fn verdict(results: &Results, screen: &Screen, out: &mut dyn Write) -> Result {
     writeln!(out, "\n{}", screen.bold("Verdict"))?;
-    for line in verdict::lines(results) {
-        writeln!(out, "{}", screen.drawn(&screen.wrap(&line)))?;
-    }
-    Ok(())
+    screen.say(verdict::lines(results), out)
 }

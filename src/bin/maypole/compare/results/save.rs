@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::{About, Results, page};
 use crate::failure::Result;
+use crate::output::json_lines;
 use crate::show::files::{PAGE, write};
 use crate::show::record::{self, Record};
 
@@ -35,54 +36,36 @@ pub const NAMES: [&str; 8] = [
 /// Writes all files, the page first: see [`files`](crate::show::files).
 pub fn all(results: &Results, dir: &Path) -> Result {
     let Results { about, policies, levels, latency, throughput, forms, accuracy, speed } = results;
-    let lists = [
-        list("policies", policies),
-        list("levels", levels),
-        list("latency", latency),
-        list("throughput", throughput),
-        list("forms", forms),
-        list("accuracy", accuracy),
-        list("speed", speed),
-    ];
-    let mut json = format!("{{\n\"about\": {}", about_json(about));
-    for list in &lists {
-        json += &format!(",\n\"{}\": {}", list.name, list.json);
-    }
     write(dir, PAGE, &page::html(results))?;
-    write(dir, "compare.json", &(json + "\n}\n"))?;
-    for list in &lists {
-        let name = format!("{}.csv", list.name);
-        match list.is_empty {
-            false => write(dir, &name, &list.csv)?,
-            // Removes the file of an earlier run, if there is one.
-            true => drop(fs::remove_file(dir.join(name))),
-        }
+    let mut json = format!("{{\n\"about\": {}", about_json(about));
+    list("policies", policies, dir, &mut json)?;
+    list("levels", levels, dir, &mut json)?;
+    list("latency", latency, dir, &mut json)?;
+    list("throughput", throughput, dir, &mut json)?;
+    list("forms", forms, dir, &mut json)?;
+    list("accuracy", accuracy, dir, &mut json)?;
+    list("speed", speed, dir, &mut json)?;
+    write(dir, "compare.json", &(json + "\n}\n"))
+}
+
+/// Writes a list as CSV, and adds it to the JSON.
+fn list<R: Record>(name: &str, rows: &[R], dir: &Path, json: &mut String) -> Result {
+    *json += &format!(",\n\"{name}\": {}", json_lines(rows.iter().map(record::to_json)));
+    let csv = format!("{name}.csv");
+    if rows.is_empty() {
+        // Removes the file of an earlier run, if there is one.
+        let _ = fs::remove_file(dir.join(csv));
+        return Ok(());
     }
-    Ok(())
-}
-
-struct List {
-    name: &'static str,
-    json: String,
-    csv: String,
-    is_empty: bool,
-}
-
-fn list<R: Record>(name: &'static str, rows: &[R]) -> List {
-    let objects: Vec<String> = rows.iter().map(record::to_json).collect();
-    let json = match rows.is_empty() {
-        true => "[]".to_string(),
-        false => format!("[\n  {}\n]", objects.join(",\n  ")),
-    };
-    List { name, json, csv: record::to_csv(rows), is_empty: rows.is_empty() }
+    write(dir, &csv, &record::to_csv(rows))
 }
 
 fn about_json(about: &About) -> String {
     about.origin.to_json(&[
-        ("keys", &about.keys),
-        ("data_bytes", &about.data_bytes),
-        ("workload", &json!(about.workload)),
-        ("clock_ns", &about.clock_ns),
-        ("notes", &json!(about.notes)),
+        ("keys", json!(about.keys)),
+        ("data_bytes", json!(about.data_bytes)),
+        ("workload", json!(about.workload)),
+        ("clock_ns", json!(about.clock_ns)),
+        ("notes", json!(about.notes)),
     ])
 }

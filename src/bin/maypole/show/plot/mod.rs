@@ -123,19 +123,11 @@ impl Point {
         Point { x, y, interval: None, dot: Dot::Seen, says }
     }
 
-    pub fn between(self, interval: Option<(f64, f64)>) -> Point {
-        Point { interval, ..self }
-    }
-
-    pub fn drawn(self, dot: Dot) -> Point {
-        Point { dot, ..self }
-    }
-
     /// A figure with its interval; where nothing was observed, the upper end of the interval.
     pub fn observed(x: f64, y: f64, interval: Option<(f64, f64)>, says: String) -> Point {
         match interval {
-            Some((_, high)) if y == 0.0 => Point::new(x, high, says).drawn(Dot::AtMost),
-            _ => Point::new(x, y, says).between(interval),
+            Some((_, high)) if y == 0.0 => Point { dot: Dot::AtMost, ..Point::new(x, high, says) },
+            _ => Point { interval, ..Point::new(x, y, says) },
         }
     }
 }

@@ -4,7 +4,7 @@ use maypole::filter::FilterSpec;
 use maypole::filter::textbook::{BloomFilter, Layout, mix};
 
 use crate::failure::{Failure, Result};
-use crate::structures::measure::Hashes;
+use crate::structures::measure::{absent_hashes, present_hashes};
 use crate::structures::subjects::{Filter, reader};
 
 /// The rate that most claims are about.
@@ -21,11 +21,10 @@ pub struct Lab {
 
 impl Lab {
     pub fn new(keys: usize, seed: u64) -> Lab {
-        let hashes = Hashes::new(seed);
         // At 1 %, there are at least 5,000 false positives, which measure the rate to about a
         // fiftieth of it.
-        let absent = hashes.absent((2 * keys).clamp(500_000, 4_000_000));
-        Lab { keys, seed, present: hashes.present(5 * keys), absent }
+        let absent = absent_hashes(seed, (2 * keys).clamp(500_000, 4_000_000));
+        Lab { keys, seed, present: present_hashes(seed, 5 * keys), absent }
     }
 
     /// The keys that a filter is planned for.

@@ -140,7 +140,6 @@ pub fn measure(keys: usize, seed: u64) -> Result<Vec<Claim>> {
         claims.extend(measure(&lab)?);
         bar.inc(1);
     }
-    bar.finish_and_clear();
     Ok(claims)
 }
 
@@ -177,17 +176,13 @@ pub fn print(claims: &[Claim], keys: usize, seed: u64, out: &mut dyn Write) -> R
         writeln!(out)?;
     }
     let [holds, half, fails] = tally(claims);
-    for line in [
-        format!(
-            "{}: {holds} true, {half} half true, {fails} false",
-            counted(claims.len() as u64, "claim")
-        ),
+    let all = counted(claims.len() as u64, "claim");
+    let lines = [
+        format!("{all}: {holds} true, {half} half true, {fails} false"),
         format!("Measured by: {}", command(keys, seed)),
         format!("Note: {}, one thread.", output::machine()),
-    ] {
-        writeln!(out, "{}", screen.wrap(&line))?;
-    }
-    Ok(())
+    ];
+    screen.say(lines, out)
 }
 
 impl Claim {
@@ -218,16 +213,11 @@ impl Claim {
     }
 }
 
-pub fn objects(claims: &[Claim]) -> Vec<String> {
-    claims.iter().map(object).collect()
-}
-
-fn object(claim: &Claim) -> String {
-    let figures: Vec<(&str, &dyn fmt::Display)> =
-        claim.figures.iter().map(|(name, _, figure)| (*name, figure as _)).collect();
+pub fn to_json(claim: &Claim) -> String {
+    let figures = claim.figures.iter().map(|(name, _, figure)| (name, figure));
     object! { claim =>
         claim = json!(claim.says), source, verdict = json!(claim.verdict.to_string()),
-        figures = json_object(&figures), rule, instead = json!(claim.instead()), because, see
+        figures = json_object(figures), rule, instead = json!(claim.instead()), because, see
     }
 }
 

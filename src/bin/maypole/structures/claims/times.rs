@@ -15,8 +15,9 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     let [bloom, ribbon, burr, ..] = &rows[..] else {
         return Err(Failure::new("a family is missing"));
     };
-    let [build, burr_build] = [ribbon, burr].map(|row| row.build_ns / bloom.build_ns);
-    let [query, burr_query] = [ribbon, burr].map(|row| row.absent_ns / bloom.absent_ns);
+    let [build, burr_build] =
+        [ribbon, burr].map(|row| row.build_ns_per_key / bloom.build_ns_per_key);
+    let [query, burr_query] = [ribbon, burr].map(|row| row.query_absent_ns / bloom.query_absent_ns);
     let slower = Claim {
         says: "A Ribbon filter is 3 to 4 times slower to build than a Bloom filter.",
         source: "RocksDB's documentation of its Ribbon filter",

@@ -2,7 +2,7 @@
 
 use maypole::wilson_interval_95;
 
-use super::super::measure::{Over, Row};
+use super::super::measure::Row;
 use super::super::subjects::OWN;
 use crate::show::bars::{Chart, Line, Mark, Shape};
 use crate::show::plot::ticks::{plain, rate};
@@ -15,15 +15,16 @@ const CUT_AT_TIMES: f64 = 4.0;
 /// Bits a key compared with the bound.
 pub fn memory(rows: &[Row]) -> Chart {
     let lines = lines(rows, |row| {
-        let bits = row.bits_per_key();
-        let rate = percent(row.rate());
-        let says = format!("{}: {bits:.2} bits a key\nat a rate of {rate}", row.name);
+        let bits = row.bits_per_key;
+        let rate = percent(row.rate);
+        let says = format!("{}: {bits:.2} bits a key\nat a rate of {rate}", row.structure);
         let mut marks = vec![Mark { at: bits, shape: Shape::Bar, says }];
-        marks.extend(row.bound().map(|bound| {
+        marks.extend(row.bits_over_bound.map(|over| {
+            let bound = bits / over;
             let says = format!("no filter of {rate} takes less\nthan {bound:.2} bits a key");
             Mark { at: bound, shape: Shape::Tick, says }
         }));
-        let over = row.over_bound().map_or(String::new(), |over| format!(", {over:.2} ×"));
+        let over = row.bits_over_bound.map_or(String::new(), |over| format!(", {over:.2} ×"));
         (marks, format!("{bits:.2}{over}"))
     });
     let x = Axis::new("stored bits a key", Spread::Linear, plain);
@@ -32,27 +33,27 @@ pub fn memory(rows: &[Row]) -> Chart {
 
 pub fn build(rows: &[Row]) -> Chart {
     let lines = lines(rows, |row| {
-        let ns = row.build_ns;
-        let says = format!("{}: {ns:.1} ns a key", row.name);
+        let ns = row.build_ns_per_key;
+        let says = format!("{}: {ns:.1} ns a key", row.structure);
         (vec![Mark { at: ns, shape: Shape::Bar, says }], format!("{ns:.1}"))
     });
-    let x = time_axis("ns a key", rows.iter().map(|row| row.build_ns));
+    let x = time_axis("ns a key", rows.iter().map(|row| row.build_ns_per_key));
     Chart { id: "build", title: "Time to build", x, lines }
 }
 
 pub fn query(rows: &[Row]) -> Chart {
     let lines = lines(rows, |row| {
         let of = |keys: &str, ns: f64, shape| {
-            let says = format!("{}, {keys} keys: {ns:.1} ns a query", row.name);
+            let says = format!("{}, {keys} keys: {ns:.1} ns a query", row.structure);
             Mark { at: ns, shape, says }
         };
         let marks = vec![
-            of("absent", row.absent_ns, Shape::Bar),
-            of("present", row.present_ns, Shape::PaleBar),
+            of("absent", row.query_absent_ns, Shape::Bar),
+            of("present", row.query_present_ns, Shape::PaleBar),
         ];
-        (marks, format!("{:.1}, {:.1}", row.absent_ns, row.present_ns))
+        (marks, format!("{:.1}, {:.1}", row.query_absent_ns, row.query_present_ns))
     });
-    let times = rows.iter().flat_map(|row| [row.absent_ns, row.present_ns]);
+    let times = rows.iter().flat_map(|row| [row.query_absent_ns, row.query_present_ns]);
     let x = time_axis("ns a query", times);
     Chart { id: "query", title: "Time to ask", x, lines }
 }
@@ -60,35 +61,34 @@ pub fn query(rows: &[Row]) -> Chart {
 /// Rates with once, twice and five times the planned keys.
 pub fn rates(rows: &[Row]) -> Chart {
     let lines = lines(rows, |row| {
-        let keys = |times: usize| count((times * row.keys) as u64);
-        let dot = |times: usize, text, rate: f64| {
-            let says = format!("{}: {}\nwith {} keys", row.name, percent(rate), keys(times));
+        let keys = |times: u64| count(times * row.planned_keys);
+        let dot = |times: u64, text, rate: Option<f64>| {
             // A rate of 0 has no place on the logarithmic axis.
-            (rate > 0.0).then_some(Mark { at: rate, shape: Shape::Dot(text), says })
+            let rate = rate.filter(|&rate| rate > 0.0)?;
+            let says = format!("{}: {}\nwith {} keys", row.structure, percent(rate), keys(times));
+            Some(Mark { at: rate, shape: Shape::Dot(text), says })
         };
-        let bound = (row.false_positives == 0).then(|| {
-            let (_, most) = wilson_interval_95(0, row.queries as u64).unwrap_or((0.0, 1.0));
-            let asked = count(row.queries as u64);
+        let bound = (row.rate == 0.0).then(|| {
+            let asked = count(row.absent_queries);
+            let (_, most) = wilson_interval_95(0, row.absent_queries).unwrap_or((0.0, 1.0));
             let says = format!(
                 "{}: none of {asked} was wrong\nat most {} (95 %)",
-                row.name,
+                row.structure,
                 percent(most)
             );
             Mark { at: most, shape: Shape::Dot("≤"), says }
         });
-        let over = |which: usize, times, text| match row.over[which] {
-            Over::Rate(rate) => dot(times, text, rate),
-            _ => None,
-        };
-        let marks = [dot(1, "1", row.rate()), over(0, 2, "2"), over(1, 5, "5")];
-        let note = match row.over[1] {
-            _ if row.false_positives == 0 => "never wrong".into(),
-            Over::Rate(rate) => {
-                let from = percent(row.rate());
-                format!("{} to {}", from.trim_end_matches(" %"), percent(rate))
-            }
-            Over::Full(held) => format!("full at {:.2} ×", held as f64 / row.keys as f64),
-            Over::Static => "static".into(),
+        let marks = [
+            dot(1, "1", Some(row.rate)),
+            dot(2, "2", row.rate_at_2_times),
+            dot(5, "5", row.rate_at_5_times),
+        ];
+        let over = row.over_text(row.rate_at_5_times);
+        let note = match (row.rate_at_5_times, row.full_at_keys) {
+            _ if row.rate == 0.0 => "never wrong".into(),
+            (Some(_), _) => format!("{} to {over}", percent(row.rate).trim_end_matches(" %")),
+            (None, Some(_)) => format!("{over} ×"),
+            (None, None) => over,
         };
         (marks.into_iter().flatten().chain(bound).collect(), note)
     });
@@ -99,7 +99,7 @@ pub fn rates(rows: &[Row]) -> Chart {
 fn lines(rows: &[Row], shown: impl Fn(&Row) -> (Vec<Mark>, String)) -> Vec<Line> {
     let line = |row: &Row| {
         let (marks, note) = shown(row);
-        Line { name: row.name.to_string(), color: color(&row.name), marks, note }
+        Line { name: row.structure.clone(), color: color(&row.structure), marks, note }
     };
     rows.iter().map(line).collect()
 }

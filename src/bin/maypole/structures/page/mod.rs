@@ -10,23 +10,22 @@ mod words;
 
 use std::fmt::Write;
 
+use super::Results;
 use super::claims::{self, Claim, Verdict};
 use super::measure::Row;
-use super::report::{self, Figures};
-use super::{About, Results};
+use super::report;
 use crate::show::bars::Chart;
 use crate::show::html::{self, escape};
-use crate::show::sheet::{Column, Sheet};
 use crate::show::text::{count, percent};
 
 pub fn html(results: &Results) -> String {
-    let Results { about, rows, claims } = results;
+    let Results { origin, keys, rate, rows, claims } = results;
     let mut body = format!(
         "<header><h1>Filters of the textbooks, measured</h1>\n<p class=\"soft\">Each planned for {} \
          keys and a rate of {}, {}</p></header>\n<main>\n",
-        count(about.keys as u64),
-        percent(about.rate),
-        escape(&about.origin.date)
+        count(*keys as u64),
+        percent(*rate),
+        escape(&origin.date)
     );
     body.push_str(&html::section("At a glance", &glance(rows, claims)));
     let charts =
@@ -35,11 +34,11 @@ pub fn html(results: &Results) -> String {
         "<p class=\"soft\">Grey: the textbooks'. In colour: those of the database. Touch a bar or dot \
          for its figures.</p>\n<div class=\"panels\">\n{}</div>\n{}",
         charts.concat(),
-        html::figures(&Figures::of(rows))
+        html::figures(rows)
     );
     body.push_str(&html::section("Structures", &structures));
-    body.push_str(&html::section("What is often said of filters", &judged(claims, about)));
-    body.push_str(&how(about, rows));
+    body.push_str(&html::section("What is often said of filters", &judged(results)));
+    body.push_str(&how(results));
     body.push_str("</main>\n");
     html::page(super::save::MAKER, "Maypole: filters of the textbooks, measured", &body, "")
 }
@@ -71,29 +70,16 @@ fn panels(rows: &[Row]) -> [(Chart, &'static str); 4] {
 
 /// The results in words, and the figures by which a reader chooses.
 fn glance(rows: &[Row], claims: &[Claim]) -> String {
-    let bound = |row: &Row| row.over_bound().map_or("–".into(), |over| format!("{over:.2}"));
-    let columns: &[Column<Row>] = &[
-        ("structure", &|row| row.name.clone().into()),
-        ("deletes", &report::deletes),
-        ("bits\nper key", &|row| format!("{:.2}", row.bits_per_key()).into()),
-        ("times\nthe bound", &|row| bound(row).into()),
-        ("build\nns/key", &|row| format!("{:.1}", row.build_ns).into()),
-        ("absent\nns", &|row| format!("{:.1}", row.absent_ns).into()),
-        ("present\nns", &|row| format!("{:.1}", row.present_ns).into()),
-        ("rate", &|row| percent(row.rate()).into()),
-        ("at 2 times\nthe keys", &|row| row.over_text(0).into()),
-        ("at 5 times\nthe keys", &|row| row.over_text(1).into()),
-    ];
-    html::verdict(&words::lines(rows, claims)) + &html::glance(&Sheet::of(rows, columns))
+    html::verdict(&words::lines(rows, claims)) + &html::glance(&report::sheet(rows))
 }
 
-fn judged(claims: &[Claim], about: &About) -> String {
+fn judged(results: &Results) -> String {
     let mut html = format!(
         "<p class=\"soft\">Each verdict follows from the figures by the threshold below them. All are measured by:</p>\n<pre>{}</pre>\n\
          <div class=\"claims\">\n",
-        escape(&claims::command(about.keys, about.origin.seed))
+        escape(&claims::command(results.keys, results.origin.seed))
     );
-    for claim in claims {
+    for claim in &results.claims {
         let class = match claim.verdict {
             Verdict::True => "true",
             Verdict::HalfTrue => "half",
@@ -125,14 +111,14 @@ fn judged(claims: &[Claim], about: &About) -> String {
 }
 
 /// The section about how the figures were made.
-fn how(about: &About, rows: &[Row]) -> String {
+fn how(results: &Results) -> String {
     let mut more = vec![
         ("keys", "random hashes: hashing costs every structure the same"),
         ("times", "nanoseconds by one thread, the best of three rounds in which all take turns"),
     ];
-    let notes = report::notes(rows);
+    let notes = report::notes(&results.rows);
     more.extend(notes.iter().map(|note| ("note", &**note)));
-    about.origin.to_html(
+    results.origin.to_html(
         &more,
         "The same figures are next to this file: all as structures.json, those of the structures as \
          structures.csv.",

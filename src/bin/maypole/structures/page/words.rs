@@ -1,7 +1,7 @@
 //! What the figures say, in words: each sentence is made of the rows and verdicts alone.
 
 use super::super::claims::{self, Claim};
-use super::super::measure::{Over, Row};
+use super::super::measure::Row;
 use crate::show::text::percent;
 
 /// The structure that all others are compared with.
@@ -9,7 +9,7 @@ const STANDARD: &str = "bloom, shared array";
 
 pub fn lines(rows: &[Row], claims: &[Claim]) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(standard) = rows.iter().find(|row| row.name == STANDARD) {
+    if let Some(standard) = rows.iter().find(|row| row.structure == STANDARD) {
         lines.extend(memory(rows, standard));
         lines.extend(deletion(rows, standard));
     }
@@ -26,22 +26,22 @@ pub fn lines(rows: &[Row], claims: &[Claim]) -> Vec<String> {
 
 fn memory(rows: &[Row], standard: &Row) -> Option<String> {
     // Filters of different rates are compared by their bits relative to the bounds.
-    let over = |row: &&Row| row.over_bound().unwrap_or(f64::INFINITY);
+    let over = |row: &&Row| row.bits_over_bound.unwrap_or(f64::INFINITY);
     let best = rows.iter().min_by(|a, b| over(a).total_cmp(&over(b)))?;
     Some(format!(
         "Nearest to the bound is {}. It takes {:.2} bits a key, {:.2} times the fewest that its rate of \
          {} can take. The textbook's Bloom filter takes {:.2} times the fewest.",
-        best.name,
-        best.bits_per_key(),
-        best.over_bound()?,
-        percent(best.rate()),
-        standard.over_bound()?,
+        best.structure,
+        best.bits_per_key,
+        best.bits_over_bound?,
+        percent(best.rate),
+        standard.bits_over_bound?,
     ))
 }
 
 fn deletion(rows: &[Row], standard: &Row) -> Option<String> {
     let times = |row: &Row| {
-        format!("{} ({:.2} times)", row.name, row.bits_per_key() / standard.bits_per_key())
+        format!("{} ({:.2} times)", row.structure, row.bits_per_key / standard.bits_per_key)
     };
     let names = list(rows.iter().filter(|row| row.deletes).map(times))?;
     Some(format!(
@@ -52,28 +52,26 @@ fn deletion(rows: &[Row], standard: &Row) -> Option<String> {
 
 fn times(rows: &[Row]) -> Option<String> {
     let fastest = |ns: fn(&Row) -> f64| rows.iter().min_by(|a, b| ns(a).total_cmp(&ns(b)));
-    let (build, absent) = (fastest(|row| row.build_ns)?, fastest(|row| row.absent_ns)?);
+    let (build, absent) =
+        (fastest(|row| row.build_ns_per_key)?, fastest(|row| row.query_absent_ns)?);
     Some(format!(
         "{} is built fastest, in {:.1} ns a key. {} answers fastest for an absent key, in {:.1} ns.",
-        capital(&build.name),
-        build.build_ns,
-        capital(&absent.name),
-        absent.absent_ns
+        capital(&build.structure),
+        build.build_ns_per_key,
+        capital(&absent.structure),
+        absent.query_absent_ns
     ))
 }
 
 fn overfilled(rows: &[Row]) -> Option<String> {
     let mut rates: Vec<(f64, &str)> = rows
         .iter()
-        .filter_map(|row| match row.over[1] {
-            Over::Rate(rate) => Some((rate, row.name.as_str())),
-            _ => None,
-        })
+        .filter_map(|row| Some((row.rate_at_5_times?, row.structure.as_str())))
         .collect();
     rates.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (lowest, highest) = (rates.first()?, rates.last()?);
-    let is_full = |row: &&Row| matches!(row.over[1], Over::Full(_));
-    let full = list(rows.iter().filter(is_full).map(|row| row.name.to_string()));
+    let is_full = |row: &&Row| row.full_at_keys.is_some();
+    let full = list(rows.iter().filter(is_full).map(|row| row.structure.clone()));
     let full = full.map_or(String::new(), |names| {
         format!(" {} took no more keys before that: they were full.", capital(&names))
     });

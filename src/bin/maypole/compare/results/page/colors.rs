@@ -2,6 +2,7 @@
 //! usual colour of the kind, if no other policy has it.
 
 use super::super::PolicyRow;
+use crate::show::grouped;
 use crate::show::plot::{COLORS, OTHERS, color_of_family};
 
 /// The most curves that can be told apart in one plot.
@@ -44,22 +45,16 @@ impl Colors {
 }
 
 /// All policies; or one of each kind if there are too many.
-fn typical(policies: &[PolicyRow]) -> Vec<&PolicyRow> {
+fn typical<'a>(policies: &'a [PolicyRow]) -> Vec<&'a PolicyRow> {
     if policies.len() <= MOST {
         return policies.iter().collect();
     }
-    let mut chosen: Vec<&PolicyRow> = Vec::new();
     let distance = |row: &PolicyRow| (row.bits_per_key - TYPICAL_BITS).abs();
-    for row in policies {
-        let kind = group(&row.policy);
-        match chosen.iter_mut().find(|other| group(&other.policy) == kind) {
-            Some(other) if distance(row) < distance(other) => *other = row,
-            Some(_) => {}
-            None => chosen.push(row),
-        }
-    }
-    chosen.truncate(MOST);
-    chosen
+    let nearest = |(_, rows): (String, Vec<&'a PolicyRow>)| {
+        rows.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
+    };
+    let kinds = grouped(policies.iter().map(|row| (group(&row.policy), row)));
+    kinds.into_iter().filter_map(nearest).take(MOST).collect()
 }
 
 /// The policy without its numbers: `bloom`, `budget bloom`, `levels bloom`.

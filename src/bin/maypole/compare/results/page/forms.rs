@@ -4,11 +4,11 @@
 use super::super::{FormRow, Results};
 use super::colors::Colors;
 use super::panels;
-use super::plots::Shown;
+use super::plots::{Shown, tie};
 use crate::compare::forms::{ALWAYS_READ, CACHES, FORMS, NO_FILTER, PARTS, WHOLE};
 use crate::show::html::{self, with_code};
 use crate::show::plot::ticks::{decimal, time};
-use crate::show::plot::{Axis, Dot, Look, Plot, Point, Series, Spread, range};
+use crate::show::plot::{Axis, Look, Plot, Point, Series, Spread, range};
 use crate::show::text::{count, size};
 
 /// The colors of [`FORMS`]: those that the usual policies do not have, and that of `none`.
@@ -81,11 +81,7 @@ fn plot(id: String, title: String, rows: &[FormRow]) -> Shown {
 
 fn point(row: &FormRow, rows: &[FormRow]) -> Point {
     let tied = rows.iter().filter(|other| row.is_tied_with(other));
-    let tied: Vec<&str> = tied.map(|other| &*other.form).collect();
-    let said = match tied.is_empty() {
-        true => String::new(),
-        false => format!("\nnot distinguishable from {}", tied.join(", ")),
-    };
+    let (dot, said) = tie(tied.map(|other| &*other.form));
     let [ns, low, high] =
         [row.get_ns, row.get_ns_low, row.get_ns_high].map(|ns| count(ns.round() as u64));
     let multiple = row.cache_bytes as f64 / row.metadata_bytes as f64;
@@ -98,7 +94,6 @@ fn point(row: &FormRow, rows: &[FormRow]) -> Point {
         row.filter_reads_per_get,
         row.filters_passed_by_per_get
     );
-    let dot = if tied.is_empty() { Dot::Seen } else { Dot::Tied };
-    let interval = (row.get_ns_low, row.get_ns_high);
-    Point::new(multiple, row.get_ns, says).between(Some(interval)).drawn(dot)
+    let interval = Some((row.get_ns_low, row.get_ns_high));
+    Point { interval, dot, ..Point::new(multiple, row.get_ns, says) }
 }

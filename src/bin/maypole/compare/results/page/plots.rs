@@ -6,10 +6,10 @@ use maypole::filter::Family;
 
 use crate::compare::lab::SPEED_FPR;
 use crate::compare::throughput::MIXED;
-use crate::show::html;
 use crate::show::plot::ticks::{decimal, plain, rate, time};
 use crate::show::plot::{Axis, Dot, Look, OTHERS, Plot, Point, Series, Spread, color_of_family};
 use crate::show::text::{count, percent, size};
+use crate::show::{grouped, html};
 
 /// A plot, and the text about it.
 pub struct Shown {
@@ -131,12 +131,12 @@ fn accuracy(results: &Results) -> Shown {
     let of = |family: &str| -> Vec<&AccuracyRow> {
         rows.iter().filter(|row| row.family == family).collect()
     };
-    let mut series = Vec::new();
-    // The curve has no name, because the measured points next to it have the family's name.
-    for theory in families(|family| {
+    let mut series = families(|family| {
         of(family).iter().map(|row| bare(row.bits_per_key, row.predicted_fpr)).collect()
-    }) {
-        series.push(Series { name: String::new(), look: Look::Theory, ..theory });
+    });
+    for theory in &mut series {
+        // The curve has no name, because the measured points next to it have the family's name.
+        (theory.name, theory.look) = (String::new(), Look::Theory);
     }
     let measured = families(|family| {
         of(family)
@@ -184,19 +184,21 @@ fn accuracy(results: &Results) -> Shown {
     }
 }
 
+/// How a point is drawn that cannot be told from these, if there are any, and the words for it.
+pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
+    let others: Vec<&str> = others.collect();
+    match others.is_empty() {
+        true => (Dot::Seen, String::new()),
+        false => (Dot::Tied, format!("\nnot distinguishable from {}", others.join(", "))),
+    }
+}
+
 /// A point of a curve that is not measured.
 fn bare(x: f64, y: f64) -> Point {
     Point::new(x, y, String::new())
 }
 
 fn memory(results: &Results, colors: &Colors) -> Shown {
-    let mut groups: Vec<String> = Vec::new();
-    for row in &results.policies {
-        if !groups.contains(&group(&row.policy)) {
-            groups.push(group(&row.policy));
-        }
-    }
-    let are_curves = groups.len() < results.policies.len() && results.policies.len() > 8;
     let aside = match verdict::leaves_out_tables(results) {
         true => ", tables of few keys aside",
         false => "",
@@ -211,21 +213,14 @@ fn memory(results: &Results, colors: &Colors) -> Shown {
         Point::observed(row.filter_bytes as f64, reads, Some(interval), says)
     };
     let rows = || results.policies.iter().zip(verdict::absent_reads(results));
+    let kinds = grouped(rows().map(|row| (group(&row.0.policy), point(row))));
+    let are_curves = kinds.len() < results.policies.len() && results.policies.len() > 8;
+    let curve = |(name, mut points): (String, Vec<Point>)| {
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        Series { color: colors.of_group(&name), name, look: Look::Joined, points }
+    };
     let series: Vec<Series> = match are_curves {
-        true => groups
-            .iter()
-            .map(|name| {
-                let rows = rows().filter(|(row, _)| group(&row.policy) == *name);
-                let mut points: Vec<Point> = rows.map(point).collect();
-                points.sort_by(|a, b| a.x.total_cmp(&b.x));
-                Series {
-                    name: name.clone(),
-                    color: colors.of_group(name),
-                    look: Look::Joined,
-                    points,
-                }
-            })
-            .collect(),
+        true => kinds.into_iter().map(curve).collect(),
         false => rows()
             .map(|row| Series {
                 name: row.0.policy.clone(),
@@ -337,11 +332,7 @@ fn curves(
     let series = colors.shown().map(|(policy, color)| {
         let points = rows.iter().filter(|row| row.policy == policy).map(|row| {
             let tied = rows.iter().filter(is_shown).filter(|other| row.is_tied_with(other));
-            let tied: Vec<&str> = tied.map(|other| &*other.policy).collect();
-            let said = match tied.is_empty() {
-                true => String::new(),
-                false => format!("\nnot distinguishable from {}", tied.join(", ")),
-            };
+            let (dot, said) = tie(tied.map(|other| &*other.policy));
             let whole = |figure: f64| count(figure.round() as u64);
             let says = format!(
                 "{policy}\ncache {}, {:.0} % absent\n{} lookups a second, 95 %: {} to {}\n{:.3} reads from \
@@ -353,9 +344,8 @@ fn curves(
                 whole(row.lookups_per_second_high),
                 row.file_reads_per_get
             );
-            let interval = (row.lookups_per_second_low, row.lookups_per_second_high);
-            let dot = if tied.is_empty() { Dot::Seen } else { Dot::Tied };
-            Point::new(x(row), row.lookups_per_second, says).between(Some(interval)).drawn(dot)
+            let interval = Some((row.lookups_per_second_low, row.lookups_per_second_high));
+            Point { interval, dot, ..Point::new(x(row), row.lookups_per_second, says) }
         });
         let mut points: Vec<Point> = points.collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));

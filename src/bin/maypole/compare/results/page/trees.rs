@@ -11,6 +11,7 @@ use std::fmt::Write;
 use super::super::{LevelRow, Results};
 use super::colors::Colors;
 use crate::show::html::{escape, figures};
+use crate::show::svg::Canvas;
 use crate::show::text::{counted, percent, size};
 
 /// The width of a drawing, in its own units.
@@ -49,21 +50,12 @@ fn drawn(level: &LevelRow, color: usize, most: f64) -> String {
     let bar = width(level.file_bytes as f64, most);
     let files = if level.files <= MAX_FILES { level.files.max(1) } else { 1 };
     let part = bar / files as f64;
-    let mut svg = String::new();
+    let mut svg = Canvas::default();
     for n in 0..files {
-        let _ = write!(
-            svg,
-            "<rect class=\"file\" x=\"{:.1}\" y=\"0\" width=\"{:.1}\" height=\"14\"/>",
-            part * n as f64,
-            (part - 1.5).max(0.8)
-        );
+        svg.rect("file", (part * n as f64, 0.0), ((part - 1.5).max(0.8), 14.0));
     }
     if level.filter_bytes > 0 {
-        let filters = width(level.filter_bytes as f64, most);
-        let _ = write!(
-            svg,
-            "<rect class=\"filter\" x=\"0\" y=\"9\" width=\"{filters:.1}\" height=\"5\"/>"
-        );
+        svg.rect("filter", (0.0, 9.0), (width(level.filter_bytes as f64, most), 5.0));
     }
     let files = counted(level.files, "file");
     let rate = |rate: Option<f64>| rate.map_or("–".into(), percent);
@@ -79,9 +71,10 @@ fn drawn(level: &LevelRow, color: usize, most: f64) -> String {
     };
     format!(
         "<div class=\"level c{color}\"><b>L{}</b><svg viewBox=\"0 0 {WIDTH} 14\" \
-         preserveAspectRatio=\"none\" aria-hidden=\"true\">{svg}</svg>\
+         preserveAspectRatio=\"none\" aria-hidden=\"true\">{}</svg>\
          <span class=\"what\">{files}, {} · {filters}</span></div>\n",
         level.level,
+        svg.body,
         size(level.file_bytes)
     )
 }

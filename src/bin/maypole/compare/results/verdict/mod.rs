@@ -116,14 +116,12 @@ impl Reads<'_> {
 pub fn lines(results: &Results) -> Vec<String> {
     let verdict = Verdict::new(results);
     let Some(chosen) = verdict.choose(|_| true).filter(|_| verdict.saves_something()) else {
-        let mut lines = vec![verdict.nothing_saved()];
-        lines.extend(verdict.scope());
-        return lines;
+        return vec![verdict.nothing_saved(), verdict.scope()];
     };
     let mut lines = vec![verdict.advice(chosen), verdict.worth(chosen)];
     lines.extend(verdict.others(chosen));
     lines.extend(verdict.tiny_tables(chosen));
-    lines.extend(verdict.scope());
+    lines.push(verdict.scope());
     lines
 }
 
@@ -429,7 +427,7 @@ impl<'a> Verdict<'a> {
     }
 
     /// How far the verdict holds.
-    fn scope(&self) -> Vec<String> {
+    fn scope(&self) -> String {
         let keys = counted(self.results.about.keys, "key");
         let gets = self.results.policies.iter().map(|row| row.absent_gets).max().unwrap_or(0);
         let with_filters = || self.results.levels.iter().filter(|level| level.filter_bytes > 0);
@@ -442,7 +440,7 @@ impl<'a> Verdict<'a> {
             }
             false => String::new(),
         };
-        vec![format!("Measured on {keys}{few}; maypole size --keys N computes other sizes.")]
+        format!("Measured on {keys}{few}; maypole size --keys N computes other sizes.")
     }
 }
 
