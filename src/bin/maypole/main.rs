@@ -6,7 +6,7 @@
 //! advise/       what the filters of a database do, and what others would do
 //! bench/        db_bench's workloads on one database
 //! explain/      the steps of one lookup
-//! commands/     on a database, its entries or a table file; size: what filters would take, computed
+//! commands/     the other commands, on a database or a table file; size computes filter sizes
 //! monitor/      what stats shows of a database that is in use
 //!
 //! picture/      inspect --filter: what a filter looks like
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
     };
     let mut out = BufWriter::new(stdout().lock());
     let done = cli.command.run(&mut out);
-    // Output is flushed also after a failure, because what was found before it is worth showing.
+    // Output is flushed also after a failure, because results from before the failure are useful.
     let flushed = out.flush().map_err(Failure::from);
     scratch::wait_if_interrupted();
     match done.and(flushed) {
@@ -162,7 +162,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
             }
         }
         _ => {
-            // clap says what is wrong first, and goes on with usage and hints.
+            // clap prints the error, then usage and hints. Only the error is kept.
             let text = error.render().to_string();
             let lines = text.lines().map(str::trim);
             let what: Vec<&str> = lines

@@ -1,5 +1,5 @@
-//! The output of commands: tables for people, JSON for programs, the machine of a measurement, and
-//! notes on standard error.
+//! The output of commands: tables for people, JSON for programs, the name of the measuring machine,
+//! and notes on standard error.
 
 use std::fmt::Display;
 use std::io::{Write, stderr};
@@ -43,8 +43,9 @@ pub fn json_object(fields: impl IntoIterator<Item = (impl Display, impl Display)
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// Makes a [`json_object`]. A name is that of a field of the expression before `=>`, or of a
-/// variable if there is no expression; `name = JSON` gives another value.
+/// Makes a [`json_object`]. The value of a bare `name` is the field of that name of the expression
+/// before `=>`, or the variable of that name if there is no expression. `name = JSON` gives the
+/// value as JSON.
 macro_rules! object {
     ($($name:ident $(= $value:expr)?),+ $(,)?) => {
         $crate::output::json_object([$((

@@ -59,7 +59,7 @@ pub fn during<T>(what: impl Into<String>, work: impl FnOnce() -> T) -> T {
 
 fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
     if sheet::is_dumb() {
-        // Such a terminal cannot move back to redraw.
+        // A dumb terminal cannot move its cursor back to redraw.
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     let whole = WHOLE.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -73,8 +73,9 @@ fn started(bar: ProgressBar, what: impl Into<String>) -> ProgressBar {
 mod tests {
     use super::*;
 
-    /// "0s left" was shown for 14 seconds, because the estimate followed only the last steps, which
-    /// were quick, and was rounded down.
+    /// A bar once showed "0s left" for 14 seconds, because the estimate followed only the last
+    /// steps, which were quick, and was rounded down. Now it follows all steps, and "0s" is shown
+    /// only for the last unit of work.
     #[test]
     fn while_more_than_one_unit_is_left_there_is_time_left() {
         for total in 1..200 {

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //! signal ─► flag INTERRUPTED          the main thread reports nothing any more, and waits
-//!        ─► thread "signals" ─► takes MADE, for good: nobody makes a directory from here on
-//!                            ─► removes what is in it ─► dies by the signal's default action
+//!        ─► thread "signals" ─► locks MADE for good, so that no more directories are made
+//!                            ─► removes what MADE lists ─► dies by the signal's default action
 //! ```
 //!
 //! What cannot be caught, such as SIGKILL or a lack of memory, leaves a directory behind. A running
@@ -15,8 +15,8 @@
 //!
 //! Because the signal ends the program, its exit status is what a shell expects: 128 plus the
 //! number of the signal. A second Ctrl-C ends the program at once, whatever is left. A second
-//! SIGTERM or SIGHUP does not end it, because some senders send them twice in a row. Windows has
-//! only Ctrl-C.
+//! SIGTERM or SIGHUP does not cut the removal short, because some senders send them twice in a row.
+//! Windows has only Ctrl-C.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -226,9 +226,10 @@ fn listen() -> std::io::Result<()> {
     let ignored = ignored_signals();
     let signals = ENDING.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let signals: Vec<i32> = signals.collect();
-    // Signals are collected before any of them can set INTERRUPTED. Otherwise a thread that sees
-    // INTERRUPTED could wait for an end that no signal brings. SIGINT ends the program at once if
-    // IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not do that.
+    // Signals are collected before any of them can set INTERRUPTED. Otherwise a thread could see
+    // INTERRUPTED and wait for ever, because only a collected signal runs `end`. SIGINT ends the
+    // program at once if IMPATIENT is set. Only `end` sets IMPATIENT, so the first Ctrl-C does not
+    // end the program at once.
     let first = first_of(signals.clone())?;
     if signals.contains(&SIGINT) {
         flag::register_conditional_default(SIGINT, &IMPATIENT)?;

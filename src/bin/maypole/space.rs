@@ -89,7 +89,8 @@ fn address_space() -> u64 {
     u64::MAX
 }
 
-/// A figure of memory of this process, in bytes; `None` on systems other than Linux.
+/// The bytes of a line of `/proc/self/status`, such as `VmSize:`, which describe the memory of this
+/// process. `None` on systems other than Linux.
 pub fn of_process(name: &str) -> Option<u64> {
     kib_of(&std::fs::read_to_string("/proc/self/status").ok()?, name)
 }

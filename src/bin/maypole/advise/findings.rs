@@ -61,7 +61,7 @@ record! {
         index_bytes: u64,
         queries: u64,
         measured_fpr: Option<f64>,
-        /// How the filter differs from what OPTIONS ask for.
+        /// How the filter differs from what OPTIONS ask for, or else how the data is damaged.
         finding: Option<String>,
     }
 }
@@ -74,7 +74,7 @@ record! {
         rocksdb: Option<String>,
         /// The policy as Maypole writes it.
         maypole: Option<String>,
-        /// Whether filters are in parts, as RocksDB's `partition_filters` makes them.
+        /// Whether filters are partitioned, as with RocksDB's `partition_filters`.
         partitioned: bool,
         filter_bytes: u64,
         bits_per_key: f64,
@@ -116,7 +116,7 @@ pub struct Seen<'a> {
     pub levels: &'a [Level],
     pub rows: Vec<Row>,
     pub measured: Measured,
-    /// Whether the lookups were recorded ones.
+    /// Whether the lookups are those of `--query-file`.
     pub is_recorded: bool,
     pub cache_bytes: Option<u64>,
     pub counters: Option<FilterCounts>,
@@ -246,7 +246,7 @@ impl Seen<'_> {
         let bits: u64 = of_family.iter().map(|table| table.filter_bytes * 8).sum();
         let filter_block = |table: &Table| match table.filter() {
             Some(filter) if filter.largest_part > 0 => filter.largest_part,
-            // 0 stands for parts of unknown size, which are about as large as data blocks.
+            // 0 stands for partitions of unknown size, which are about as large as data blocks.
             _ if table.form == Some(Form::Partitioned) => 0,
             _ => table.filter_bytes,
         };

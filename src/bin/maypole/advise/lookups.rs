@@ -12,7 +12,7 @@ use super::queries::{Anchors, made_up};
 use super::tables::Table;
 use crate::progress;
 
-/// Lookups of absent keys, and as many of present keys.
+/// The number of lookups of each kind: of present and of absent keys.
 const LOOKUPS: usize = 5_000;
 /// The number of lookups of each kind if only a sample is read.
 const LOOKUPS_OF_SAMPLE: usize = 2_000;

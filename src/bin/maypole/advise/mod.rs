@@ -5,7 +5,7 @@
 //! wanted     what OPTIONS asks for        log_file   what RocksDB's LOG says
 //! tables     what each table says of its filter, and how that differs from OPTIONS
 //! sample     which tables are read        queries    keys to query filters with
-//! scan       tables read: rates measured, other filters built of the same keys
+//! scan       reads tables: measures rates, builds other filters of the same keys
 //! lookups    lookups on the tree          policies   other policies, computed
 //! findings   every figure                 rules      what to do
 //! report     the terminal, JSON          page       a page
@@ -130,7 +130,8 @@ impl Advise {
         }
         let mut found = Vec::new();
         for family in &source.families {
-            // LOG's counters are those of all column families together.
+            // LOG counts all column families together, so its counters cannot be divided among
+            // several.
             let counters = source.log.counters.filter(|_| source.families.len() == 1);
             let findings = self.family(source.engine, family, counters, recorded.as_deref())?;
             if !self.json {

@@ -1,12 +1,12 @@
 //! Computes the memory and the reads that other filter policies would need on this tree.
 //!
 //! A policy gives each level one kind of filter. `scan` has built filters of each kind from keys of
-//! each level. Their sizes give the memory that all keys of a level would take. Their
-//! false-positive rates, and the tables that the measured lookups reached, give the reads:
+//! each level. Their sizes give the memory that filters of all keys of a level would take. Their
+//! false-positive rates, and the tables that the measured lookups searched in vain, give the reads:
 //!
 //! ```text
-//! blocks of an absent lookup  = Σ over levels of  tables reached · rate
-//! blocks of a present lookup  = the same above its entry, and the blocks of the entry itself
+//! blocks of an absent lookup  = Σ over levels of  tables searched in vain · rate
+//! blocks of a present lookup  = the same sum, plus the blocks read in the table of its entry
 //! ```
 
 use maypole::filter::{Family, FilterSpec};
@@ -25,11 +25,11 @@ pub const BY_LEVEL: &str = " by level";
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
-/// The bytes of one part of a partitioned filter: RocksDB's `metadata_block_size`, 4096 bytes, less
-/// a tenth.
+/// The bytes of one partition of a filter: RocksDB's `metadata_block_size`, 4096 bytes, less a
+/// tenth.
 const PART_BYTES: usize = 3687;
-/// The bits per key of partitioned filters as RocksDB counts them, and about how many of these
-/// Ribbon stores.
+/// The bits per key of partitioned filters as RocksDB counts them, and about how many bits per key
+/// Ribbon then stores.
 const PARTED_BITS: u32 = 10;
 const PARTED_RIBBON_BITS: usize = 7;
 
@@ -40,7 +40,7 @@ pub struct Kind {
     pub family: Family,
     /// The bits per key as RocksDB counts them, if RocksDB has the family.
     pub rocksdb_bits: Option<u32>,
-    /// The keys of a part; `None` if the filter is one block.
+    /// The keys of a partition; `None` if the filter is one block.
     pub part_keys: Option<usize>,
 }
 
@@ -72,7 +72,7 @@ pub fn kinds() -> Vec<Kind> {
 #[derive(Debug, Clone, Default)]
 pub struct Level {
     pub level: usize,
-    /// About how many hashes filters of all its keys hold.
+    /// About how many hashes filters of all keys of the level would hold.
     pub keys: f64,
     pub asked: Asked,
     /// Filters of its keys, in the order of the kinds.
@@ -112,7 +112,7 @@ pub struct Row {
     pub rocksdb: Option<String>,
     /// Whether RocksDB leaves the last level without filters, by `optimize_filters_for_hits`.
     pub last_level_without: bool,
-    /// Whether filters are in parts, as RocksDB's `partition_filters` makes them.
+    /// Whether filters are partitioned, as with RocksDB's `partition_filters`.
     pub partitioned: bool,
     pub family: Option<Family>,
     pub rocksdb_bits: Option<u32>,

@@ -216,7 +216,7 @@ fn memory(found: &Findings, engine: Engine) -> String {
     text
 }
 
-/// Formats a size. 0 stands for parts whose sizes were not read.
+/// Formats a size. 0 stands for partitions whose sizes were not read.
 fn or_parts(bytes: u64) -> String {
     if bytes == 0 { "-".into() } else { size(bytes) }
 }

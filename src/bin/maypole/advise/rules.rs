@@ -171,8 +171,8 @@ impl Situation {
         }
     }
 
-    /// The bits of a row in words. For Ribbon they are two numbers, because they differ: "10 as
-    /// RocksDB counts, 7.0 bits stored".
+    /// The bits of a row in words. Ribbon stores fewer bits than RocksDB counts, so both numbers
+    /// are given for it: "10 as RocksDB counts, 7.0 bits stored".
     fn bits_of(&self, row: &Row) -> String {
         match (row.family, row.rocksdb_bits) {
             (Some(Family::Ribbon), Some(bits)) => {
@@ -550,8 +550,8 @@ mod tests {
         }
     }
 
-    /// The table lists for each situation how each piece of advice begins, and what else it must
-    /// say.
+    /// The table lists for each situation how each piece of advice begins, and what else must occur
+    /// in the advice.
     #[test]
     fn every_situation_gives_its_sentences() {
         let charged = |policy| Wanted {

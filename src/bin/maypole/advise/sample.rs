@@ -9,10 +9,11 @@ use rand::seq::SliceRandom;
 
 use super::tables::Table;
 
-/// Only larger tables are read in part. Tables of `target_file_size_base=64MiB` slightly exceed 64
-/// MiB.
+/// Only tables larger than this are read in part. Tables of `target_file_size_base=64MiB` slightly
+/// exceed 64 MiB and are still read whole.
 const WHOLE_TABLE_BYTES: u64 = 72 << 20;
-/// The fewest bytes that are read of a large table, because its index must be read first.
+/// The fewest bytes that are read of a large table. Fewer would save little time, because the
+/// table's index must be read first.
 const MIN_BYTES: u64 = 4 << 20;
 
 /// Draws tables. Returns the position of each, and the share of its data blocks to read: 1 is the

@@ -25,8 +25,8 @@ use crate::progress;
 const BUILT_KEYS: usize = 400_000;
 /// Filters are built of at most this many keys of a table, its first ones.
 const MAX_HASHES: usize = 2_000_000;
-/// An entry in the index of a filter's parts takes its key and these bytes: three lengths, a block
-/// handle and a restart point.
+/// An entry in the index of a partitioned filter takes its key and these bytes: three lengths, a
+/// block handle and a restart point.
 const PART_ENTRY_BYTES: f64 = 13.0;
 const MAX_THREADS: usize = 4;
 
@@ -299,15 +299,15 @@ pub fn build_seconds(
     keys * key_nanos / 1e9
 }
 
-/// Builds and queries filters. `key_bytes`, the mean length of a key, is for the index of a filter
-/// in parts.
+/// Builds and queries filters. `key_bytes`, the mean length of a key, is for the index of a
+/// partitioned filter.
 fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     let Some(part_keys) = kind.part_keys else { return build_one(kind.spec, hashes, absent) };
     let parts = hashes.len().div_ceil(part_keys);
     let (mut all, mut nanos) = (Built::default(), 0.0);
     for (part, hashes) in hashes.chunks(part_keys).enumerate() {
-        // A hash does not show which part its key belongs to, so the absent keys are divided evenly
-        // among the parts.
+        // A hash does not show which partition its key belongs to, so the absent keys are divided
+        // evenly among the partitions.
         let share = |part: usize| absent.len() * part / parts;
         let built = build_one(kind.spec, hashes, &absent[share(part)..share(part + 1)]);
         nanos += built.key_nanos * built.keys as f64;

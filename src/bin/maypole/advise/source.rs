@@ -42,7 +42,8 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {
         Ok(db) => of_maypole(db, dir, only),
-        // A LevelDB database could be opened as RocksDB's, but its filters could not be read.
+        // A LevelDB database could be opened as RocksDB's, but is rejected, because its filters
+        // could not be read.
         Err(error @ Error::Unsupported { .. })
             if error.to_string().contains("this is a database of LevelDB") =>
         {
@@ -50,7 +51,8 @@ pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
         }
         Err(error) => match options.open_rocksdb() {
             Ok(rocks) => of_rocksdb(&rocks, dir, only),
-            // If the directory belongs to neither engine, the first error says what it is.
+            // If the first error does not mention RocksDB, the directory belongs to neither engine,
+            // and the first error describes it better.
             Err(second) => match &error {
                 Error::Unsupported { what, .. } if what.contains("RocksDB") => Err(second.into()),
                 _ => Err(error.into()),

@@ -1,4 +1,4 @@
-//! A trace as JSON. Keys are text as on the command line, hashes and tags are hexadecimal text,
+//! A trace as JSON. Keys are text as on the command line. Hashes and tags are hexadecimal text,
 //! because many programs lose bits of 64-bit numbers.
 
 use std::fmt::Display;

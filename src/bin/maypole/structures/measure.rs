@@ -191,8 +191,8 @@ fn hundredths(nanos: f64) -> f64 {
     (nanos * 100.0).round() / 100.0
 }
 
-/// Adds keys to a filter of the first planned ones of `present`, until it has two and five times as
-/// many or is full.
+/// Adds more keys of `present` to a filter that holds the first of them, as many as planned, and
+/// measures its rate with two and five times the planned keys, unless it is full before.
 fn overfill(filter: &mut dyn Filter, present: &[u64], absent: &[u64], row: &mut Row) {
     let planned = row.planned_keys as usize;
     let mut held = planned;

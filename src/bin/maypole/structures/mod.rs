@@ -6,7 +6,7 @@
 //! measure    one row a structure: memory, times, rates, also with more keys than planned
 //! report     the rows as a table, and notes on them
 //! claims/    what tutorials say of filters, each compared with a measurement
-//! save       both in a directory: the page, JSON and CSV
+//! save       rows and claims in a directory: the page, JSON and CSV
 //! page/      the page
 //! ```
 //!

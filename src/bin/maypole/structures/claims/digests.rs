@@ -24,7 +24,7 @@ fn fraction(x: f64) -> u32 {
     (x.fract() * 4_294_967_296.0) as u32
 }
 
-/// MD5's constants: the sines of 1 to 64.
+/// MD5's constants: the first 32 bits of the absolute sines of 1 to 64.
 pub struct Md5 {
     sines: [u32; 64],
 }
@@ -69,7 +69,8 @@ fn fraction_of_sine(i: usize) -> u32 {
     fraction((i as f64).sin().abs())
 }
 
-/// SHA-256's constants: fractions of the square and cube roots of the first primes.
+/// SHA-256's constants: the first 32 bits of the fractions of the square and cube roots of the
+/// first primes.
 pub struct Sha256 {
     start: [u32; 8],
     rounds: [u32; 64],

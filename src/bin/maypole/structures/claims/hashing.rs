@@ -34,7 +34,7 @@ fn unguarded(bits: usize) -> impl Fn(u64, u32) -> usize {
     }
 }
 
-/// One filter of the lab's keys, at 1 %.
+/// One filter of the planned keys of `lab`, with the size for a rate of 1 %.
 fn large(lab: &Lab) -> Small {
     let (bits, hashes) = formulas::whole_shape(lab.keys, 0.01);
     // Enough queries to measure the rate to about a hundredth of it.
@@ -73,7 +73,7 @@ pub fn two_hashes(lab: &Lab) -> Result<Vec<Claim>> {
     }])
 }
 
-/// Keys as an application numbers them, with a letter at the end.
+/// A key such as an application may make: `user:0000000042:profile.a`.
 fn name(number: u64, letter: u8) -> [u8; 24] {
     let mut key = *b"user:0000000000:profile.";
     key[23] = b'a' + letter;

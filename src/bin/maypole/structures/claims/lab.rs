@@ -21,8 +21,8 @@ pub struct Lab {
 
 impl Lab {
     pub fn new(keys: usize, seed: u64) -> Lab {
-        // At 1 %, there are at least 5,000 false positives, which measure the rate to about a
-        // fiftieth of it.
+        // At 1 %, there are at least 5,000 false positives, so that the standard error of a rate is
+        // at most 1.4 % of it.
         let absent = absent_hashes(seed, (2 * keys).clamp(500_000, 4_000_000));
         Lab { keys, seed, present: present_hashes(seed, 5 * keys), absent }
     }
@@ -45,7 +45,7 @@ impl Lab {
         filter
     }
 
-    /// The rate and the bits per key of a filter of the database that holds the planned keys.
+    /// The rate and the bits per key of one of Maypole's filters, built of the planned keys.
     pub fn own(&self, spec: &str) -> Result<(f64, f64)> {
         let filter = reader(self.planned(), spec.parse::<FilterSpec>().map_err(Failure::new)?)?;
         Ok((self.rate(&filter), Filter::bytes(&filter) as f64 * 8.0 / self.keys as f64))

@@ -3,7 +3,7 @@
 //! ```text
 //! lab       keys, and the small experiments that several claims share
 //! sizes     what a structure takes: bits a key, kilobytes, shares of data and memory
-//! rates     what a size gives: false-positive rates, sized well and badly
+//! rates     what a size gives: the false-positive rates of filters, sized well and badly
 //! times     what a build and a query cost
 //! hashing   two hashes or many, slow ones, bad ones, steps of zero
 //! digests   MD5, SHA-256 and Java's String.hashCode, to be measured
@@ -107,7 +107,7 @@ enum Unit {
 /// The command of this module: the value of [`Claim::see`] if no other command measures more.
 const HERE: &str = "maypole structures --claims";
 
-/// Claims that are measured together.
+/// Measures a claim, or several that need the same measurement.
 type Measurement = fn(&Lab) -> Result<Vec<Claim>>;
 
 const MEASUREMENTS: &[Measurement] = &[
@@ -202,7 +202,7 @@ impl Claim {
         })
     }
 
-    /// The statement that would be true, if the claim is false or half true.
+    /// The statement that the figures support; `None` if the claim is true.
     pub fn instead(&self) -> Option<&str> {
         (self.verdict != Verdict::True).then_some(&self.instead)
     }

@@ -18,8 +18,8 @@ pub fn five_times_the_keys(lab: &Lab) -> Result<Vec<Claim>> {
         let next = lab.keys * twentieths / 20;
         filter.add(&lab.present[held..next]);
         held = next;
-        // The rate only grows. It is measured only from once to three times the keys, where it
-        // reaches 18 %.
+        // The rate only grows with the keys. Within this loop it is measured only with one to three
+        // times the planned keys, because it reaches 18 % there.
         if (20..=60).contains(&twentieths) && (reached.is_nan() || twentieths == 40) {
             let rate = lab.rate(&filter);
             if reached.is_nan() && rate >= CLAIMED {
