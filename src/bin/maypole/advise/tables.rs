@@ -65,13 +65,13 @@ pub struct Table {
     pub form: Option<Form>,
     /// Stored bytes of the filter.
     pub filter_bytes: u64,
-    /// Stored bytes of the index, all parts together.
+    /// Stored bytes of the index, all partitions together.
     pub index_bytes: u64,
     pub index_is_partitioned: bool,
     /// The name of the policy that wrote the filter, if the properties state it.
     pub policy_name: Option<String>,
     pub feed: Feed,
-    /// What reading it told; `None` if it was not read.
+    /// What reading the table showed; `None` if it was not read.
     pub scanned: Option<Scanned>,
 }
 
@@ -80,7 +80,7 @@ pub struct Table {
 pub struct ReadFilter {
     pub family: Option<Family>,
     pub probes: Option<u32>,
-    /// Stored bytes of the largest part, or of the whole filter if it is not in parts.
+    /// Stored bytes of the largest partition, or of the whole filter if it is not partitioned.
     pub largest_part: u64,
     /// Why the filter cannot be used; it then answers "maybe" to every query.
     pub damaged: Option<String>,
@@ -161,7 +161,7 @@ impl Table {
         self.filter_bytes as f64 * 8.0 / self.keys.max(1) as f64
     }
 
-    /// What reading its filter told, if it was read.
+    /// What reading the filter showed, if it was read.
     pub fn filter(&self) -> Option<&ReadFilter> {
         self.scanned.as_ref()?.filter.as_ref()
     }
@@ -178,9 +178,9 @@ impl Table {
         self.filter().is_some_and(|filter| filter.damaged.is_some())
     }
 
-    /// The family of its filter, or the word of a [`FilterRow`](super::findings::FilterRow), and
-    /// the family itself if it is known. If the filter was not read, the family is the one in the
-    /// policy's name, although a Ribbon policy may have stored Bloom.
+    /// The text for the column `filter` of a [`FilterRow`](super::findings::FilterRow), and the
+    /// family of the filter if it is known. If the filter was not read, the family is the one in
+    /// the policy's name, although a Ribbon policy may have stored Bloom.
     pub fn family(&self) -> (String, Option<Family>) {
         let Some(form) = self.form else { return ("none".into(), None) };
         let family = match (self.filter(), form, self.policy_name.as_deref()) {
@@ -313,7 +313,7 @@ impl Table {
         let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
         let expected = bits * self.keys as f64 / 8.0;
         let differs = (self.filter_bytes as f64 - expected).abs();
-        // Each part is rounded up to whole cache lines.
+        // Each partition is rounded up to whole cache lines.
         let parts = if self.form == Some(Form::Partitioned) { 0.1 } else { 0.0 };
         if differs <= expected * (slack + parts) + SLACK_BYTES {
             return None;

@@ -178,7 +178,7 @@ mod tests {
             options.iter().find(|(name, _)| *name == wanted).map(|&(_, value)| value)
         };
         let wanted = Wanted::of(find);
-        // Partitions need the index of two levels, else RocksDB writes none.
+        // Without the two-level index, RocksDB writes no partitions.
         assert_eq!(wanted.partitioned, Some(false));
         assert_eq!(wanted.extractor.as_deref(), Some("rocksdb.FixedPrefix.4"));
         assert_eq!((wanted.charged, wanted.for_hits), (Some(true), None));

@@ -2,8 +2,9 @@
 //! form in which these may be stored and read.
 //!
 //! ```text
-//! whole         one block each                            the tree of all other figures
-//! parts         parts of about 4 KiB                      made of a base in parts
+//! FORM          FILTERS AND INDEXES                       THE TREE
+//! whole         one block each                            the one of all other figures
+//! parts         parts of about 4 KiB                      copied from a base with this form
 //! always read   the same, but no filter is passed by      links to the tables of "parts"
 //! no filter     an index in parts                         links to the tables of that base
 //! ```
@@ -45,16 +46,16 @@ const TIMED: usize = 1000;
 /// The fewest lookups before the timed ones.
 const FILL: usize = 500;
 /// If the cache does not hold everything, lookups that are not timed come first, one for this many
-/// bytes of the cache. This is a quarter of a part, so each part in use is likely to have been
-/// read.
+/// bytes of the cache. A part has four times as many bytes, so each part in use is likely to have
+/// been read.
 const BYTES_OF_A_FILLING_LOOKUP: u64 = 1024;
-/// One lookup for this many keys lets the credits settle: a part has about 3,300 keys, and about
-/// eight lookups of present keys use up the credit that it starts with.
+/// One lookup for this many keys lets the credits settle: a part has about 3,300 keys, so about 33
+/// lookups query it, and about eight lookups of present keys use up the credit that it starts with.
 const KEYS_OF_A_SETTLING_LOOKUP: usize = 100;
 
 /// What the measurements of all policies share.
 struct Forms<'a> {
-    /// The tree without filters, in parts.
+    /// The tree without filters, whose indexes are in parts.
     base: Tree,
     setup: &'a Setup,
     scratch: &'a Path,
@@ -130,8 +131,8 @@ impl Forms<'_> {
     }
 
     /// Looks up enough present keys for the credits of the tree's filter parts to settle. The
-    /// credit of a whole filter settles with one lookup: its read never includes the index, so it
-    /// costs the whole credit.
+    /// credit of a whole filter settles with one lookup: a whole filter is never read together with
+    /// the index, so the read costs the whole initial credit, not an eighth of it.
     fn settle(&self, parts: &Tree) -> Result {
         let Setup { keys, seed, .. } = self.setup;
         let lookups = keys.present.len() / KEYS_OF_A_SETTLING_LOOKUP;

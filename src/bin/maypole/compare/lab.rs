@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! accuracy   one filter for each family and size, queried for hashes that were never added
-//! speed      one filter of 1 % for each family and number of keys, each in a process of its own:
-//!            the peak of a process's memory cannot be set back, and memory that was freed is reused
+//! speed      one filter at a rate of 1 % for each family and number of keys. Each has a process of
+//!            its own, because a process cannot reset its peak of memory, and reuses freed memory
 //! ```
 
 use std::hint::black_box;

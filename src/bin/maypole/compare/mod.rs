@@ -82,15 +82,16 @@ impl Compare {
         let policies = self.policies()?;
         self.check_streams()?;
         let setup = self.setup()?;
-        // With `--cold`, files are read from a device, and each point of the other plots would take
-        // minutes.
+        // With `--cold` the other plots are left out, because each of their points would take
+        // minutes if files are read from a device.
         let more = self.out.is_some() && !self.cold && !self.sweep;
         let open = if self.sweep { 2 } else { policies.len() as u64 + 1 };
         let each = setup.plan.memory_bytes().saturating_add(setup.cache_bytes as u64);
         let [mut memory_bytes, mut disk_bytes] =
             [each.saturating_mul(open), setup.plan.disk_bytes(&policies, self.sweep)];
         if more {
-            // Forms are measured one policy after the other, with small caches.
+            // Forms are measured one policy after the other, so only the databases of one policy
+            // are added. Their caches are small and not counted.
             memory_bytes += forms::DATABASES * setup.plan.memory_bytes();
             disk_bytes += setup.plan.disk_bytes(&policies, true);
         }

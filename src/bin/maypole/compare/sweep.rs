@@ -63,7 +63,7 @@ pub fn run(
         counted(setup.keys.present.len() as u64, "key"),
         counted(grid.points() as u64, "mix")
     ));
-    // If all policies are finished and only the page is missing, their keys are not loaded.
+    // If all policies are finished and only the page is missing, the keys are not loaded.
     let base = match left {
         0 => None,
         _ => Some(Tree::base(scratch.join("base"), setup, MetadataForm::Whole)?),

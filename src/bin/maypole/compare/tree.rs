@@ -66,7 +66,8 @@ pub struct Plan {
     table_bytes: u64,
 }
 
-/// The database of one policy, or the one without filters of which these are made.
+/// The database of one policy, or the base: the database without filters from which those of the
+/// policies are copied.
 pub struct Tree {
     pub policy: FilterPolicy,
     pub db: Db,
@@ -241,7 +242,8 @@ impl Tree {
         Ok(Tree { policy, db, dir, reads_every_filter, ..*self })
     }
 
-    /// Closes the database and removes its directory. Trees do not need that of which they are made.
+    /// Closes the database and removes its directory. A tree does not need the tree that it was
+    /// copied from.
     pub fn remove(self) -> Result {
         self.db.close()?;
         remove(&self.dir)

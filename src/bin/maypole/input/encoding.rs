@@ -58,8 +58,8 @@ fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Regression: a compressed file of keys was read as 9 keys and got a verdict, and so did a
-    /// file in UTF-16.
+    /// Regression: `compare` took the bytes of a compressed file for 9 keys and gave a verdict on
+    /// them. A file in UTF-16 was misread, too. Now both are recognized, so that they are rejected.
     #[test]
     fn compressed_texts_and_other_encodings_are_told_from_plain_ones() {
         let utf16 = |text: &str, to: fn(u16) -> [u8; 2]| -> Vec<u8> {

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! keys      a key a line
-//! tsv       a key, a tab and a value a line; the bytes as they are, so keys hold no tab and
-//!           neither holds a line feed
+//! tsv       a key, a tab and a value a line, without escapes: a key cannot hold a tab or a line
+//!           feed, and a value cannot hold a line feed
 //! escaped   the same as `scan` prints it: \xNN is a byte, \\ a backslash
 //! binary    length of the key, key, length of the value, value; and so on
 //!           4 bytes   n bytes  4 bytes              n bytes      lengths are little-endian
@@ -59,7 +59,7 @@ pub struct Input {
     entries: u64,
     /// Bytes read so far.
     pub bytes_read: u64,
-    /// Holds first the line, then its key. The memory of both fields is reused.
+    /// Holds first the whole line, then its key. The memory of `key` and `value` is reused.
     key: Vec<u8>,
     value: Vec<u8>,
 }

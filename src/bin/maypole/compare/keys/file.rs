@@ -89,7 +89,7 @@ pub fn distinct_entries<'a>(
         entries.push((&line[..tab], Some(&line[tab + 1..])));
     }
     let all = entries.len();
-    // Of entries with equal keys the last one counts, as when they are put one after the other.
+    // Of entries with equal keys the last one counts, as if they were put one after the other.
     entries.reverse();
     entries.sort_by_key(|entry| entry.0);
     entries.dedup_by_key(|entry| entry.0);
@@ -132,8 +132,8 @@ mod tests {
         lines(text.as_bytes()).collect()
     }
 
-    /// A file without an end, such as `/dev/zero` or a pipe from `yes`, was read until memory was
-    /// gone.
+    /// A file without an end, such as `/dev/zero` or a pipe from `yes`, was once read until memory
+    /// was gone. Now reading fails at a limit.
     #[test]
     fn a_text_has_an_end_or_is_refused() {
         let path = Path::new("-");

@@ -7,7 +7,7 @@
 //!
 //! Absent keys are between the smallest and the largest key loaded and, without `--absent-file`,
 //! are distributed as the loaded keys are. A key outside of the tables' ranges would query no
-//! filter, because the ranges would rule it out. Only the queries of `--query-file` may be such
+//! filter, because the ranges would rule it out. Only the file of `--query-file` may contain such
 //! keys.
 
 pub mod file;
@@ -227,7 +227,8 @@ impl KeySet {
                         counted(keys.len() as u64, "distinct key")
                     )));
                 }
-                // The smallest and the largest key stay, so that all absent keys lie between them.
+                // The smallest and the largest key are loaded, so that all absent keys are between
+                // them.
                 let last = keys.len() - 1;
                 keys[1..last].shuffle(&mut random);
                 let held_out = (keys.len() / 10).max(1).min(request.most);

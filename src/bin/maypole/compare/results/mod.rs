@@ -336,7 +336,8 @@ mod tests {
         }
     }
 
-    /// The same command gave 4.3 and then 1.2 million lookups a second, and reported both as facts.
+    /// The same command once gave 4.3 and then 1.2 million lookups a second, and reported both as
+    /// facts. Now policies whose intervals overlap are reported as not distinguishable.
     #[test]
     fn policies_whose_intervals_overlap_are_not_distinguishable() {
         let mut results = results(&[("a", 0, 0.1), ("b", 9, 0.1), ("c", 9, 0.1)]);
@@ -361,7 +362,8 @@ mod tests {
         assert!(results.noise().is_some_and(|said| said.contains("more than 40.0 %")));
     }
 
-    /// Over 26 seeds the prediction lay outside the interval in 6, and nothing said why.
+    /// With 6 of 26 seeds the prediction was outside the interval, and nothing said why. Now a note
+    /// explains it.
     #[test]
     fn a_prediction_outside_the_interval_is_explained() {
         let mut results = results(&[("a", 9, 0.01), ("b", 9, 0.01)]);

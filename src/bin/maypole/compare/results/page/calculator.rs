@@ -149,7 +149,8 @@ mod tests {
     use super::super::super::About;
     use super::*;
 
-    /// With a file of queries the calculator kept 60 % of absent keys, where the file had 70.2 %.
+    /// The calculator once started with 60 % of absent keys, although the file of queries had
+    /// 70.2 %. Now it starts with the share in the file.
     #[test]
     fn the_share_of_absent_keys_is_that_of_the_queries() {
         let of = |share_absent| {

@@ -184,7 +184,8 @@ fn accuracy(results: &Results) -> Shown {
     }
 }
 
-/// How a point is drawn that cannot be told from these, if there are any, and the words for it.
+/// How to draw a point that cannot be distinguished from the points of `others`, and the words for
+/// that. If there are no others, it is drawn as an ordinary point.
 pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
     let others: Vec<&str> = others.collect();
     match others.is_empty() {

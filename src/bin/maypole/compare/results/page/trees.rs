@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! L0  ▌                      width: the logarithm of the level's bytes
-//! L4  ▌███▌                  divided into its files; the dark part below is its filters' share
-//! L6  ▌███████▌███████▌      of the bytes, by the same logarithm
+//! L4  ▌███▌                  divided into its files; the width of the dark bar below is the
+//! L6  ▌███████▌███████▌      logarithm of the filters' bytes
 //! ```
 
 use std::fmt::Write;

@@ -82,7 +82,7 @@ const MUCH_LESS: f64 = 0.1;
 /// The policy that is suggested if memory is short must save at least this fraction of the best
 /// saving.
 const HALF: f64 = 0.5;
-/// Fewer microseconds a lookup are not worth any memory.
+/// A saving of fewer microseconds a lookup is not worth any memory.
 const MIN_MICROS: f64 = 0.5;
 /// At most this many other policies get a sentence.
 const MAX_OTHERS: usize = 6;

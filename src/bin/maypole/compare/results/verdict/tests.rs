@@ -64,7 +64,7 @@ fn about() -> About {
 }
 
 const NONE: Policy = ("none", 0, &[(0, 499, 1.0), (5, 18_000, 1.0), (6, 251_000, 1.0)], 2.9);
-/// At least as good as the others in the levels of many keys, and bad in the small table.
+/// Better than `RIBBON` and `BLOOM` in the levels of many keys, and worse in the small table.
 const BURR: Policy =
     ("burr(7)", 236_000, &[(0, 499, 0.023), (5, 18_000, 0.0086), (6, 251_000, 0.0086)], 1.01);
 const RIBBON: Policy =
@@ -76,10 +76,10 @@ const SMALL: Policy =
 const LARGE: Policy =
     ("ribbon(14)", 472_000, &[(0, 499, 0.0001), (5, 18_000, 0.0001), (6, 251_000, 0.0001)], 1.001);
 
-/// The verdict listed what every policy saves, at costs of a read that it did not explain, and
+/// An early verdict listed what every policy saves, at costs of a read that it did not explain, and
 /// recommended none. It called a policy that read 0.17 blocks more for each present query "as
 /// good", took no notice of a measured cost, and let a table of 499 keys decide between two
-/// families. Each situation gives its sentences.
+/// families. Now each situation gives the sentences that [`situations`] lists.
 #[test]
 fn each_situation_gets_its_sentences() {
     for (name, policies, about, expected) in situations() {
@@ -98,8 +98,8 @@ fn the_order_of_the_policies_does_not_matter() {
     assert_eq!(first(&all), first(&turned));
 }
 
-/// The two plots by which one chooses ranked burr in opposite ways: one had the rate of a table of
-/// 499 keys in it.
+/// The two plots for choosing a policy once ranked burr in opposite ways, because the plot of reads
+/// included the rate of a table of 499 keys. Now it leaves out such tables.
 #[test]
 fn the_plot_of_reads_ranks_families_as_large_filters_do() {
     let results = results(&[BLOOM, RIBBON, BURR], about());
@@ -110,7 +110,8 @@ fn the_plot_of_reads_ranks_families_as_large_filters_do() {
     assert!(leaves_out_tables(&results));
 }
 
-/// Policies without a read in vain had no place on the logarithmic axis.
+/// A policy without a read in vain once had no place on the logarithmic axis, which has no zero.
+/// Now the upper bound of its interval can be shown.
 #[test]
 fn reads_have_an_upper_bound_where_none_was_made() {
     const FEW: Policy = ("bloom(10)", 340_000, &[(6, 251_000, 0.0095)], 1.01);
