@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// Writes, of the thread that is measured or of one in the background.
+/// The writes of a thread that is measured, or of one in the background.
 #[derive(Clone, Copy, Default)]
 pub struct Written {
     pub operations: u64,
@@ -45,7 +45,7 @@ impl Log {
         Log { operations, bytes, found, written, latency, timed_one_in, until_timed, clock_ns }
     }
 
-    /// Does an operation, and times it if it is its turn.
+    /// Does an operation, and times one in `timed_one_in` operations.
     #[inline]
     pub fn time<R>(&mut self, operation: impl FnOnce() -> R) -> R {
         self.until_timed -= 1;

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! entries    the key and value of each number, and which were written
-//! workload   what the threads do            log      what one of them did, and how long it took
-//! living     the workloads whose data dies  report   one row a workload; or JSON
+//! workload   what the threads do
+//! living     the workloads whose data becomes obsolete
+//! log        what one thread did, and how long it took
+//! report     one row a workload; or JSON
 //! ```
 //!
 //! Every lookup is checked against what was written, because figures of a database that returns

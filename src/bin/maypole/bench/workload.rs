@@ -253,7 +253,7 @@ impl Worker<'_> {
     }
 
     /// Looks up random keys. With `racing`, a key may be written between the check of `is_written`
-    /// and the lookup, so it may be found.
+    /// and the lookup, so the lookup may find a key that was not written at the check.
     fn read(&mut self, part: Range<u64>, racing: bool) -> Result {
         let Run { db, entries, .. } = *self.run;
         let mut keys = entries.keys();

@@ -359,7 +359,7 @@ const BLOCK_BYTES: f64 = 4096.0;
 /// Memory of an index for each data block, with keys of about 20 bytes: a handle, a slot, and a
 /// separator with its head. It was counted in the trees of docs/scaling.md.
 const INDEX_ENTRY_BYTES: f64 = 54.0;
-/// Bytes of an index for each data block in the file, with keys of about 20 bytes.
+/// Bytes that an index takes in the file for each data block, with keys of about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
 /// Memory of a top level for each part: half of an entry, because a filter part and an index part
 /// share one. An entry has two handles, a separator and the slots.
@@ -446,9 +446,9 @@ mod tests {
         assert!(reads < uniform / 2.0, "{reads}, {uniform}");
     }
 
-    /// `compare` and `size` called different families the cheapest, because `compare` took the rate
-    /// of a table of 499 keys for that of a billion keys. The verdict on the figures of `size` must
-    /// choose the filter that `size` shows as the smallest.
+    /// `compare` and `size` once called different families the cheapest, because `compare` took the
+    /// rate of a table of 499 keys for that of a billion keys. Now the verdict on the figures of
+    /// `size` chooses the filter that `size` shows as the smallest.
     #[test]
     fn the_verdict_on_computed_figures_takes_the_smallest_filter() {
         use crate::compare::results::{About, Results, verdict};

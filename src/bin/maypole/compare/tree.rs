@@ -1,20 +1,21 @@
 //! One database for each policy, all with the same tree.
 //!
-//! The keys are loaded once, into a tree without filters ([`Tree::base`]). Each policy gets a copy of it,
-//! in which each table has the filter that the policy gives it at its level.
+//! The keys are loaded once, into a tree without filters ([`Tree::base`]). Each policy gets a copy
+//! of this tree, in which each table has the filter that the policy gives it at its level.
 //!
-//! A tree that has grown for long has a few tables in level 0, a tenth of its data in the level
-//! above the last one, and a hundredth in the level above that. Growing such a tree naturally would
-//! rewrite the data about ten times, and leave levels that depend on how threads were scheduled. So
-//! the levels are filled from the last one up, each in a stage of its own, with targets that keep
-//! the data where it is:
+//! A tree that has grown for a long time has a few tables in level 0, a tenth of its data in the
+//! level above the last one, and a hundredth in the level above that. Growing such a tree naturally
+//! would rewrite the data about ten times, and leave levels that depend on how threads were
+//! scheduled. So the levels are filled from the last one up, each in a stage of its own. The
+//! `level_base_bytes` of a stage determines the base level, the level into which compaction merges
+//! level 0, and later stages do not move this data again:
 //!
 //! ```text
-//! stage   keys             level_base_bytes         base level: where level 0 goes
-//! 1       ≈ 93 %, sorted   more than the data       6
-//! 2       7 % of these     a fiftieth of level 6    5 (may hold a tenth of level 6)
-//! 3       0.7 %            1/500 of level 6         4 (may hold a hundredth)
-//! 4       0.2 %            the same                 stays in level 0: one table
+//! stage   keys               level_base_bytes         base level
+//! 1       ≈ 93 %, sorted     more than the data       6
+//! 2       7 % of stage 1     a fiftieth of level 6    5 (may hold a tenth of level 6)
+//! 3       0.7 % of stage 1   1/500 of level 6         4 (may hold a hundredth of level 6)
+//! 4       0.2 % of stage 1   the same                 the keys stay in level 0, in one table
 //! ```
 //!
 //! The stage of each key is random, so every level spans the whole range of keys, and a lookup of

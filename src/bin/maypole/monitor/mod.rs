@@ -1,9 +1,10 @@
 //! Shows what a database has published about itself.
 //!
 //! ```text
-//! STATS ─► Source::read ─► figures   the four figures, and when to act
-//!                          report    all of it, for people             watch   and what has changed
-//!                          json      for programs                      prometheus, tablestats
+//! STATS ─► Source::read ─► figures   the four figures, and when to act on them
+//!                          report    everything, for people
+//!                          watch     the figures and their rates, repeated at an interval
+//!                          json, prometheus, tablestats   for programs
 //! ```
 //!
 //! Nothing here opens a database.

@@ -13,7 +13,8 @@
 //! The owner is the program that has the database open. It writes only after something was counted,
 //! independently of the watcher, so two readings may find the same counters. Rates use the owner's
 //! time, from one write to the next. If the owner was idle before the previous reading, the time
-//! starts one publishing interval before that reading.
+//! starts one publishing interval before that reading, because the owner would already have written
+//! what it counted earlier.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -28,7 +29,7 @@ use crate::output::table;
 use crate::show::sheet::{Screen, is_dumb, sparkline};
 use crate::show::text::{count, percent};
 
-/// Shows the figures until standard output is closed, or the file is gone.
+/// Shows the figures until standard output is closed, or the file `STATS` is gone.
 pub fn watch(source: &Source, every: Duration, out: &mut dyn Write) -> Result {
     let screen = Screen::stdout();
     let mut last = None;

@@ -52,9 +52,9 @@ impl Fill {
     /// The least and the most set bits to show. The range includes the number of each line, and all
     /// numbers that are not rare in theory.
     fn ends(&self) -> (usize, usize) {
-        // The lowest numbers of bits are rare if theory expects less than a fifth of a line to have
-        // any of them. The same holds for the highest. The clamp is for very small and very large
-        // filters.
+        // The lowest numbers of bits are rare if theory expects fewer than 0.2 lines of the filter
+        // to have any of them. The same holds for the highest. The clamp is for very small and very
+        // large filters.
         let rare = (0.2 / self.set.len().max(1) as f64).clamp(0.0005, 0.01);
         let mut below = 0.0;
         let low = self.theory.iter().position(|p| {

@@ -9,8 +9,8 @@
 //!               label (unit)
 //! ```
 //!
-//! For many names this reads better than a [`Plot`](super::plot::Plot), because each name has its
-//! own line, and several charts can have their lines in the same order. Colors and the texts of
+//! For many names a chart reads better than a [`Plot`](super::plot::Plot), because each name has
+//! its own line, and several charts can have their lines in the same order. Colors and the texts of
 //! marks on hover are as in a plot.
 
 use std::fmt::Write;

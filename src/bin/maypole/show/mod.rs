@@ -11,7 +11,7 @@ pub mod sheet;
 pub mod svg;
 pub mod text;
 
-/// Collects the values of each key, the keys in the order of their first values.
+/// Groups the values by key. The keys are in the order of their first values.
 pub fn grouped<K: PartialEq, T>(values: impl IntoIterator<Item = (K, T)>) -> Vec<(K, Vec<T>)> {
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
     for (key, value) in values {

@@ -59,7 +59,7 @@ impl Screen {
             'µ' => 'u',
             '×' => 'x',
             '…' => '~',
-            // Braille: the number of dots, of eight.
+            // A braille character has up to eight dots. Their number gives the ASCII character.
             '\u{2800}'..='\u{28ff}' => match (u32::from(c) - 0x2800).count_ones() {
                 0 => ' ',
                 1..=2 => '.',
@@ -186,7 +186,7 @@ impl Sheet {
         Sheet { columns: names.collect(), rows: rows.iter().map(cells).collect() }
     }
 
-    /// The sheet without a column, unless it `is_wanted`.
+    /// The sheet without the column `name`, unless this column `is_wanted`.
     pub fn with_if(mut self, is_wanted: bool, name: &str) -> Sheet {
         if let Some(column) = self.columns.iter().position(|&it| it == name && !is_wanted) {
             self.columns.remove(column);
@@ -232,7 +232,7 @@ impl Sheet {
     }
 
     fn table(&self, columns: &[usize], text: impl Fn(&Cell) -> String) -> String {
-        // The name of a group may belong to a column that is not shown.
+        // If the column that names the group is not shown, the next column of the group names it.
         let header: Vec<String> = columns
             .iter()
             .enumerate()
@@ -336,7 +336,7 @@ pub fn sparkline(figures: &[f64]) -> String {
 pub fn short_count(number: u64) -> String {
     const UNITS: [(&str, f64); 3] = [("G", 1e9), ("M", 1e6), ("k", 1e3)];
     let value = number as f64;
-    // 999,950 and more would round to 1000 of the unit below.
+    // From 999,500 on, for example, a number would be shown as 1000k, so it is shown as 1.00M.
     let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| value >= size * 0.9995) else {
         return number.to_string();
     };
@@ -404,7 +404,8 @@ mod tests {
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
     }
 
-    /// At 80 columns a comparison was shown as one figure per line, longer than the screen.
+    /// At 80 columns a comparison was once shown as one figure per line, longer than the screen. Now
+    /// rows become columns first.
     #[test]
     fn rows_become_columns_before_they_become_records() {
         let columns = vec!["policy", "one figure", "another\none", "\nfourth", "fifth figure"];
@@ -422,7 +423,7 @@ mod tests {
         }
     }
 
-    /// With `LANG=C` and `LC_ALL=C`, Unicode characters were printed.
+    /// With `LANG=C` and `LC_ALL=C`, Unicode characters were once printed. Now ASCII is.
     #[test]
     fn a_locale_without_unicode_gets_ascii() {
         let is_ascii = |set: &[(&str, &str)]| {

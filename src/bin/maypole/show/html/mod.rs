@@ -77,7 +77,7 @@ pub fn figure(title: &str, about: &str, drawing: &str, figures: &str) -> String 
     )
 }
 
-/// The most rows of a main table that are shown without a scroll bar of their own.
+/// A main table with more rows than this gets a scroll bar of its own.
 const MAX_ROWS: usize = 12;
 
 /// The main table. The first column names the rows; a line feed in a column's name breaks it.

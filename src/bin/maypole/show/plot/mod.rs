@@ -63,7 +63,7 @@ impl Axis {
         Axis { label: label.to_string(), spread, tick, ends: None }
     }
 
-    /// An axis of bytes. `spread` is one of those for bytes.
+    /// An axis of bytes. `spread` is [`Spread::Bytes`] or [`Spread::LogBytes`].
     pub fn bytes(label: &str, spread: Spread) -> Axis {
         Axis::new(label, spread, ticks::bytes)
     }
@@ -123,7 +123,8 @@ impl Point {
         Point { x, y, interval: None, dot: Dot::Seen, says }
     }
 
-    /// A figure with its interval; where nothing was observed, the upper end of the interval.
+    /// A figure with its interval; if nothing was observed, an arrow at the upper end of the
+    /// interval.
     pub fn observed(x: f64, y: f64, interval: Option<(f64, f64)>, says: String) -> Point {
         match interval {
             Some((_, high)) if y == 0.0 => Point { dot: Dot::AtMost, ..Point::new(x, high, says) },
@@ -381,7 +382,8 @@ mod tests {
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
-    /// Points without a false positive were not drawn, so the remaining points lay above theory.
+    /// Points without a false positive were once not drawn, so the remaining points were above
+    /// theory. Now the upper bounds of such points are drawn.
     #[test]
     fn where_nothing_was_observed_the_upper_bound_is_drawn() {
         let observed = |y, interval| Point::observed(2.0, y, Some(interval), "s".into());

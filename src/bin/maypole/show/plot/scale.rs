@@ -76,7 +76,7 @@ impl Scale {
     }
 }
 
-/// The most decades of an axis on which the ninths of a decade can be told apart.
+/// The most decades of an axis on which marks at 1 to 9 times each power of ten can be told apart.
 const MAX_DIVIDED: f64 = 6.0;
 
 /// The largest of 1, 1 KiB, 1 MiB and so on that is not above `bytes`.
@@ -84,7 +84,7 @@ fn unit(bytes: f64) -> f64 {
     1024f64.powi((bytes.max(1.0).log2() / 10.0) as i32)
 }
 
-/// Every `every`-th power of two from `low` to `high`, counted from 1.
+/// Every `every`-th power of two from `low` to `high`, counted from 2^0.
 fn powers_of_two(low: f64, high: f64, every: usize) -> Vec<f64> {
     let exponents = (0..64).step_by(every).map(|exponent| 2f64.powi(exponent));
     exponents.filter(|power| (low * 0.999..=high * 1.001).contains(power)).collect()
@@ -194,7 +194,7 @@ mod tests {
         assert!(ticks(Spread::Log, (1e-9, 1e9)).len() <= 5);
     }
 
-    /// Plots had ticks of 200 kB next to tables in KiB.
+    /// Plots once had ticks of 200 kB next to tables in KiB. Now the ticks are in KiB and MiB, too.
     #[test]
     fn ticks_of_bytes_are_round_in_binary_units() {
         let ticks = |spread, figures: [f64; 2]| {

@@ -2,7 +2,7 @@
 
 /// Writes a figure with as many digits as it has.
 pub fn decimal(figure: f64) -> String {
-    // Ticks are sums of steps, such as 0.30000000000000004.
+    // Ticks have rounding errors, such as 0.30000000000000004.
     format!("{}", (figure * 1e9).round() / 1e9)
 }
 
