@@ -16,8 +16,8 @@ use crate::show::record::record;
 /// Bits of memory per key while RocksDB builds a Bloom filter: 64 for the hash, the rest for the
 /// filter.
 const BLOOM_PEAK_BITS: u64 = 75;
-/// Bits of memory per key while RocksDB builds a Ribbon filter: three times those of Bloom, according
-/// to `filter_policy.h`.
+/// Bits of memory per key while RocksDB builds a Ribbon filter: three times those of Bloom,
+/// according to `filter_policy.h`.
 const RIBBON_PEAK_BITS: u64 = 3 * BLOOM_PEAK_BITS;
 
 record! {

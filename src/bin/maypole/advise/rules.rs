@@ -20,7 +20,7 @@ const WORTH_MICROS: f64 = 0.5;
 const FEW_BLOCKS: f64 = 0.05;
 /// Metadata that takes a larger share of the block cache than this displaces too much data.
 const MUCH_OF_CACHE: f64 = 0.5;
-/// The share of lookups of absent keys up to which the last level needs no filters.
+/// If at most this share of the lookups is of absent keys, the last level needs no filters.
 const FEW_ABSENT: f64 = 0.01;
 /// By default RocksDB divides its cache into at most 2^6 shards, so a block larger than 1/64 of the
 /// cache may not fit into its shard.

@@ -130,8 +130,8 @@ pub fn run(
 /// The hashes of a key that a filter holds.
 #[derive(Clone, Copy)]
 struct Fed {
-    // A hash of 0 counts as no hash, so that `Option` takes no memory. Only one of 2^64 hashes is
-    // 0.
+    // A hash of 0 counts as no hash, so that `Option` takes no memory. This is harmless, because
+    // only one of 2^64 hashes is 0.
     key: Option<NonZeroU64>,
     prefix: Option<NonZeroU64>,
 }

@@ -36,7 +36,7 @@ pub enum Form {
     Maypoles,
     /// A block-based filter, an obsolete form that current versions of RocksDB ignore.
     Obsolete,
-    /// A filter of another name.
+    /// A filter whose name is none of these.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ pub fn all(db: &Db) -> Vec<Table> {
     let tables = stats.files.iter().filter_map(|file| {
         let reader = db.table(file.number)?;
         let properties = reader.properties();
-        // Limits the numbers of damaged properties, so that sums do not overflow.
+        // Numbers are limited, so that damaged properties do not make sums overflow.
         let most = reader.file_bytes().saturating_mul(MAX_FOR_A_BYTE);
         let number = |name: &str| properties.number(name).map(|number| number.min(most));
         let form = reader.metaindex().iter().find_map(|(name, _)| form_of(name));
@@ -309,7 +309,7 @@ impl Table {
             return Some(format!("{family} of {stored:.1} bits; OPTIONS ask for {asked}"));
         }
         // With `optimize_filters_for_memory`, RocksDB fits filters to the sizes of the allocator,
-        // so they vary from a quarter less to a quarter more.
+        // so their sizes differ from what the policy names by up to a quarter.
         let slack = if wanted.for_memory == Some(true) { 0.26 } else { SIZE_SLACK };
         let expected = bits * self.keys as f64 / 8.0;
         let differs = (self.filter_bytes as f64 - expected).abs();

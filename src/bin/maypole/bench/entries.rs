@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! key      number, 8 bytes big-endian │ '0' …             key order is number order
-//! absent   a key as above             │ '0'               one byte longer: between two present keys
+//! absent   a key as above             │ '0'               one byte longer: between two such keys
 //! value    a window on noise in which every second stretch repeats the one before it
 //! ```
 //!
@@ -98,7 +98,8 @@ impl Entries {
         let mut number = i;
         loop {
             for round in 0..3 {
-                // Each step can be inverted: the multiplication, because its factor is odd.
+                // Each step can be inverted (the multiplication, because its factor is odd), so no
+                // two numbers have the same result.
                 let factor = seed.rotate_left(21 * round) ^ 0x9e37_79b9_7f4a_7c15 | 1;
                 number = number.wrapping_mul(factor).wrapping_add(seed) & mask;
                 number ^= number >> bits.div_ceil(2);

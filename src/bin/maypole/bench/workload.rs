@@ -136,8 +136,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the log of the measured threads, with the writes of all threads, and the seconds from
-    /// the start until the last measured thread had ended.
+    /// Returns the log of the measured threads, with the writes of all threads, and the seconds
+    /// from the start until the last measured thread had ended.
     pub fn run(&self, workload: Workload, bar: &ProgressBar) -> Result<(Log, f64)> {
         let operations = self.operations(workload);
         let threads = workload.threads(self.options.threads);

@@ -370,11 +370,11 @@ const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
 /// The most keys of a filter that is built. Larger filters have nearly the same bits per key and
 /// rates.
 const MAX_BUILT_KEYS: u64 = 200_000;
-/// A share of memory above which filters take much.
+/// If filters take a larger share of memory than this, the output says that it is much.
 const MUCH_MEMORY: f64 = 0.05;
 /// The lowest false-positive rate that a level gets, as in the library's budgets.
 const BEST_FPR: f64 = 1e-4;
-/// Filters with a higher false-positive rate are left out.
+/// Filters with a higher false-positive rate than this are left out.
 const WORST_FPR: f64 = 0.6;
 
 /// Bits a key that the family of `row` needs for a rate.

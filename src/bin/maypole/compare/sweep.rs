@@ -5,8 +5,8 @@
 //! that was interrupted can continue. The file is removed when the results are saved.
 //!
 //! ```text
-//! DIR/sweep.state   {"columns": "…", "settings": "…"}      the names of the figures, what they depend on
-//!                   {"row": {…}, "levels": […], …}         one line a policy, when it is done
+//! DIR/sweep.state   {"columns": "…", "settings": "…"}   names of figures, and what they depend on
+//!                   {"row": {…}, "levels": […], …}      one line for each finished policy
 //! ```
 
 use std::fs::{self, File, OpenOptions, TryLockError};

@@ -40,7 +40,7 @@ use crate::scratch::{making, remove};
 
 /// Tables in level 0 that start a compaction: the library's rule.
 const L0_TRIGGER: usize = 4;
-/// The most bytes of a memtable.
+/// The most bytes of entries that are loaded into one memtable.
 const CHUNK_BYTES: usize = 32 << 20;
 /// The block cache of the base, which serves no lookups.
 const BASE_CACHE_BYTES: usize = 8 << 20;
@@ -105,7 +105,8 @@ impl Plan {
         order.shuffle(&mut SmallRng::seed_from_u64(seed ^ 1));
         order[..first].sort_unstable_by_key(|&i| keys.get(i));
 
-        // A memtable is flushed when it has its share of the keys, never because it is full.
+        // `load` flushes a memtable when it has its share of the keys. The limit of memtables is
+        // higher, so that none is flushed because it is full.
         let chunk_bytes = chunk_bytes(data_bytes);
         let chunk_entries = keys.len() / (data_bytes / chunk_bytes).max(1) + 1;
         Plan {
@@ -168,7 +169,8 @@ fn chunk_bytes(bytes: usize) -> usize {
 
 impl Tree {
     /// Loads all keys into a tree without filters and waits until compaction has settled. Its
-    /// tables, and those of all trees that are made of it, have indexes and filters of this form.
+    /// tables, and those of all trees that are copied from it, have indexes and filters of this
+    /// form.
     pub fn base(dir: PathBuf, setup: &Setup, form: MetadataForm) -> Result<Tree> {
         let Setup { keys: set, plan, .. } = setup;
         let (keys, policy) = (&set.present, no_filters());

@@ -1,7 +1,7 @@
 //! `explain`: the steps of one lookup, in a database or in one table.
 //!
 //! ```text
-//! Db::explain, SstReader::explain  ─►  trace  ─┬─ its Display   for people, in colour on a terminal
+//! Db::explain, SstReader::explain  ─►  trace  ─┬─ its Display   for people, colored on a terminal
 //!                                              └─ json          for programs
 //! ```
 

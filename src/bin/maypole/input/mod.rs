@@ -41,8 +41,8 @@ pub enum Format {
 
 /// The most bytes of a key and a value together, which is the limit of tables.
 const MAX_ENTRY_BYTES: u32 = 1 << 30;
-/// A larger entry is accepted only if there is memory for its copies: in the input, in a batch, in
-/// a memtable and in a block.
+/// An entry larger than this is accepted only if there is memory for its copies: in the input, in a
+/// batch, in a memtable and in a block.
 const LARGE_ENTRY_BYTES: usize = 16 << 20;
 const COPIES: u64 = 4;
 /// The most bytes that an error shows of a line that cannot be read.

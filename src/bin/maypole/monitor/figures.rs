@@ -94,7 +94,7 @@ record! {
 }
 
 impl Figures {
-    /// The figures since the opening.
+    /// The figures since the database was opened.
     pub fn new(stats: &PublishedStats, read_cost: ReadCost) -> Figures {
         Figures::of(stats, &Counted::new(stats), read_cost)
     }

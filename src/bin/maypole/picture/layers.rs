@@ -51,8 +51,8 @@ impl Keys {
             let Some(equation) = ribbon.equation(hash) else { return };
             keys.kept[equation.layer] += 1;
             let in_band = equation.layer == 0 && equation.start < BAND_SLOTS;
-            // Keys are usually distributed evenly. If those of a file are not, the drawing must
-            // still stay small.
+            // The number of equations is limited, because the drawing must stay small even if the
+            // keys of a file are not distributed evenly.
             if in_band && keys.first.len() < 2 * BAND_SLOTS as usize {
                 keys.first.push(equation);
             }

@@ -49,8 +49,8 @@ impl Fill {
         bits / self.line_bits as f64
     }
 
-    /// The least and the most set bits to show. The range includes the number of each line, and all
-    /// numbers that are not rare in theory.
+    /// The least and the most set bits to show. The range includes the number of set bits of each
+    /// line, and all numbers that are not rare in theory.
     fn ends(&self) -> (usize, usize) {
         // The lowest numbers of bits are rare if theory expects fewer than 0.2 lines of the filter
         // to have any of them. The same holds for the highest. The clamp is for very small and very

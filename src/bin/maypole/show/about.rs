@@ -68,7 +68,7 @@ fn command() -> String {
     std::iter::once("maypole".to_string()).chain(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// A word that a shell reads as it is.
+/// The word, in quotes if a shell would change it otherwise.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

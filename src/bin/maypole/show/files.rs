@@ -1,8 +1,8 @@
 //! The directory of a page and of the files with its figures.
 //!
 //! Foreign files are never replaced: a page says in its head which command made it, and the other
-//! files belong to the page. `index.html` is written first, so that the repetition of an
-//! interrupted call finds a page of its own.
+//! files belong to the page. `index.html` is written first, so that an interrupted call finds its
+//! own page when it is repeated, and may replace the other files.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ pub const PAGE: &str = "index.html";
 const HEAD_BYTES: u64 = 4096;
 
 /// Makes the directory if it is missing. Fails if it contains a page that `maker` did not make, or
-/// no page but one of the files `others`.
+/// one of the files `others` without a page.
 pub fn prepare(dir: &Path, maker: &str, others: &[&str]) -> Result {
     fs::create_dir_all(dir)
         .map_err(|error| Failure::of_file(dir, "make this directory", &error))?;

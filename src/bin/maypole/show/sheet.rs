@@ -1,11 +1,11 @@
-//! Tables that fit the screen on which they are shown.
+//! Tables that fit the screen on which they are shown. The first of these forms that fits is taken:
 //!
 //! ```text
-//! as wide as it gets       everything, in full
-//! too wide?                columns in which all rows agree become one line above the table
-//! still?                   numbers are shortened: 1,977,211 becomes 1.98M
-//! still?                   rows become columns, and columns rows
-//! still?                   records: each row a heading, each column a line
+//! 1   everything, in full
+//! 2   columns in which all rows agree become one line above the table
+//! 3   like 2, with shortened numbers: 1,977,211 becomes 1.98M
+//! 4   like 2 and 3, but rows become columns, and columns rows
+//! 5   records: each row a heading, each column a line
 //! ```
 //!
 //! If the width is unknown, as in a pipe, the table is shown in full.
@@ -404,8 +404,8 @@ mod tests {
         assert!(records.contains("bloom(10)\n  useful      1234,000\n  absent p99"), "{records}");
     }
 
-    /// At 80 columns a comparison was once shown as one figure per line, longer than the screen. Now
-    /// rows become columns first.
+    /// At 80 columns a comparison was once shown as one figure per line, longer than the screen.
+    /// Now rows become columns first.
     #[test]
     fn rows_become_columns_before_they_become_records() {
         let columns = vec!["policy", "one figure", "another\none", "\nfourth", "fifth figure"];

@@ -60,7 +60,7 @@ record! {
         /// The rates with more keys than planned. `None` if the structure is static or was full.
         rate_at_2_times: Option<f64>,
         rate_at_5_times: Option<f64>,
-        /// The number of keys with which it was full.
+        /// The number of keys with which the structure was full.
         full_at_keys: Option<u64>,
     }
 }

@@ -80,7 +80,8 @@ pub fn figure(title: &str, about: &str, drawing: &str, figures: &str) -> String 
 /// A main table with more rows than this gets a scroll bar of its own.
 const MAX_ROWS: usize = 12;
 
-/// The main table. The first column names the rows; a line feed in a column's name breaks it.
+/// The main table. The first column names the rows. A line feed in a column's name divides the name
+/// into lines.
 pub fn glance(sheet: &Sheet) -> String {
     let Sheet { columns, rows } = sheet;
     let head =

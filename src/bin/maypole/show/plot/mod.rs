@@ -26,7 +26,7 @@ pub use scale::{Scale, Spread, range};
 /// The number of colors that the style sheet defines.
 pub const COLORS: usize = 8;
 
-/// The color of everything that has none of its own.
+/// The color of everything that has no color of its own.
 pub const OTHERS: usize = COLORS - 1;
 
 /// The color of a filter family: 1 to 3 for the first three families, [`OTHERS`] for later ones.
@@ -42,11 +42,11 @@ pub const HEIGHT: f64 = 312.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 44.0;
 const LEFT: f64 = 54.0;
-/// The distance between two direct labels.
+/// The least distance between the labels of two series.
 const LINE_HEIGHT: f64 = 14.0;
 /// About the width of one character of a label.
 const CHARACTER: f64 = 7.3;
-/// Longer names are cut.
+/// Names with more characters than this are cut.
 const LABEL_CHARACTERS: usize = 22;
 
 pub struct Axis {

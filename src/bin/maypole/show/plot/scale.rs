@@ -149,7 +149,7 @@ fn linear_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 }
 
 fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
-    // The densest marks that fit.
+    // Ticks at 1, 2 and 5 times each power of ten, or if they do not fit, at powers of ten.
     if (high / low).log10() * 3.0 <= most as f64 {
         return decades(low, high, 1, &[1.0, 2.0, 5.0]);
     }

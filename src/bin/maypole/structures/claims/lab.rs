@@ -51,7 +51,7 @@ impl Lab {
         Ok((self.rate(&filter), Filter::bytes(&filter) as f64 * 8.0 / self.keys as f64))
     }
 
-    /// How many small filters of `keys` keys each an experiment gets.
+    /// The number of small filters, of `keys` keys each, in an experiment.
     pub fn small_filters(&self, keys: usize) -> u64 {
         (self.keys / (5 * keys)).max(20) as u64
     }
@@ -84,7 +84,7 @@ pub struct Small {
     pub keys: usize,
     pub bits: usize,
     pub hashes: u32,
-    /// The number of filters, each of other keys.
+    /// The number of filters, each of different keys.
     pub filters: u64,
     /// Absent keys for which each filter is queried.
     pub asked: u64,

@@ -78,7 +78,7 @@ pub struct Claim {
     /// How the verdict follows from the figures.
     pub rule: &'static str,
     figures: Vec<(&'static str, Unit, f64)>,
-    /// The reason, in one sentence.
+    /// Why the figures are as they are, in one sentence.
     pub because: &'static str,
     /// The statement that the figures support, in place of a false claim.
     instead: String,

@@ -1,4 +1,4 @@
-//! Claims about the rate that a size gives.
+//! Claims about the false-positive rate that a filter has for its size.
 
 use maypole::filter::textbook::{BloomFilter, Layout, formulas};
 

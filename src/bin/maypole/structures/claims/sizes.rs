@@ -1,4 +1,4 @@
-//! Claims about what a structure takes.
+//! Claims about the memory that a structure takes.
 
 use maypole::filter::textbook::{
     BloomFilter, CountingBloom, CuckooFilter, Layout, QuotientFilter, formulas,
@@ -144,7 +144,7 @@ pub fn a_million_urls(lab: &Lab) -> Result<Vec<Claim>> {
     }])
 }
 
-/// Bytes of a key, and of values that are common.
+/// Bytes of a key, and common sizes of a value.
 const KEY_BYTES: f64 = 24.0;
 const VALUE_BYTES: [f64; 3] = [16.0, 100.0, 1000.0];
 /// How many times as large as memory the data is.

@@ -1,4 +1,4 @@
-//! What the figures mean, in words: which policy to take, and when another one.
+//! What the figures mean, in words: which policy to take, and when to take another one.
 //!
 //! ```text
 //! reads      data blocks a lookup reads when none is cached, with their 95 % interval
@@ -75,14 +75,14 @@ const FEW_KEYS: u64 = 2000;
 const FEW_QUERIES: u64 = 1000;
 /// The fraction of the best saving that is enough.
 const ENOUGH: f64 = 0.98;
-/// Sizes that differ by a smaller fraction count as equal.
+/// Sizes that differ by at most this fraction count as equal.
 const SAME_SIZE: f64 = 0.01;
 /// A policy that takes less memory by this fraction is suggested if memory is short.
 const MUCH_LESS: f64 = 0.1;
 /// The policy that is suggested if memory is short must save at least this fraction of the best
 /// saving.
 const HALF: f64 = 0.5;
-/// A saving of fewer microseconds a lookup is not worth any memory.
+/// A saving of fewer microseconds a lookup than this is not worth any memory.
 const MIN_MICROS: f64 = 0.5;
 /// At most this many other policies get a sentence.
 const MAX_OTHERS: usize = 6;
@@ -461,7 +461,7 @@ fn tiny_levels(results: &Results) -> Vec<u64> {
     }
 }
 
-/// Microseconds with two or three digits.
+/// Formats microseconds, with more decimals the fewer they are.
 fn micros(micros: f64) -> String {
     match micros {
         ..0.095 => format!("{micros:.3} µs"),
