@@ -1,5 +1,5 @@
-//! The output of commands: tables for people, JSON for programs, the name of the measuring machine,
-//! and notes on standard error.
+//! The output of commands: tables for people, JSON for programs, the processor and the build of a
+//! measurement, and notes on standard error.
 
 use std::fmt::Display;
 use std::io::{Write, stderr};
