@@ -9,8 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::run::Job;
-use crate::compaction::{self, dead, run, split};
-use crate::compaction::{Conditions, Plan, PlanKind, TreeShape};
+use crate::compaction::{Conditions, Plan, PlanKind, Planner, TreeShape, dead, run, split};
 use crate::db::inner::reading::Reading;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::inner::{Inner, Settings};
@@ -19,6 +18,7 @@ use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
+use crate::sync::lock;
 use crate::version::{Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
@@ -96,15 +96,10 @@ impl Inner {
         let conditions = state.conditions(&self.reading, &self.settings);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        let due = compaction::pick(&metas, &self.settings.shape, &conditions, unavailable);
-        let due = due.or_else(|| {
-            let shape = &self.settings.shape;
-            self.background.plan_cleanup(&metas, shape, &conditions, unavailable)
-        });
-        due.or_else(|| {
-            let Settings { policy, shape, .. } = &self.settings;
-            compaction::plan_overspent(policy, &state.version, shape, unavailable)
-        })
+        let planner = Planner::new(&metas, &self.settings.shape, unavailable);
+        let due = planner.pick(&conditions);
+        let due = due.or_else(|| lock(&self.background.cleanups).plan(&planner, &conditions));
+        due.or_else(|| planner.plan_overspent(&self.settings.policy, &state.version))
     }
 
     /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables

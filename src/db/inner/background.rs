@@ -3,13 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::compaction::{Conditions, Plan, TreeShape, Unavailable};
-use crate::db::background::cleanups::{Cleanup, Cleanups};
+use crate::db::background::cleanups::Cleanups;
 use crate::db::stats::published::Publishing;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::FileLock;
 use crate::sync::lock;
-use crate::version::{FileMeta, LEVELS};
 
 /// See the module.
 pub(crate) struct Background {
@@ -17,7 +15,7 @@ pub(crate) struct Background {
     holds: Arc<()>,
     /// The ranges in which cursors passed many hidden entries. A thread may take this lock while it
     /// holds the state of the tree, but not the other way round.
-    cleanups: Mutex<Cleanups>,
+    pub cleanups: Mutex<Cleanups>,
     /// The timer will soon check whether the tree has come to rest.
     awaits_rest: AtomicBool,
     /// The last visible write when the timer looked.
@@ -48,27 +46,6 @@ impl Background {
     /// Whether a job still holds the database.
     pub fn is_held(&self) -> bool {
         Arc::strong_count(&self.holds) > 1
-    }
-
-    /// Notes a range in which tables hold many hidden entries. Returns whether it was added.
-    pub fn request_cleanup(&self, cleanup: Cleanup) -> bool {
-        lock(&self.cleanups).request(cleanup)
-    }
-
-    /// The next compaction that a cursor has requested.
-    pub fn plan_cleanup(
-        &self,
-        levels: &[Vec<&FileMeta>; LEVELS],
-        shape: &TreeShape,
-        conditions: &Conditions,
-        unavailable: &Unavailable,
-    ) -> Option<Plan> {
-        lock(&self.cleanups).plan(levels, shape, conditions, unavailable)
-    }
-
-    #[cfg(test)]
-    pub fn has_cleanups(&self) -> bool {
-        !lock(&self.cleanups).is_empty()
     }
 
     /// Whether the timer will soon look at the tree.

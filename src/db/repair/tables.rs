@@ -10,9 +10,8 @@ use std::sync::atomic::AtomicBool;
 use super::manifests::Parts;
 use super::report::Loss;
 use super::work::{FileLocation, Repair, is_table_damage};
-use crate::compaction::run::Job;
-use crate::compaction::{self, run};
-use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
+use crate::compaction::run::{self, Job};
+use crate::compaction::{LAST_LEVEL, Plan, PlanKind, Planner, Unavailable};
 use crate::db::maintenance::ingest::smallest_and_largest;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
@@ -329,17 +328,9 @@ impl Repair<'_> {
         let opened: HashMap<u64, Arc<TableFile>> =
             inputs.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file))).collect();
         let version = Version::default().apply(&edit, &opened);
-        let numbers: Vec<u64> = opened.keys().copied().collect();
-        let (metas, shape) = (version.metas(), &self.options.shape);
-        let plan = compaction::plan_files(
-            &metas,
-            0,
-            LAST_LEVEL,
-            numbers,
-            shape,
-            &compaction::Unavailable::default(),
-        );
-        let Some(plan) = plan else { return Ok(()) };
+        let (metas, free) = (version.metas(), Unavailable::default());
+        let planner = Planner::new(&metas, &self.options.shape, &free);
+        let Some(plan) = planner.plan_files(&metas[0], 0, LAST_LEVEL) else { return Ok(()) };
         let plan = Plan { kind: PlanKind::Merge, ..plan };
         let entries = opened.values().map(|file| file.meta.entries).sum();
         let job = Job {
