@@ -39,7 +39,6 @@ macro_rules! pass_on {
     };
 }
 
-#[cfg(unix)]
 mod anchored;
 #[cfg(target_os = "linux")]
 mod block_buffer;
