@@ -29,7 +29,7 @@ const HEADER_BYTES: usize = 12;
 
 /// One operation that has a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Operation<'a> {
+pub(crate) struct Operation<'a> {
     pub family: u32,
     /// The kind byte of its entry.
     pub kind: u8,

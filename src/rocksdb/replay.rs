@@ -15,32 +15,14 @@
 //! recovers a prefix of the writes.
 
 use super::Directory;
-use super::batch::Batch;
+use super::batch::{Batch, Operation};
 use super::log::{LogEnd, RecordLog};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::fs::Fs;
 
-/// A write that is in no table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogEntry<'a> {
-    pub sequence: SequenceNumber,
-    /// The kind byte, which this build may not understand.
-    pub kind: u8,
-    pub key: &'a [u8],
-    /// The value, or the exclusive end of a range deletion.
-    pub value: &'a [u8],
-}
-
-/// The result of a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Replayed {
-    /// The sequence number of the newest recovered write, in tables or in logs.
-    pub last_sequence: SequenceNumber,
-}
-
-/// Passes every logged write that is in no table to `visit`, with the id of its column family. The
-/// writes come in the order of sequence numbers.
+/// Passes every logged write that is in no table to `visit`, in the order of sequence numbers.
+/// Returns the sequence number of the newest recovered write, in tables or in logs.
 ///
 /// # Errors
 /// [`Error::Corruption`] if a log that the MANIFEST calls synced is missing or short, if a record
@@ -49,8 +31,8 @@ pub(crate) struct Replayed {
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,
-    mut visit: impl FnMut(u32, LogEntry<'_>),
-) -> Result<Replayed> {
+    mut visit: impl FnMut(SequenceNumber, Operation<'_>),
+) -> Result<SequenceNumber> {
     let manifest = &directory.manifest;
     let first_log = manifest.first_log();
     for (&number, _) in manifest.synced_logs.range(first_log..) {
@@ -84,7 +66,7 @@ pub(crate) fn replay_logs(
                 Batch::decode(record.payload).map_err(|damage| damage.in_file(&path, offset))?;
             let next = last_replayed.unwrap_or(manifest.last_sequence) + 1;
             if must_follow && batch.first != next {
-                return Ok(Replayed { last_sequence });
+                return Ok(last_sequence);
             }
             must_follow = false;
             if batch.count > 0 && last_replayed.is_some_and(|last| batch.first <= last) {
@@ -102,19 +84,13 @@ pub(crate) fn replay_logs(
                 last_sequence = last_sequence.max(sequence);
                 let family = manifest.families.get(&operation.family);
                 if family.is_some_and(|family| number >= family.log_number) {
-                    let entry = LogEntry {
-                        sequence,
-                        kind: operation.kind,
-                        key: operation.key,
-                        value: operation.value,
-                    };
-                    visit(operation.family, entry);
+                    visit(sequence, operation);
                 }
             }
         }
         must_follow = *log.end() != LogEnd::Clean || must_follow;
     }
-    Ok(Replayed { last_sequence })
+    Ok(last_sequence)
 }
 
 #[cfg(test)]
@@ -152,10 +128,10 @@ mod tests {
     fn replay(fs: &MemFs) -> Result<(Vec<String>, SequenceNumber)> {
         let directory = Directory::read(fs, Path::new("/db"))?;
         let mut entries = Vec::new();
-        let visit =
-            |family, entry: LogEntry<'_>| entries.push(format!("{family}:{}", entry.sequence));
-        let replayed = replay_logs(fs, &directory, visit)?;
-        Ok((entries, replayed.last_sequence))
+        let last = replay_logs(fs, &directory, |sequence, operation| {
+            entries.push(format!("{}:{sequence}", operation.family));
+        })?;
+        Ok((entries, last))
     }
 
     fn log(number: Option<u64>, batches: &[(u64, &[u32])]) -> Vec<u8> {

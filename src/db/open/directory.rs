@@ -21,9 +21,7 @@ use crate::fs::{DescriptorPool, Fs};
 use crate::stats::Counters;
 use crate::table::format::identity::{Creator, new_db_identity};
 use crate::table::{TableContext, TableOptions};
-use crate::version::{
-    FileMeta, Recovered, TableFile, TableStore, Version, VersionEdit, names, read_current,
-};
+use crate::version::{FileMeta, Recovered, TableFile, TableStore, Version, names, read_current};
 use crate::wal::{LogKind, LogReader};
 
 /// What is in a directory.
@@ -185,15 +183,15 @@ pub(super) fn open_tables(
 ) -> Result<Version> {
     let listed = |file: &TableFile| recovered.files.get(&file.meta.number);
     opened.retain(|_, file| listed(file).is_some_and(|(_, meta)| file.is_described_by(meta)));
-    let mut edit = VersionEdit::default();
+    let mut tables = Vec::new();
     for (&number, (level, meta)) in &recovered.files {
         let file = match opened.entry(number) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
         };
-        edit.added.push((*level, file.meta.clone()));
+        tables.push((*level, Arc::clone(file)));
     }
-    let version = Version::default().apply(&edit, opened);
+    let version = Version::of(tables);
     check_disjoint(&version, &store.dir.join(names::manifest_name(recovered.manifest.0)))?;
     Ok(version)
 }
@@ -221,7 +219,7 @@ pub(in crate::db) fn check_disjoint(version: &Version, manifest: &Path) -> Resul
 mod tests {
     use super::*;
     use crate::fs::MemFs;
-    use crate::version::{Manifest, ROLL_AFTER_BYTES};
+    use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit};
     use crate::{Db, fs};
 
     /// Regression: a MANIFEST that listed overlapping files in a level from 1 on hid an

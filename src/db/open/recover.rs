@@ -33,7 +33,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::version::{Recovered, Skipped, TableStore, Version, VersionEdit, names};
+use crate::version::{Recovered, Skipped, TableStore, Version, names};
 use crate::wal::{LogKind, LogReader};
 
 /// Replayed writes go to memtables of at least this size, even if the database's own memtables are
@@ -137,18 +137,11 @@ impl<'a> Replay<'a> {
     ) -> Result<(Replayed, Option<Gap>)> {
         let fresh = Recovered::default();
         let recovered = directory.recovered.as_ref().unwrap_or(&fresh);
-        let version = Arc::new(open_tables(store, recovered, opened)?);
-        let (memtable, writer) = Memtable::new(options.memtable_bytes);
-        let state = Replayed {
-            version,
-            flushed_sequence: recovered.flushed_sequence,
-            skipped: recovered.skipped.clone(),
-            last_sequence: recovered.flushed_sequence,
-            full: Vec::new(),
-            memtable,
-            writer,
-            origin: Origin::default(),
-        };
+        let version = open_tables(store, recovered, opened)?;
+        let mut state = Replayed::new(version, options.memtable_bytes);
+        state.flushed_sequence = recovered.flushed_sequence;
+        state.last_sequence = recovered.flushed_sequence;
+        state.skipped = recovered.skipped.clone();
         let (policy, memtable_bytes) = (&options.filter, options.memtable_bytes);
         let (no_space, gap) = (false, None);
         let mut replay = Replay { store, policy, memtable_bytes, flushes, state, no_space, gap };
@@ -294,10 +287,7 @@ impl<'a> Replay<'a> {
     }
 
     fn memtable_is_full(&mut self) -> Result<()> {
-        let (memtable, writer) = Memtable::new(self.memtable_bytes);
-        self.state.full.push(std::mem::replace(&mut self.state.memtable, memtable));
-        self.state.writer = writer;
-        self.state.origin = Origin::default();
+        self.state.freeze(self.memtable_bytes);
         if self.flushes && !self.no_space {
             match self.state.flush_full(self.store, self.policy, &[]) {
                 Err(error) if error.is_out_of_space() => self.no_space = true,
@@ -309,6 +299,29 @@ impl<'a> Replay<'a> {
 }
 
 impl Replayed {
+    /// The state before the first log is read.
+    pub fn new(version: Version, memtable_bytes: usize) -> Replayed {
+        let (memtable, writer) = Memtable::new(memtable_bytes);
+        Replayed {
+            version: Arc::new(version),
+            flushed_sequence: 0,
+            skipped: Skipped::default(),
+            last_sequence: 0,
+            full: Vec::new(),
+            memtable,
+            writer,
+            origin: Origin::default(),
+        }
+    }
+
+    /// Adds the memtable to the full ones, and starts another.
+    pub fn freeze(&mut self, memtable_bytes: usize) {
+        let (memtable, writer) = Memtable::new(memtable_bytes);
+        self.full.push(std::mem::replace(&mut self.memtable, memtable));
+        self.writer = writer;
+        self.origin = Origin::default();
+    }
+
     /// Writes the full memtables to tables. No MANIFEST lists them yet.
     pub fn flush_full(
         &mut self,
@@ -327,10 +340,9 @@ impl Replayed {
             let files = flush.run(memtable)?;
             let memtable = self.full.remove(0);
             self.flushed_sequence = self.flushed_sequence.max(memtable.largest_sequence());
-            let added = files.iter().map(|file| (0, file.meta.clone())).collect();
-            let edit = VersionEdit { added, ..VersionEdit::default() };
-            let opened = files.into_iter().map(|file| (file.meta.number, file)).collect();
-            self.version = Arc::new(self.version.apply(&edit, &opened));
+            let older = self.version.files().map(|(level, file)| (level, Arc::clone(file)));
+            let tables = older.chain(files.into_iter().map(|file| (0, file)));
+            self.version = Arc::new(Version::of(tables));
         }
         Ok(())
     }

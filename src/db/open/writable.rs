@@ -174,10 +174,7 @@ fn open_writable(
     replayed: &mut Replayed,
 ) -> Result<TakenOver> {
     if replayed.origin.is_too_much() {
-        let (memtable, writer) = Memtable::new(settings.memtable_bytes);
-        replayed.full.push(std::mem::replace(&mut replayed.memtable, memtable));
-        replayed.writer = writer;
-        replayed.origin = Origin::default();
+        replayed.freeze(settings.memtable_bytes);
     }
     replayed.flush_full(store, &settings.policy, snapshots)?;
     let mut new = Vec::new();

@@ -1,7 +1,6 @@
 //! The tables: which are whole, which can be read in part, and which have the name of another
 //! table.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
 use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Recovered, TableFile, Version, VersionEdit, names};
+use crate::version::{FileMeta, Recovered, TableFile, Version, names};
 
 /// The keys that a loss may concern.
 type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -321,18 +320,12 @@ impl Repair<'_> {
         // This comes first, because the merge drops tombstones, whose sequence numbers count too.
         self.include_tree();
         let inputs = std::mem::take(&mut self.tree);
-        let edit = VersionEdit {
-            added: inputs.iter().map(|(_, file, _)| (0, file.meta.clone())).collect(),
-            ..VersionEdit::default()
-        };
-        let opened: HashMap<u64, Arc<TableFile>> =
-            inputs.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file))).collect();
-        let version = Version::default().apply(&edit, &opened);
+        let version = Version::of(inputs.iter().map(|(_, file, _)| (0, Arc::clone(file))));
         let (metas, free) = (version.metas(), Unavailable::default());
         let planner = Planner::new(&metas, &self.options.shape, &free);
         let Some(plan) = planner.plan_files(&metas[0], 0, LAST_LEVEL) else { return Ok(()) };
         let plan = Plan { kind: PlanKind::Merge, ..plan };
-        let entries = opened.values().map(|file| file.meta.entries).sum();
+        let entries = metas[0].iter().map(|meta| meta.entries).sum();
         let job = Job {
             store: &self.store,
             version: &version,
