@@ -58,7 +58,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 
 pub use descriptors::{DescriptorPool, HeldDescriptor};
 pub use direct::DirectFs;
@@ -403,12 +403,8 @@ fn parent(path: &Path) -> &Path {
 
 /// The error of a read past the end of a file.
 fn past_end(path: &Path, offset: u64, expected_bytes: usize, found_bytes: u64) -> Error {
-    Error::Corruption {
-        file: path.to_owned(),
-        offset,
-        expected: format!("{expected_bytes} bytes"),
-        found: format!("{found_bytes} bytes before the end of the file"),
-    }
+    let found = format_args!("{found_bytes} bytes before the end of the file");
+    Damage::new(0, format_args!("{expected_bytes} bytes"), found).in_file(path, offset)
 }
 
 #[cfg(test)]

@@ -18,16 +18,16 @@ use super::Directory;
 use super::batch::{Batch, Operation};
 use super::log::{LogEnd, RecordLog};
 use crate::encoding::key::SequenceNumber;
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs::Fs;
 
 /// Passes every logged write that is in no table to `visit`, in the order of sequence numbers.
 /// Returns the sequence number of the newest recovered write, in tables or in logs.
 ///
 /// # Errors
-/// [`Error::Corruption`] if a log that the MANIFEST calls synced is missing or short, if a record
-/// with a right checksum is no write batch, or if sequence numbers repeat; [`Error::Unsupported`]
-/// for unknown features.
+/// [`Corruption`](crate::Error::Corruption) if a log that the MANIFEST calls synced is missing or
+/// short, if a record with a right checksum is no write batch, or if sequence numbers repeat;
+/// [`Unsupported`](crate::Error::Unsupported) for unknown features.
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,
@@ -37,12 +37,9 @@ pub(crate) fn replay_logs(
     let first_log = manifest.first_log();
     for (&number, _) in manifest.synced_logs.range(first_log..) {
         if !directory.logs.contains(&number) {
-            return Err(Error::Corruption {
-                file: directory.log_path(number),
-                offset: 0,
-                expected: "a log, as the MANIFEST says that it was synced".into(),
-                found: "no such file".into(),
-            });
+            let expected = "a log, as the MANIFEST says that it was synced";
+            let damage = Damage::new(0, expected, "no such file");
+            return Err(damage.in_file(&directory.log_path(number), 0));
         }
     }
     let mut last_sequence = manifest.last_sequence;
@@ -53,12 +50,9 @@ pub(crate) fn replay_logs(
         let mut log = RecordLog::open(fs, &path, number)?;
         let synced = manifest.synced_logs.get(&number).copied().flatten();
         if let Some(bytes) = synced.filter(|&bytes| bytes > log.file_bytes()) {
-            return Err(Error::Corruption {
-                file: path,
-                offset: log.file_bytes(),
-                expected: format!("{bytes} bytes, which the MANIFEST says were synced"),
-                found: "the end of the file".into(),
-            });
+            let expected = format_args!("{bytes} bytes, which the MANIFEST says were synced");
+            let damage = Damage::new(0, expected, "the end of the file");
+            return Err(damage.in_file(&path, log.file_bytes()));
         }
         while let Some(record) = log.next()? {
             let offset = record.offset;
@@ -70,11 +64,7 @@ pub(crate) fn replay_logs(
             }
             must_follow = false;
             if batch.count > 0 && last_replayed.is_some_and(|last| batch.first <= last) {
-                let damage = Damage::new(
-                    0,
-                    format_args!("writes from {next} on"),
-                    format_args!("{}", batch.first),
-                );
+                let damage = Damage::new(0, format_args!("writes from {next} on"), batch.first);
                 return Err(damage.in_file(&path, offset));
             }
             while let Some((sequence, operation)) =
@@ -99,6 +89,7 @@ mod tests {
 
     use super::super::fuzzing::{EditBytes, LogBytes, batch, put_file};
     use super::*;
+    use crate::error::Error;
     use crate::fs::MemFs;
 
     /// A database with logs of these numbers and bytes. Family 1 needs logs from 9 on, and all

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use crate::cache::BlockCache;
 use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::user_key;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::fs::{DescriptorPool, Fs};
 use crate::stats::Counters;
 use crate::table::format::identity::{Creator, new_db_identity};
@@ -68,13 +68,11 @@ impl Directory {
         if self.recovered.is_some() {
             return Ok(());
         }
+        let current = names::current_path(dir);
         if self.is_unfinished_copy {
-            return Err(Error::Corruption {
-                file: names::current_path(dir),
-                offset: 0,
-                expected: "the name of a MANIFEST, because the directory has tables".into(),
-                found: "a copy that was cut short; make it again, or remove the directory".into(),
-            });
+            let expected = "the name of a MANIFEST, because the directory has tables";
+            let found = "a copy that was cut short; make it again, or remove the directory";
+            return Err(Damage::new(0, expected, found).in_file(&current, 0));
         }
         for &(number, kind) in &self.files {
             let what = match kind {
@@ -82,14 +80,10 @@ impl Directory {
                 names::FileKind::Wal(_) if holds_writes(fs, dir, number)? => "a log with writes",
                 _ => continue,
             };
-            return Err(Error::Corruption {
-                file: names::current_path(dir),
-                offset: 0,
-                expected: format!(
-                    "the name of a MANIFEST, because the directory has {what} (a repair may save them)"
-                ),
-                found: "no such file".into(),
-            });
+            let expected = format_args!(
+                "the name of a MANIFEST, because the directory has {what} (a repair may save them)"
+            );
+            return Err(Damage::new(0, expected, "no such file").in_file(&current, 0));
         }
         Ok(())
     }
@@ -205,12 +199,9 @@ pub(in crate::db) fn check_disjoint(version: &Version, manifest: &Path) -> Resul
                 [&meta.smallest, &meta.largest].map(|key| user_key(key).escape_ascii());
             format!("{:06} from \"{from}\" to \"{to}\"", meta.number)
         };
-        return Err(Error::Corruption {
-            file: manifest.to_owned(),
-            offset: 0,
-            expected: format!("tables of level {level} that share no key"),
-            found: format!("{} and {}", range(one), range(other)),
-        });
+        let expected = format_args!("tables of level {level} that share no key");
+        let found = format_args!("{} and {}", range(one), range(other));
+        return Err(Damage::new(0, expected, found).in_file(manifest, 0));
     }
     Ok(())
 }

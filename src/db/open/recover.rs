@@ -157,12 +157,9 @@ impl<'a> Replay<'a> {
         let found = found.map(|&(number, _)| number);
         let wals: Vec<u64> = found.filter(|&number| number >= recovered.oldest_wal).collect();
         if let Some((&number, bytes)) = durable.iter().find(|(number, _)| !wals.contains(number)) {
-            return Err(Error::Corruption {
-                file: names::wal_path(&self.store.dir, number),
-                offset: 0,
-                expected: format!("a log whose first {bytes} bytes were synced"),
-                found: "no such file".into(),
-            });
+            let path = names::wal_path(&self.store.dir, number);
+            let expected = format_args!("a log whose first {bytes} bytes were synced");
+            return Err(Damage::new(0, expected, "no such file").in_file(&path, 0));
         }
         for (index, &number) in wals.iter().enumerate() {
             if !self.wal(number, &wals[index..], durable)? {
@@ -206,11 +203,8 @@ impl<'a> Replay<'a> {
                 state.last_sequence = sequence;
             }
             if state.last_sequence != first + count - 1 {
-                let damage = Damage::new(
-                    0,
-                    format_args!("{count} operations"),
-                    format_args!("{}", state.last_sequence + 1 - first),
-                );
+                let found = state.last_sequence + 1 - first;
+                let damage = Damage::new(0, format_args!("{count} operations"), found);
                 return Err(damage.in_file(&path, offset));
             }
             state.origin.add(record.payload, most_rewritten);
@@ -222,12 +216,8 @@ impl<'a> Replay<'a> {
         // are missing before the next log.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
-            return Err(Error::Corruption {
-                file: path,
-                offset: end,
-                expected: format!("intact records, as the first {bytes} bytes were synced"),
-                found: "none".into(),
-            });
+            let expected = format_args!("intact records, as the first {bytes} bytes were synced");
+            return Err(Damage::new(0, expected, "none").in_file(&path, end));
         }
         let holds_all = was_empty && self.state.full.len() == full_before;
         if holds_all && log.kind() == LogKind::RecoveredWal && durable_bytes == Some(end) {
@@ -246,12 +236,10 @@ impl<'a> Replay<'a> {
         else {
             return Ok(());
         };
-        Err(Error::Corruption {
-            file: self.store.dir.join(names::manifest_name(recovered.manifest.0)),
-            offset: 0,
-            expected: format!("logs with all writes before the ingestion {first}"),
-            found: format!("logs that end at write {}", state.last_sequence),
-        })
+        let path = self.store.dir.join(names::manifest_name(recovered.manifest.0));
+        let expected = format_args!("logs with all writes before the ingestion {first}");
+        let found = format_args!("logs that end at write {}", state.last_sequence);
+        Err(Damage::new(0, expected, found).in_file(&path, 0))
     }
 
     /// Distinguishes a lost tail from damage. If only a tail is lost, the gap is at the start of a
@@ -278,12 +266,9 @@ impl<'a> Replay<'a> {
             self.gap = Some(gap);
             return Ok(());
         }
-        Err(Error::Corruption {
-            file: gap.path,
-            offset: gap.offset,
-            expected: format!("the write with sequence number {}", gap.expected),
-            found: format!("{}, in a log that was synced", gap.found),
-        })
+        let expected = format_args!("the write with sequence number {}", gap.expected);
+        let found = format_args!("{}, in a log that was synced", gap.found);
+        Err(Damage::new(0, expected, found).in_file(&gap.path, gap.offset))
     }
 
     fn memtable_is_full(&mut self) -> Result<()> {

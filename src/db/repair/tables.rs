@@ -14,7 +14,7 @@ use crate::compaction::{LAST_LEVEL, Plan, PlanKind, Planner, Unavailable};
 use crate::db::maintenance::ingest::smallest_and_largest;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::fs::Fs;
 use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
@@ -415,12 +415,9 @@ pub(super) fn check_sequences(table: &Table, meta: &FileMeta, survey: &Survey) -
     let listed = (meta.smallest_sequence, meta.largest_sequence);
     match survey.sequences {
         Some((smallest, largest)) if smallest < listed.0 || largest > listed.1 => {
-            Err(Error::Corruption {
-                file: table.block_file().path().to_owned(),
-                offset: 0,
-                expected: format!("sequence numbers from {} to {}", listed.0, listed.1),
-                found: format!("{smallest} to {largest}"),
-            })
+            let expected = format_args!("sequence numbers from {} to {}", listed.0, listed.1);
+            let damage = Damage::new(0, expected, format_args!("{smallest} to {largest}"));
+            Err(damage.in_file(table.block_file().path(), 0))
         }
         _ => Ok(()),
     }
@@ -431,11 +428,10 @@ pub(super) fn check_whole(table: &Table) -> Result<Survey> {
     let survey = table.survey()?;
     match survey.check.filter_misses {
         0 => Ok(survey),
-        misses => Err(Error::Corruption {
-            file: table.block_file().path().to_owned(),
-            offset: 0,
-            expected: "a filter that contains every key".into(),
-            found: format!("one that denies {misses} of them"),
-        }),
+        misses => {
+            let found = format_args!("one that denies {misses} of them");
+            let damage = Damage::new(0, "a filter that contains every key", found);
+            Err(damage.in_file(table.block_file().path(), 0))
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::published::{PublishedStats, Shown};
 use crate::db::inner::Inner;
 use crate::db::open::directory::no_database;
 use crate::db::options::Builder;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs::Fs;
 use crate::sync::lock;
 use crate::version::names;
@@ -72,12 +72,9 @@ pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
     }
     let file = fs.open(&path)?;
     if file.len() > MAX_BYTES {
-        return Err(Error::Corruption {
-            file: path,
-            offset: MAX_BYTES,
-            expected: format!("at most {MAX_BYTES} bytes of published counters"),
-            found: format!("{} bytes", file.len()),
-        });
+        let expected = format_args!("at most {MAX_BYTES} bytes of published counters");
+        let damage = Damage::new(0, expected, format_args!("{} bytes", file.len()));
+        return Err(damage.in_file(&path, MAX_BYTES));
     }
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes)?;

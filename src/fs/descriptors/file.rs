@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::held::HeldDescriptor;
 use super::pool::{DescriptorPool, MAX_FILES, Slot};
 use super::word::Pinned;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
 use crate::fs::anchored::SystemFs;
 use crate::fs::limits::open_files_limit;
@@ -82,12 +82,10 @@ impl PooledFile {
                 .map_err(|error| Error::io(&self.path, "open again", error))?;
             let found = Identity::from(&metadata);
             if found != self.identity {
-                return Err(Error::Corruption {
-                    file: self.path.clone(),
-                    offset: 0,
-                    expected: format!("the file that was opened first ({})", self.identity),
-                    found: format!("another in its place ({found})"),
-                });
+                let expected = format_args!("the file that was opened first ({})", self.identity);
+                let damage =
+                    Damage::new(0, expected, format_args!("another in its place ({found})"));
+                return Err(damage.in_file(&self.path, 0));
             }
             Ok((descriptor, ()))
         })?;
