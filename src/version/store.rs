@@ -263,7 +263,18 @@ pub(crate) struct NewTable<'a> {
     builder: Option<TableBuilder>,
 }
 
-impl NewTable<'_> {
+impl<'a> NewTable<'a> {
+    /// The table in `slot`, which is created if there is none.
+    pub fn in_slot<'s>(
+        slot: &'s mut Option<NewTable<'a>>,
+        create: impl FnOnce() -> Result<NewTable<'a>>,
+    ) -> Result<&'s mut NewTable<'a>> {
+        match slot {
+            Some(table) => Ok(table),
+            None => Ok(slot.insert(create()?)),
+        }
+    }
+
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         self.builder.as_mut().expect("the table is not finished").add(internal_key, value)
     }
