@@ -134,7 +134,7 @@ fn assemble(
     };
     // Only the holder of the lock may write.
     let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
-    let reading = Reading::new(&store, state.sources(), last_sequence);
+    let reading = Reading::new(&store, &state, last_sequence);
     let writer = Writer {
         wal,
         wal_number,
