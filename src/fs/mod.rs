@@ -401,6 +401,14 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
+/// The first bytes of a file: at most `most`.
+pub(crate) fn head(fs: &dyn Fs, path: &Path, most: u64) -> Result<Vec<u8>> {
+    let file = fs.open(path)?;
+    let mut bytes = vec![0; file.len().min(most) as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// The error of a read past the end of a file.
 fn past_end(path: &Path, offset: u64, expected_bytes: usize, found_bytes: u64) -> Error {
     let found = format_args!("{found_bytes} bytes before the end of the file");

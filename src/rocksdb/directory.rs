@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Manifest, OptionsText};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::fs::{self, Fs};
 use crate::known_files::MAYPOLE_LOG;
 use crate::version::{current_manifest, names};
 
@@ -111,20 +111,11 @@ fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
 
 /// Rejects a database of Maypole's own, whose files have the same names.
 fn refuse_own(fs: &dyn Fs, dir: &Path, manifest: &Path) -> Result<()> {
-    let file = fs.open(manifest)?;
-    let mut head = [0; MAYPOLE_LOG.len()];
-    if file.len() >= head.len() as u64 {
-        file.read_exact_at(0, &mut head)?;
-        if head == MAYPOLE_LOG {
-            return Err(Error::Unsupported {
-                file: dir.to_owned(),
-                what:
-                    "this is a database of Maypole's own; Db::open and the other commands read it"
-                        .into(),
-            });
-        }
+    if fs::head(fs, manifest, MAYPOLE_LOG.len() as u64)? != MAYPOLE_LOG {
+        return Ok(());
     }
-    Ok(())
+    let what = "this is a database of Maypole's own; Db::open and the other commands read it";
+    Err(Error::Unsupported { file: dir.to_owned(), what: what.into() })
 }
 
 /// The number in a name that consists of a number and `ending`.

@@ -140,9 +140,7 @@ pub(crate) fn current_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     if !fs.exists(&path)? {
         return Ok(None);
     }
-    let file = fs.open(&path)?;
-    let mut bytes = vec![0; file.len().min(MAX_CURRENT_BYTES) as usize];
-    file.read_exact_at(0, &mut bytes)?;
+    let bytes = fs::head(fs, &path, MAX_CURRENT_BYTES)?;
     let named = std::str::from_utf8(&bytes)
         .ok()
         .and_then(|text| text.strip_suffix('\n'))
