@@ -1,9 +1,9 @@
 //! A simulation without files: what the bound on the age of deletions costs.
 //!
 //! Random overwrites, insertions and deletions change a tree. A clock advances with the writes, and
-//! [`Planner::pick`] chooses each compaction. The bytes of all flushes and compactions are counted, with and
-//! without a `max_deletion_age`. Tables are real lists of keys, so that merges drop what real
-//! merges would drop.
+//! [`Planner::pick`] chooses each compaction. The bytes of all flushes and compactions are counted,
+//! with and without a `max_deletion_age`. Tables are real lists of keys, so that merges drop what
+//! real merges would drop.
 //!
 //! ```sh
 //! cargo test --lib the_default_age_of_deletions -- --nocapture

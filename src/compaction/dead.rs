@@ -282,8 +282,8 @@ impl Planner<'_> {
         (0..LEVELS).find_map(|level| {
             let mut covered: Vec<&FileMeta> = Vec::new();
             for (above, sets) in sets.iter().enumerate().take(level + 1) {
-                // Files of level 0 overlap, so the range deletions of each file are taken alone. They
-                // may cover an older file of level 0.
+                // Files of level 0 overlap, so the range deletions of each file are taken alone.
+                // They may cover an older file of level 0.
                 for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                     for (start, end) in together.iter().filter_map(|set| set.span()) {
                         let inside = self.levels[level].iter().filter(|file| {
@@ -300,8 +300,8 @@ impl Planner<'_> {
         })
     }
 
-    /// The plan for the place with the largest dead share, or, in a settled tree, for the shallowest
-    /// place.
+    /// The plan for the place with the largest dead share, or, in a settled tree, for the
+    /// shallowest place.
     pub(super) fn pick_dead(&self, conditions: &Conditions) -> Option<Plan> {
         let levels = self.levels;
         let mut places: Vec<Place> = Vec::new();
@@ -357,7 +357,8 @@ impl Planner<'_> {
                 }
             }
         }
-        // Shallow places go first: their data joins the places below, which are then rewritten once.
+        // Shallow places go first: their data joins the places below, which are then rewritten
+        // once.
         if conditions.settled {
             places.sort_by_key(|place| (place.level, place.file));
         } else {
@@ -366,10 +367,10 @@ impl Planner<'_> {
         self.plan_places(&places)
     }
 
-    /// The indexes, ascending, of file `i` of `level` and of the files that go to the next level with
-    /// it. In level 0 these include the older files that must also go. The others are files whose
-    /// deletions cover the same files of that level, which one merge then rewrites for all of them.
-    /// `with_older` has the result of [`with_older`] for each file of level 0.
+    /// The indexes, ascending, of file `i` of `level` and of the files that go to the next level
+    /// with it. In level 0 these include the older files that must also go. The others are files
+    /// whose deletions cover the same files of that level, which one merge then rewrites for all of
+    /// them. `with_older` has the result of [`with_older`] for each file of level 0.
     fn companions(&self, level: usize, i: usize, with_older: &[Vec<usize>]) -> Vec<usize> {
         let (files, next) = (&self.levels[level], &self.levels[self.next_level(level)]);
         let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
@@ -404,8 +405,8 @@ impl Planner<'_> {
         together
     }
 
-    /// The plan for the place with the largest dead share, however small, among the tables for which
-    /// `is_wanted` holds.
+    /// The plan for the place with the largest dead share, however small, among the tables for
+    /// which `is_wanted` holds.
     pub fn pick_wanted(
         &self,
         conditions: &Conditions,
@@ -438,12 +439,13 @@ impl Planner<'_> {
                 (_, true) => self.plan_files(&files, level, next),
                 (_, false) => self.plan_files(&files, level, level),
             };
-            // If older tables overlap a table, a rewrite in its own level frees none of their entries.
+            // If older tables overlap a table, a rewrite in its own level frees none of their
+            // entries.
             plan.filter(|plan| plan.level != plan.output_level || !has_older)
         };
         places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
-            // If the companions allow no plan, perhaps because a damaged file holds one of them up, the
-            // file goes down without them.
+            // If the companions allow no plan, perhaps because a damaged file holds one of them up,
+            // the file goes down without them.
             plan_of(level, files, has_older)
                 .or_else(|| plan_of(level, &with_older(self.levels, level, file), has_older))
         })

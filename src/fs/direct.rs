@@ -20,9 +20,9 @@ use crate::error::Result;
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read
-/// ahead for a scan. Files are written as by [`RealFs`](super::RealFs). When a writing database opens a table, it
-/// drops the system's cached pages of the table. Only Linux has such reads. On other systems this
-/// is the same as `RealFs`.
+/// ahead for a scan. Files are written as by [`RealFs`](super::RealFs). When a writing database
+/// opens a table, it drops the system's cached pages of the table. Only Linux has such reads. On
+/// other systems this is the same as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -21,7 +21,7 @@ pub(crate) struct Background {
     /// The last visible write when the timer looked.
     visible_at_look: AtomicU64,
     /// `None`: the counters are not published.
-    publishing: Option<Publishing>,
+    pub publishing: Option<Publishing>,
     /// The lock of the directory. The last field, because it must be dropped last.
     directory: Mutex<Option<Box<dyn FileLock>>>,
 }
@@ -62,10 +62,6 @@ impl Background {
     /// looked.
     pub fn look(&self, visible: SequenceNumber) -> bool {
         self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
-    }
-
-    pub fn publishing(&self) -> Option<&Publishing> {
-        self.publishing.as_ref()
     }
 
     pub fn release_directory(&self) {

@@ -160,10 +160,7 @@ impl<'a> Repair<'a> {
             next_file: AtomicU64::new(whole.next_file.load(Ordering::Relaxed)),
             obsolete: Arc::default(),
         };
-        let tables = directory.files.iter().filter_map(|&(number, kind)| match kind {
-            FileKind::Table(_) => Some(number),
-            _ => None,
-        });
+        let tables = directory.files.iter().filter_map(|(_, kind)| kind.table());
         Ok(Repair {
             options,
             fs,

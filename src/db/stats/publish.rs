@@ -22,7 +22,7 @@ impl Inner {
     /// snapshot has changed, and when the database closes. Failures are ignored, because the next
     /// attempt may succeed and nothing depends on it.
     pub(crate) fn publish_stats(&self, is_open: bool) {
-        let Some(publishing) = self.background.publishing() else { return };
+        let Some(publishing) = &self.background.publishing else { return };
         // Held while the file is written: one write at a time.
         let mut written = lock(&publishing.written);
         // These are read first, so that later changes are published at the next turn.
@@ -44,7 +44,7 @@ impl Inner {
     /// A turn of the timer.
     pub(crate) fn publish_turn(&self) -> Option<Duration> {
         self.publish_stats(true);
-        self.background.publishing().map(|publishing| publishing.interval)
+        self.background.publishing.as_ref().map(|publishing| publishing.interval)
     }
 }
 
