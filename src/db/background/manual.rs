@@ -127,7 +127,7 @@ impl Inner {
             if let Some(plan) = self.plan_of_level(&state, level, manual, &state.unavailable) {
                 state.claimed = None;
                 let (plan, most) = (Plan { kind: PlanKind::Merge, ..plan }, state.idle_threads);
-                return Ok(Some(state.start(plan, &self.settings.shape, most, Caller::User)));
+                return Ok(Some(state.start(plan, &self.options.shape, most, Caller::User)));
             }
             let unblocked = state.unavailable.at_rest();
             state.claimed = self.plan_of_level(&state, level, manual, &unblocked);
@@ -148,7 +148,7 @@ impl Inner {
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-        let planner = Planner::new(&metas, &self.settings.shape, unavailable);
+        let planner = Planner::new(&metas, &self.options.shape, unavailable);
         let output_level = match level {
             // The deepest level is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
@@ -171,7 +171,7 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
-        let step_bytes = self.settings.shape.table_bytes.saturating_mul(STEP_TABLES);
+        let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES);
         // A step takes adjacent files only, because its outputs may reach from the first input to
         // the last.
         let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));

@@ -83,7 +83,7 @@ impl Inner {
         let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
         let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
         let tree = VersionEdit { added, ..tree };
-        Manifest::create(fs, dir, number, &tree, self.settings.manifest_roll_bytes)?;
+        Manifest::create(fs, dir, number, &tree, self.options.manifest_roll_bytes)?;
         Ok(())
     }
 

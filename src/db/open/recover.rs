@@ -114,8 +114,7 @@ impl std::fmt::Display for Gap {
 /// Replays WALs.
 pub(crate) struct Replay<'a> {
     store: &'a TableStore,
-    policy: &'a FilterPolicy,
-    memtable_bytes: usize,
+    options: &'a Builder,
     /// Whether full memtables become tables as soon as they are full.
     flushes: bool,
     state: Replayed,
@@ -142,9 +141,7 @@ impl<'a> Replay<'a> {
         state.flushed_sequence = recovered.flushed_sequence;
         state.last_sequence = recovered.flushed_sequence;
         state.skipped = recovered.skipped.clone();
-        let (policy, memtable_bytes) = (&options.filter, options.memtable_bytes);
-        let (no_space, gap) = (false, None);
-        let mut replay = Replay { store, policy, memtable_bytes, flushes, state, no_space, gap };
+        let mut replay = Replay { store, options, flushes, state, no_space: false, gap: None };
         replay.wals(directory, recovered)?;
         replay.check_skipped(recovered)?;
         Ok((replay.state, replay.gap))
@@ -181,7 +178,7 @@ impl<'a> Replay<'a> {
             // because the WALs from which it was made are still here.
             return Ok(true);
         }
-        let most_rewritten = MAX_REWRITTEN_BYTES.min(self.memtable_bytes / 2);
+        let most_rewritten = MAX_REWRITTEN_BYTES.min(self.options.memtable_bytes / 2);
         let (was_empty, full_before) = (self.state.memtable.is_empty(), self.state.full.len());
         let mut is_first = true;
         while let Some(record) = log.next()? {
@@ -208,7 +205,7 @@ impl<'a> Replay<'a> {
                 return Err(damage.in_file(&path, offset));
             }
             state.origin.add(record.payload, most_rewritten);
-            if state.writer.bytes() >= self.memtable_bytes.max(REPLAY_MEMTABLE_BYTES) {
+            if state.writer.bytes() >= self.options.memtable_bytes.max(REPLAY_MEMTABLE_BYTES) {
                 self.memtable_is_full()?;
             }
         }
@@ -272,9 +269,9 @@ impl<'a> Replay<'a> {
     }
 
     fn memtable_is_full(&mut self) -> Result<()> {
-        self.state.freeze(self.memtable_bytes);
+        self.state.freeze(self.options.memtable_bytes);
         if self.flushes && !self.no_space {
-            match self.state.flush_full(self.store, self.policy, &[]) {
+            match self.state.flush_full(self.store, &self.options.filter, &[]) {
                 Err(error) if error.is_out_of_space() => self.no_space = true,
                 flushed => return flushed,
             }
