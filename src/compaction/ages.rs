@@ -1,9 +1,9 @@
 //! A simulation without files: what the bound on the age of deletions costs.
 //!
 //! Random overwrites, insertions and deletions change a tree. A clock advances with the writes, and
-//! [`pick`] chooses each compaction. The bytes of all flushes and compactions are counted, with and
-//! without a `max_deletion_age`. Tables are real lists of keys, so that merges drop what real
-//! merges would drop.
+//! [`Planner::pick`] chooses each compaction. The bytes of all flushes and compactions are counted,
+//! with and without a `max_deletion_age`. Tables are real lists of keys, so that merges drop what
+//! real merges would drop.
 //!
 //! ```sh
 //! cargo test --lib the_default_age_of_deletions -- --nocapture
@@ -15,8 +15,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::dead::Conditions;
-use super::pick::pick;
-use super::plan::{Plan, PlanKind, Unavailable};
+use super::plan::{Plan, PlanKind, Planner, Unavailable};
 use super::targets::TreeShape;
 use crate::encoding::key::{internal_key, user_key};
 use crate::version::{FileMeta, LEVELS};
@@ -90,7 +89,7 @@ impl Tree {
             let levels = levels.map(|level| level.iter().map(|(meta, _)| meta).collect());
             let conditions =
                 Conditions { now: self.now, max_deletion_age, ..Conditions::default() };
-            pick(&levels, &SHAPE, &conditions, &Unavailable::default())
+            Planner::new(&levels, &SHAPE, &Unavailable::default()).pick(&conditions)
         } {
             self.apply(&plan);
         }

@@ -142,8 +142,7 @@ fn overlap(a: &FileMeta, b: &FileMeta) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{self, SHAPE};
-    use super::super::pick::{pick, without_blocked};
-    use super::super::{Conditions, Plan, PlanKind, Unavailable};
+    use super::super::{Conditions, Plan, PlanKind, Planner, Unavailable};
     use super::*;
     use crate::encoding::key::internal_key;
 
@@ -163,12 +162,16 @@ mod tests {
             Tree(files.collect(), unavailable)
         }
 
-        fn levels(&self) -> Levels<'_> {
-            fixtures::levels(&self.0)
+        fn pick(&self) -> Option<Plan> {
+            let levels = fixtures::levels(&self.0);
+            Planner::new(&levels, &SHAPE, &self.1).pick(&Conditions::default())
         }
 
-        fn pick(&self) -> Option<Plan> {
-            pick(&self.levels(), &SHAPE, &Conditions::default(), &self.1)
+        /// The numbers of the files that may move, by level.
+        fn without_blocked(&self) -> [Vec<u64>; LEVELS] {
+            let levels = fixtures::levels(&self.0);
+            let free = Planner::new(&levels, &SHAPE, &self.1).without_blocked();
+            free.map(|files| files.iter().map(|file| file.number).collect())
         }
     }
 
@@ -200,8 +203,8 @@ mod tests {
         // The files that stay do not request a compaction, nor do they stop writers.
         let tree = Tree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
-        let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
-        assert_eq!(free[0].iter().map(|file| file.number).collect::<Vec<_>>(), [7, 5, 4]);
+        let free = tree.without_blocked();
+        assert_eq!(free[0], [7, 5, 4]);
         let whole = Tree::new(&files[..6], &[]);
         assert_eq!(outline(whole.pick()), (6, vec![7, 4], vec![]));
         let whole = Tree::new(&[files[0], files[1], files[3], files[4]], &[]);
@@ -229,7 +232,7 @@ mod tests {
             tree.0.retain(|(_, file)| file.number != number);
         }
         assert_eq!(tree.pick(), None, "files that overlap the damaged file stay above it");
-        let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
+        let free = tree.without_blocked();
         assert!(free[5].is_empty() && free[6].len() == 3);
     }
 

@@ -47,10 +47,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::plan::{
-    Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping, plan_files, plan_level_0,
-};
-use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
+use super::plan::{Plan, PlanKind, Planner, Span, bounds, meets, overlapping};
+use super::targets::{LAST_LEVEL, Levels};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
@@ -258,49 +256,200 @@ pub(crate) fn newest_needed_snapshot<'a>(
     files.filter(|file| may_hold_dead(file)).filter_map(newest_below).max().unwrap_or(0)
 }
 
-/// The plan that drops, in one level, the tables that range deletions cover completely.
-pub(super) fn pick_covered(
-    levels: &Levels,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let sets: [Vec<Arc<RangeTombstones>>; LEVELS] = std::array::from_fn(|level| {
-        levels[level].iter().filter_map(|file| file.contents.ranges.clone()).collect()
-    });
-    if sets.iter().all(Vec::is_empty) {
-        return None;
+/// A place that may be rewritten.
+struct Place {
+    /// Its dead share.
+    share: f64,
+    level: usize,
+    /// The index of the file that requests the rewrite.
+    file: usize,
+    /// The indexes, ascending, of the files of the level that are compacted together, `file`
+    /// included.
+    files: Vec<usize>,
+    /// Whether older tables overlap the file's range.
+    has_older: bool,
+}
+
+impl Planner<'_> {
+    /// The plan that drops, in one level, the tables that range deletions cover completely.
+    pub(super) fn pick_covered(&self, conditions: &Conditions) -> Option<Plan> {
+        let sets: [Vec<Arc<RangeTombstones>>; LEVELS] = std::array::from_fn(|level| {
+            self.levels[level].iter().filter_map(|file| file.contents.ranges.clone()).collect()
+        });
+        if sets.iter().all(Vec::is_empty) {
+            return None;
+        }
+        (0..LEVELS).find_map(|level| {
+            let mut covered: Vec<&FileMeta> = Vec::new();
+            for (above, sets) in sets.iter().enumerate().take(level + 1) {
+                // Files of level 0 overlap, so the range deletions of each file are taken alone.
+                // They may cover an older file of level 0.
+                for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
+                    for (start, end) in together.iter().filter_map(|set| set.span()) {
+                        let inside = self.levels[level].iter().filter(|file| {
+                            user_key(&file.smallest) >= start && user_key(&file.smallest) < end
+                        });
+                        covered.extend(inside.filter(|file| covers(together, file, conditions)));
+                    }
+                }
+            }
+            covered.retain(|file| !self.is_held(file));
+            covered.sort_by_key(|file| file.number);
+            covered.dedup_by_key(|file| file.number);
+            Plan::within(level, &covered, PlanKind::Drop)
+        })
     }
-    (0..LEVELS).find_map(|level| {
-        let mut covered: Vec<&FileMeta> = Vec::new();
-        for (above, sets) in sets.iter().enumerate().take(level + 1) {
-            // Files of level 0 overlap, so the range deletions of each file are taken alone. They
-            // may cover an older file of level 0.
-            for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
-                for (start, end) in together.iter().filter_map(|set| set.span()) {
-                    let inside = levels[level].iter().filter(|file| {
-                        user_key(&file.smallest) >= start && user_key(&file.smallest) < end
-                    });
-                    covered.extend(inside.filter(|file| covers(together, file, conditions)));
+
+    /// The plan for the place with the largest dead share, or, in a settled tree, for the
+    /// shallowest place.
+    pub(super) fn pick_dead(&self, conditions: &Conditions) -> Option<Plan> {
+        let levels = self.levels;
+        let mut places: Vec<Place> = Vec::new();
+        let deletes = levels[0].iter().any(|file| may_hold_dead(file));
+        let with_older: Vec<Vec<usize>> = match levels[0].len() {
+            count if deletes && count <= MAX_OF_LEVEL_0 => {
+                (0..count).map(|i| with_older(levels, 0, i)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (level, files) in levels.iter().enumerate() {
+            if level == 0 && with_older.is_empty() {
+                continue;
+            }
+            // `dead` is computed once for each file, because the places of a level share files.
+            let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
+            let dead: BTreeMap<usize, Dead> = (0..files.len())
+                .filter(may_hold_dead)
+                .map(|i| (i, dead(levels, level, i, conditions)))
+                .collect();
+            for (&i, dead_here) in &dead {
+                let file = files[i];
+                if self.is_busy(file) {
+                    continue;
+                }
+                let has_older = dead_here.has_older;
+                let is_overdue = (has_older || dead_here.frees_deletions)
+                    && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
+                if dead_here.bytes == 0 && !is_overdue {
+                    continue;
+                }
+                let together = match has_older {
+                    true => self.companions(level, i, &with_older),
+                    false => vec![i],
+                };
+                let least = match conditions.settled {
+                    true => SHARE_WHEN_SETTLED,
+                    false
+                        if has_older
+                            && together.iter().any(|&i| is_fresh(files[i], conditions)) =>
+                    {
+                        SHARE_WHILE_FRESH
+                    }
+                    false => SHARE_WHILE_WRITING,
+                };
+                let share = match is_overdue {
+                    true => f64::INFINITY,
+                    false if together.len() == 1 => dead_here.share(),
+                    false => share_of_all(levels, level, &together, &dead),
+                };
+                if share >= least {
+                    places.push(Place { share, level, file: i, files: together, has_older });
                 }
             }
         }
-        covered.retain(|file| {
-            !unavailable.busy.contains(&file.number) && !unavailable.damaged.contains(&file.number)
-        });
-        covered.sort_by_key(|file| file.number);
-        covered.dedup_by_key(|file| file.number);
-        let (smallest, largest) = bounds(covered.iter().copied())?;
-        Some(Plan {
-            level,
-            output_level: level,
-            output: Span { level, smallest: smallest.to_vec(), largest: largest.to_vec() },
-            inputs: covered.iter().map(|file| file.number).collect(),
-            output_inputs: Vec::new(),
-            input_bytes: covered.iter().map(|file| file.file_bytes).sum(),
-            kind: PlanKind::Drop,
-            fences: Vec::new(),
+        // Shallow places go first: their data joins the places below, which are then rewritten
+        // once.
+        if conditions.settled {
+            places.sort_by_key(|place| (place.level, place.file));
+        } else {
+            places.sort_by(|a, b| b.share.total_cmp(&a.share));
+        }
+        self.plan_places(&places)
+    }
+
+    /// The indexes, ascending, of file `i` of `level` and of the files that go to the next level
+    /// with it. In level 0 these include the older files that must also go. The others are files
+    /// whose deletions cover the same files of that level, which one merge then rewrites for all of
+    /// them. `with_older` has the result of [`with_older`] for each file of level 0.
+    fn companions(&self, level: usize, i: usize, with_older: &[Vec<usize>]) -> Vec<usize> {
+        let (files, next) = (&self.levels[level], &self.levels[self.next_level(level)]);
+        let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
+        let mut together = with_older(i);
+        let below = overlapping(next, user_key(&files[i].smallest), &files[i].largest);
+        let all = together.iter().map(|&i| files[i]).chain(below.iter().copied());
+        let Some((smallest, largest)) = bounds(all) else { return together };
+        let is_free = |i: &usize| {
+            let file = files[*i];
+            let lies_inside = user_key(&file.smallest) >= smallest
+                && key::compare(&file.largest, largest).is_le();
+            lies_inside && !self.is_busy(file)
+        };
+        // In the levels below level 0 files are in key order.
+        let candidates = match level {
+            0 => 0..files.len(),
+            _ => {
+                let start = files.partition_point(|file| user_key(&file.smallest) < smallest);
+                start..files.partition_point(|file| key::compare(&file.largest, largest).is_le())
+            }
+        };
+        for candidate in candidates {
+            if may_hold_dead(files[candidate]) && !together.contains(&candidate) {
+                let with_candidate = with_older(candidate);
+                if with_candidate.iter().all(is_free) {
+                    together.extend(with_candidate);
+                }
+            }
+        }
+        together.sort_unstable();
+        together.dedup();
+        together
+    }
+
+    /// The plan for the place with the largest dead share, however small, among the tables for
+    /// which `is_wanted` holds.
+    pub fn pick_wanted(
+        &self,
+        conditions: &Conditions,
+        is_wanted: impl Fn(&FileMeta) -> bool,
+    ) -> Option<Plan> {
+        let mut places = Vec::new();
+        for (level, files) in self.levels.iter().enumerate() {
+            for (i, file) in files.iter().enumerate() {
+                if may_hold_dead(file) && is_wanted(file) && !self.is_busy(file) {
+                    let dead = dead(self.levels, level, i, conditions);
+                    if dead.bytes > 0 {
+                        let (share, has_older) = (dead.share(), dead.has_older);
+                        let files = with_older(self.levels, level, i);
+                        places.push(Place { share, level, file: i, files, has_older });
+                    }
+                }
+            }
+        }
+        places.sort_by(|a, b| b.share.total_cmp(&a.share));
+        self.plan_places(&places)
+    }
+
+    /// The plan for the first place whose rewrite can start.
+    fn plan_places(&self, places: &[Place]) -> Option<Plan> {
+        let plan_of = |level: usize, files: &[usize], has_older: bool| {
+            let files: Vec<&FileMeta> = files.iter().map(|&i| self.levels[level][i]).collect();
+            let next = self.next_level(level);
+            let plan = match (level, has_older) {
+                (0, _) => self.plan_level_0(&files, next),
+                (_, true) => self.plan_files(&files, level, next),
+                (_, false) => self.plan_files(&files, level, level),
+            };
+            // If older tables overlap a table, a rewrite in its own level frees none of their
+            // entries.
+            plan.filter(|plan| plan.level != plan.output_level || !has_older)
+        };
+        places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
+            // If the companions allow no plan, perhaps because a damaged file holds one of them up,
+            // the file goes down without them.
+            plan_of(level, files, has_older)
+                .or_else(|| plan_of(level, &with_older(self.levels, level, file), has_older))
         })
-    })
+    }
 }
 
 /// Whether the range deletions hide the whole file from every reader. `sets` are the range
@@ -327,142 +476,12 @@ fn covers(sets: &[Arc<RangeTombstones>], file: &FileMeta, conditions: &Condition
     }
 }
 
-/// A place that may be rewritten.
-struct Place {
-    /// Its dead share.
-    share: f64,
-    level: usize,
-    /// The index of the file that requests the rewrite.
-    file: usize,
-    /// The indexes, ascending, of the files of the level that are compacted together, `file`
-    /// included.
-    files: Vec<usize>,
-    /// Whether older tables overlap the file's range.
-    has_older: bool,
-}
-
-/// The plan for the place with the largest dead share, or, in a settled tree, for the shallowest
-/// place.
-pub(super) fn pick_dead(
-    levels: &Levels,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let (base, _) = level_targets(&level_bytes(levels), shape);
-    let mut places: Vec<Place> = Vec::new();
-    let deletes = levels[0].iter().any(|file| may_hold_dead(file));
-    let with_older: Vec<Vec<usize>> = match levels[0].len() {
-        count if deletes && count <= MAX_OF_LEVEL_0 => {
-            (0..count).map(|i| with_older(levels, 0, i)).collect()
-        }
-        _ => Vec::new(),
-    };
-    for (level, files) in levels.iter().enumerate() {
-        if level == 0 && with_older.is_empty() {
-            continue;
-        }
-        // `dead` is computed once for each file, because the places of a level share files.
-        let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
-        let dead: BTreeMap<usize, Dead> = (0..files.len())
-            .filter(may_hold_dead)
-            .map(|i| (i, dead(levels, level, i, conditions)))
-            .collect();
-        for (&i, dead_here) in &dead {
-            let file = files[i];
-            if unavailable.busy.contains(&file.number) {
-                continue;
-            }
-            let has_older = dead_here.has_older;
-            let is_overdue = (has_older || dead_here.frees_deletions)
-                && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
-            if dead_here.bytes == 0 && !is_overdue {
-                continue;
-            }
-            let together = match has_older {
-                true => {
-                    let next = next_level(levels, level, base);
-                    companions(levels, level, i, next, &with_older, unavailable)
-                }
-                false => vec![i],
-            };
-            let least = match conditions.settled {
-                true => SHARE_WHEN_SETTLED,
-                false if has_older && together.iter().any(|&i| is_fresh(files[i], conditions)) => {
-                    SHARE_WHILE_FRESH
-                }
-                false => SHARE_WHILE_WRITING,
-            };
-            let share = match is_overdue {
-                true => f64::INFINITY,
-                false if together.len() == 1 => dead_here.share(),
-                false => share_of_all(levels, level, &together, &dead),
-            };
-            if share >= least {
-                places.push(Place { share, level, file: i, files: together, has_older });
-            }
-        }
-    }
-    // Shallow places go first: their data joins the places below, which are then rewritten once.
-    if conditions.settled {
-        places.sort_by_key(|place| (place.level, place.file));
-    } else {
-        places.sort_by(|a, b| b.share.total_cmp(&a.share));
-    }
-    plan_places(levels, shape, &places, unavailable)
-}
-
 /// Whether fewer writes came after the newest entry of the file than between its oldest and its
 /// newest entry. If the file's deletions came in key order, the next deletions are likely to
 /// follow.
 fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
     let wrote = file.largest_sequence.saturating_sub(file.smallest_sequence);
     conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
-}
-
-/// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
-/// it. In level 0 these include the older files that must also go. The others are files whose
-/// deletions cover the same files of `next`, which one merge then rewrites for all of them.
-/// `with_older` has the result of [`with_older`] for each file of level 0.
-fn companions(
-    levels: &Levels,
-    level: usize,
-    i: usize,
-    next: usize,
-    with_older: &[Vec<usize>],
-    unavailable: &Unavailable,
-) -> Vec<usize> {
-    let files = &levels[level];
-    let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
-    let mut together = with_older(i);
-    let below = overlapping(&levels[next], user_key(&files[i].smallest), &files[i].largest);
-    let all = together.iter().map(|&i| files[i]).chain(below.iter().copied());
-    let Some((smallest, largest)) = bounds(all) else { return together };
-    let is_free = |i: &usize| {
-        let file = files[*i];
-        let lies_inside =
-            user_key(&file.smallest) >= smallest && key::compare(&file.largest, largest).is_le();
-        lies_inside && !unavailable.busy.contains(&file.number)
-    };
-    // In the levels below level 0 files are in key order.
-    let candidates = match level {
-        0 => 0..files.len(),
-        _ => {
-            let start = files.partition_point(|file| user_key(&file.smallest) < smallest);
-            start..files.partition_point(|file| key::compare(&file.largest, largest).is_le())
-        }
-    };
-    for candidate in candidates {
-        if may_hold_dead(files[candidate]) && !together.contains(&candidate) {
-            let with_candidate = with_older(candidate);
-            if with_candidate.iter().all(is_free) {
-                together.extend(with_candidate);
-            }
-        }
-    }
-    together.sort_unstable();
-    together.dedup();
-    together
 }
 
 /// The dead share of the places of several files, taken together. `dead` has the result for each
@@ -479,60 +498,6 @@ fn share_of_all(
     let bytes: HashMap<u64, u64> = all.map(|file| (file.number, file.file_bytes)).collect();
     let place_bytes = bytes.values().sum::<u64>().max(1);
     freed.min(place_bytes) as f64 / place_bytes as f64
-}
-
-/// The plan for the place with the largest dead share, however small, among the tables for which
-/// `is_wanted` holds.
-pub(crate) fn pick_wanted(
-    levels: &Levels,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-    is_wanted: impl Fn(&FileMeta) -> bool,
-) -> Option<Plan> {
-    let mut places = Vec::new();
-    for (level, files) in levels.iter().enumerate() {
-        for (i, file) in files.iter().enumerate() {
-            if may_hold_dead(file) && is_wanted(file) && !unavailable.busy.contains(&file.number) {
-                let dead = dead(levels, level, i, conditions);
-                if dead.bytes > 0 {
-                    let (share, has_older) = (dead.share(), dead.has_older);
-                    let files = with_older(levels, level, i);
-                    places.push(Place { share, level, file: i, files, has_older });
-                }
-            }
-        }
-    }
-    places.sort_by(|a, b| b.share.total_cmp(&a.share));
-    plan_places(levels, shape, &places, unavailable)
-}
-
-/// The plan for the first place whose rewrite can start.
-fn plan_places(
-    levels: &Levels,
-    shape: &TreeShape,
-    places: &[Place],
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let (base, _) = level_targets(&level_bytes(levels), shape);
-    let plan_of = |level: usize, files: &[usize], has_older: bool| {
-        let files: Vec<&FileMeta> = files.iter().map(|&i| levels[level][i]).collect();
-        let numbers = files.iter().map(|file| file.number).collect();
-        let next = next_level(levels, level, base);
-        let plan = match (level, has_older) {
-            (0, _) => plan_level_0(levels, &files, next, shape, unavailable),
-            (_, true) => plan_files(levels, level, next, numbers, shape, unavailable),
-            (_, false) => plan_files(levels, level, level, numbers, shape, unavailable),
-        };
-        // If older tables overlap a table, a rewrite in its own level frees none of their entries.
-        plan.filter(|plan| plan.level != plan.output_level || !has_older)
-    };
-    places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
-        // If the companions allow no plan, perhaps because a damaged file holds one of them up, the
-        // file goes down without them.
-        plan_of(level, files, has_older)
-            .or_else(|| plan_of(level, &with_older(levels, level, file), has_older))
-    })
 }
 
 /// The expected number of the plan's deletions that meet an older entry in its merge, if each of
@@ -614,7 +579,6 @@ fn with_older(levels: &Levels, level: usize, i: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{SHAPE, busy, file, levels};
-    use super::super::pick::pick;
     use super::*;
     use crate::range_tombstones::RangeTombstone;
     use crate::table::garbage::Hidden;
@@ -652,13 +616,13 @@ mod tests {
     }
 
     fn plan_of(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
-        pick_dead(&levels(files), &SHAPE, conditions, &busy(&[]))
+        Planner::new(&levels(files), &SHAPE, &busy(&[])).pick_dead(conditions)
     }
 
     /// The plan for a tree whose level 0 goes to the last level.
     fn plan_into_last(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
         let shape = crate::compaction::TreeShape { level_base_bytes: 10_000, ..SHAPE };
-        pick_dead(&levels(files), &shape, conditions, &busy(&[]))
+        Planner::new(&levels(files), &shape, &busy(&[])).pick_dead(conditions)
     }
 
     fn outline(plan: Option<Plan>) -> Option<(usize, usize, Vec<u64>, PlanKind)> {
@@ -783,7 +747,7 @@ mod tests {
         let mut files: Vec<_> =
             (0..4).map(|i| (0, deletions(9 - i, 10 * i as u8, 10 * i as u8 + 5, 9))).collect();
         files.push((6, table(1, 100, 109)));
-        let plan = pick(&levels(&files), &SHAPE, &Conditions::default(), &busy(&[]));
+        let plan = Planner::new(&levels(&files), &SHAPE, &busy(&[])).pick(&Conditions::default());
         assert_eq!(plan.unwrap().kind, PlanKind::Merge);
     }
 
@@ -794,7 +758,8 @@ mod tests {
         let dropped = |range: FileMeta, snapshots: &[u64]| {
             let tree = [(4, range), (6, table(1, 10, 19)), (6, table(2, 20, 29))];
             let conditions = Conditions { snapshots: snapshots.to_vec(), ..Conditions::default() };
-            pick_covered(&levels(&tree), &conditions, &busy(&[])).map(|plan| plan.inputs)
+            let plan = Planner::new(&levels(&tree), &SHAPE, &busy(&[])).pick_covered(&conditions);
+            plan.map(|plan| plan.inputs)
         };
         let range = |start, end, sequence| {
             let mut table = deletions(9, start, end, 0);
@@ -810,7 +775,8 @@ mod tests {
         assert_eq!(dropped(range(0, 50, 11), &[10]), None, "a snapshot sees the table");
         assert_eq!(dropped(range(0, 50, 11), &[11]), Some(vec![1, 2]), "it sees the deletion too");
         let tree = [(4, range(0, 50, 11)), (6, table(1, 10, 19))];
-        assert_eq!(pick_covered(&levels(&tree), &Conditions::default(), &busy(&[1])), None);
+        let plan = Planner::new(&levels(&tree), &SHAPE, &busy(&[1])).pick_covered(&settled());
+        assert_eq!(plan, None);
     }
 
     /// Prints the cost of a pick in a tree of 5,000 tables in which nothing is due.
@@ -842,7 +808,8 @@ mod tests {
             };
             let start = Instant::now();
             for _ in 0..100 {
-                assert_eq!(pick(&levels, &shape, &Conditions::default(), &busy(&[])), None);
+                let plan = Planner::new(&levels, &shape, &busy(&[])).pick(&Conditions::default());
+                assert_eq!(plan, None);
             }
             let each = start.elapsed() / 100;
             println!("{share_of_deleting} % of the upper tables with deletions: {each:?} a pick");

@@ -18,7 +18,7 @@
 //! older ones.
 
 use super::dead::Conditions;
-use super::plan::{Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping};
+use super::plan::{Plan, PlanKind, Planner, bounds, meets, overlapping};
 use super::targets::{Levels, TreeShape};
 use crate::encoding::key;
 use crate::encoding::key::user_key;
@@ -60,42 +60,29 @@ pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) 
     rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MAX_REWRITE > bytes
 }
 
-/// The plan that merges the newest files of level 0 that have similar sizes.
-pub(super) fn plan_small(
-    levels: &Levels,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let files = &levels[0];
-    // With damaged files the output of a merge may be cut, but this merge must have one output.
-    if !unavailable.damaged.is_empty() {
-        return None;
-    }
-    let is_free = |file: &FileMeta| {
-        !unavailable.busy.contains(&file.number)
-            && file.largest_sequence < conditions.flushed_before
-    };
-    let run = (0..files.len()).find_map(|start| {
-        let mut bytes = 0;
-        let joins = |file: &&&FileMeta| {
-            let joins = is_free(file) && (bytes == 0 || file.file_bytes <= 2 * bytes);
-            bytes += file.file_bytes;
-            joins
+impl Planner<'_> {
+    /// The plan that merges the newest files of level 0 that have similar sizes.
+    pub(super) fn plan_small(&self, conditions: &Conditions) -> Option<Plan> {
+        let files = &self.levels[0];
+        // With damaged files the output of a merge may be cut, but this merge must have one output.
+        if !self.unavailable.damaged.is_empty() {
+            return None;
+        }
+        let is_free = |file: &FileMeta| {
+            !self.is_busy(file) && file.largest_sequence < conditions.flushed_before
         };
-        let count = files[start..].iter().take_while(joins).count();
-        (count > 1).then(|| &files[start..start + count])
-    })?;
-    let (smallest, largest) = bounds(run.iter().copied())?;
-    Some(Plan {
-        level: 0,
-        output_level: 0,
-        output: Span { level: 0, smallest: smallest.to_vec(), largest: largest.to_vec() },
-        inputs: run.iter().map(|file| file.number).collect(),
-        output_inputs: Vec::new(),
-        input_bytes: run.iter().map(|file| file.file_bytes).sum(),
-        kind: PlanKind::Merge,
-        fences: Vec::new(),
-    })
+        let run = (0..files.len()).find_map(|start| {
+            let mut bytes = 0;
+            let joins = |file: &&&FileMeta| {
+                let joins = is_free(file) && (bytes == 0 || file.file_bytes <= 2 * bytes);
+                bytes += file.file_bytes;
+                joins
+            };
+            let count = files[start..].iter().take_while(joins).count();
+            (count > 1).then(|| &files[start..start + count])
+        })?;
+        Plan::within(0, run, PlanKind::Merge)
+    }
 }
 
 /// The files that may go down alone: they share no key with any other file of level 0, except with
@@ -140,7 +127,6 @@ pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{busy, file, levels};
-    use super::super::pick::pick;
     use super::super::targets::LAST_LEVEL;
     use super::*;
 
@@ -161,7 +147,8 @@ mod tests {
     }
 
     fn picked(sizes: &[u64], below: u64) -> Option<(usize, Vec<u64>)> {
-        let plan = pick(&levels(&tree(sizes, below)), &SHAPE, &Conditions::default(), &busy(&[]));
+        let files = tree(sizes, below);
+        let plan = Planner::new(&levels(&files), &SHAPE, &busy(&[])).pick(&Conditions::default());
         plan.map(|plan| (plan.output_level, plan.inputs))
     }
 
@@ -188,8 +175,8 @@ mod tests {
         let mut files = tree(&[5, 5, 5, 5], 900);
         files[0].1.largest_sequence = 30;
         let conditions = Conditions { flushed_before: 30, ..Conditions::default() };
-        let plan = plan_small(&levels(&files), &conditions, &busy(&[])).unwrap();
-        assert_eq!(plan.inputs, [89, 88, 87]);
+        let plan = Planner::new(&levels(&files), &SHAPE, &busy(&[])).plan_small(&conditions);
+        assert_eq!(plan.unwrap().inputs, [89, 88, 87]);
     }
 
     #[test]

@@ -125,22 +125,13 @@ impl<'a> Ranges<'a> {
     ) -> Result<Option<Arc<TableFile>>> {
         let mut hidden_bytes = 0;
         for range in self.survivors(lower, upper) {
-            let table = match &mut table {
-                Some(table) => table,
-                None => table.insert(create()?),
-            };
-            table.add_range(range)?;
-            hidden_bytes += self.hidden_bytes(range);
+            NewTable::in_slot(&mut table, &create)?.add_range(range)?;
+            // Tables that are completely inside the range are dropped unread.
+            hidden_bytes += self.below.bytes_cut(range.start, range.end);
         }
         let Some(mut table) = table else { return Ok(None) };
         table.describe_deletions(oldest_deletion, hidden_bytes);
         table.finish().map(Some)
-    }
-
-    /// The approximate bytes of older tables that the range hides. Tables that are completely
-    /// inside the range do not count, because they are dropped unread.
-    fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
-        self.below.bytes_cut(range.start, range.end)
     }
 
     fn surviving_sequences(

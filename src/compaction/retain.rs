@@ -15,8 +15,12 @@
 //! snapshot. Whether the merge keeps such a version is known only later, so the tombstone is
 //! *held*: it is written if a kept older version of its key follows, and dropped otherwise.
 
+use super::below::Below;
+use super::ranges::Ranges;
+use crate::cursor::Cursor;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};
+use crate::error::Result;
 
 pub(crate) struct Retention {
     /// Sequence numbers of the snapshots, ascending.
@@ -86,6 +90,36 @@ impl Retention {
     }
 }
 
+/// Passes each kept entry to `keep`, in the order of the cursor, from its current entry on.
+/// `goes_on` gets each internal key first, and ends the walk when it returns false.
+pub(crate) fn keep_survivors<C: Cursor>(
+    cursor: &mut C,
+    deleted: &Ranges,
+    retention: &mut Retention,
+    below: &mut Below,
+    mut goes_on: impl FnMut(&[u8]) -> Result<bool>,
+    mut keep: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut held = HeldTombstones::default();
+    while cursor.valid() && goes_on(cursor.key())? {
+        let key = cursor.key();
+        if !deleted.drops(key) {
+            match retention.next(key, |key| below.may_hold(key)) {
+                Verdict::Keep => {
+                    for held in held.release(key) {
+                        keep(&held, &[])?;
+                    }
+                    keep(key, cursor.value())?;
+                }
+                Verdict::Hold => held.hold(key),
+                Verdict::Drop => {}
+            }
+        }
+        cursor.next()?;
+    }
+    Ok(())
+}
+
 /// The verdict on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -98,7 +132,7 @@ pub(crate) enum Verdict {
 
 /// The tombstones of one key that wait for an older version of the key, as internal keys.
 #[derive(Default)]
-pub(crate) struct HeldTombstones(Vec<Vec<u8>>);
+struct HeldTombstones(Vec<Vec<u8>>);
 
 impl HeldTombstones {
     /// Holds a tombstone back. Held tombstones of another key are dropped, because no older version

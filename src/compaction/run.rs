@@ -23,7 +23,7 @@ use std::thread;
 use super::below::Below;
 use super::plan::Plan;
 use super::ranges::Ranges;
-use super::retain::{HeldTombstones, Retention, Verdict};
+use super::retain::{Retention, keep_survivors};
 use super::split;
 use super::split::KeyRange;
 use super::targets::{TreeShape, max_grandparent_bytes};
@@ -187,25 +187,22 @@ fn merge(
         Some(lower) => cursor.seek(&key::seek_key(lower, MAX_SEQUENCE))?,
         None => cursor.seek_to_first()?,
     }
-    while cursor.valid() && range.upper.is_none_or(|upper| user_key(cursor.key()) < upper) {
+    let goes_on = |key: &[u8]| {
         if job.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        if !outputs.deleted.drops(cursor.key()) {
-            match retention.next(cursor.key(), |key| below.may_hold(key)) {
-                Verdict::Keep => outputs.add(cursor.key(), cursor.value())?,
-                Verdict::Hold => outputs.held.hold(cursor.key()),
-                Verdict::Drop => {}
-            }
-        }
-        cursor.next()?;
-    }
+        Ok(range.upper.is_none_or(|upper| user_key(key) < upper))
+    };
+    let deleted = outputs.deleted;
+    keep_survivors(&mut cursor, deleted, &mut retention, &mut below, goes_on, |key, value| {
+        outputs.add(key, value)
+    })?;
     Ok(retention.hits())
 }
 
 /// The time at which the oldest deletion of the files was flushed, in seconds since 1970. 0 if no
 /// file records this time.
-fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
+pub(crate) fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
     let times = files.map(|file| file.meta.contents.garbage.oldest_deletion);
     times.filter(|&time| time > 0).min().unwrap_or(0)
 }
@@ -216,7 +213,6 @@ struct Outputs<'a> {
     metadata: MetadataForm,
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
-    held: HeldTombstones,
     /// The current table takes range deletions from this user key on. `None`: from the first range
     /// deletion on.
     lower: Option<Vec<u8>>,
@@ -251,7 +247,6 @@ impl<'a> Outputs<'a> {
             metadata,
             deleted,
             oldest_deletion,
-            held: HeldTombstones::default(),
             lower: lower.map(<[u8]>::to_vec),
             finished: Vec::new(),
             current: None,
@@ -265,13 +260,6 @@ impl<'a> Outputs<'a> {
     }
 
     fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
-        for held in self.held.release(internal_key) {
-            self.write(&held, &[])?;
-        }
-        self.write(internal_key, value)
-    }
-
-    fn write(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(internal_key);
         if !key::is_same(&self.last_user_key, key) || self.current.is_none() {
             self.pass_fences(|fence| fence <= key)?;
@@ -283,14 +271,8 @@ impl<'a> Outputs<'a> {
             self.last_user_key.clear();
             self.last_user_key.extend_from_slice(key);
         }
-        let table = match &mut self.current {
-            Some(table) => table,
-            None => {
-                let new = create(self.job, self.metadata, self.output_level)?;
-                self.current.insert(new)
-            }
-        };
-        table.add(internal_key, value)
+        let create = || create(self.job, self.metadata, self.output_level);
+        NewTable::in_slot(&mut self.current, create)?.add(internal_key, value)
     }
 
     /// Cuts at the fences that the next key has passed.

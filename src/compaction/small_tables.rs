@@ -16,9 +16,7 @@
 //!
 //! The merges end, because an output either is no longer small or replaces at least eight tables.
 
-use super::damaged::DamagedFiles;
-use super::plan::{Plan, Unavailable, grandparent_bytes, plan_files};
-use super::targets::{Levels, TreeShape, max_grandparent_bytes};
+use super::plan::{Plan, Planner};
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
@@ -28,51 +26,44 @@ const TINY_FRACTION: u64 = 16;
 /// A series of small tables has at least this many.
 const TINY_SERIES: usize = 8;
 
-/// A plan for the first series of small tables in the level. The series is as long as possible.
-pub(super) fn small_series(
-    levels: &Levels,
-    level: usize,
-    shape: &TreeShape,
-    unavailable: &Unavailable,
-    damaged: &DamagedFiles,
-) -> Option<Plan> {
-    let files = &levels[level];
-    let is_small = |file: &&FileMeta| {
-        file.file_bytes < shape.table_bytes / TINY_FRACTION
-            && !unavailable.busy.contains(&file.number)
-    };
-    (0..files.len()).find_map(|start| {
-        let (mut bytes, mut largest_bytes, mut run) = (0, 0, None);
-        for (count, file) in (1..).zip(files[start..].iter().take_while(|file| is_small(file))) {
-            bytes += file.file_bytes;
-            largest_bytes = file.file_bytes.max(largest_bytes);
-            if bytes > shape.table_bytes {
-                break;
-            }
-            if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
-                let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                // The output would be cut into small tables, or would overlap a damaged file.
-                if grandparent_bytes(levels, level, smallest, largest)
-                    > max_grandparent_bytes(shape)
-                    || !damaged.fences(level, smallest, largest).is_empty()
-                    || damaged.is_reached_over(level, smallest, largest)
-                {
+impl Planner<'_> {
+    /// A plan for the first series of small tables in the level. The series is as long as possible.
+    pub(super) fn small_series(&self, level: usize) -> Option<Plan> {
+        let (files, table_bytes) = (&self.levels[level], self.shape.table_bytes);
+        let is_small = |file: &&&FileMeta| {
+            file.file_bytes < table_bytes / TINY_FRACTION && !self.is_busy(file)
+        };
+        (0..files.len()).find_map(|start| {
+            let (mut bytes, mut largest_bytes, mut run) = (0, 0, None);
+            for (count, file) in (1..).zip(files[start..].iter().take_while(is_small)) {
+                bytes += file.file_bytes;
+                largest_bytes = file.file_bytes.max(largest_bytes);
+                if bytes > table_bytes {
                     break;
                 }
-                run = Some(start..start + count);
+                if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
+                    let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
+                    // The output would be cut into small tables, or would overlap a damaged file.
+                    if !self.is_narrow(level, smallest, largest)
+                        || !self.damaged.fences(level, smallest, largest).is_empty()
+                        || self.damaged.is_reached_over(level, smallest, largest)
+                    {
+                        break;
+                    }
+                    run = Some(start..start + count);
+                }
             }
-        }
-        let numbers = files[run?].iter().map(|file| file.number).collect();
-        plan_files(levels, level, level, numbers, shape, unavailable)
-    })
+            self.plan_files(&files[run?], level, level)
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::dead::Conditions;
     use super::super::fixtures::{SHAPE, busy, file, levels};
-    use super::super::pick::pick;
-    use super::super::plan::PlanKind;
+    use super::super::plan::{PlanKind, Unavailable};
+    use super::super::targets::TreeShape;
     use super::*;
     use crate::encoding::key::internal_key;
 
@@ -85,7 +76,7 @@ mod tests {
     const TIDY: TreeShape = TreeShape { table_bytes: 1600, ..SHAPE };
 
     fn tidy_from(files: &[(usize, FileMeta)], unavailable: &Unavailable) -> Option<Plan> {
-        pick(&levels(files), &TIDY, &Conditions::default(), unavailable)
+        Planner::new(&levels(files), &TIDY, unavailable).pick(&Conditions::default())
     }
 
     #[test]

@@ -46,12 +46,12 @@ pub(crate) struct TreeShape {
 /// The files of each level: newest first in level 0, in key order in the others.
 pub(crate) type Levels<'a> = [Vec<&'a FileMeta>; LEVELS];
 
-pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
+pub(super) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
     std::array::from_fn(|level| levels[level].iter().map(|f| f.file_bytes).sum())
 }
 
 /// The base level, and the target of every level in bytes.
-pub(crate) fn level_targets(
+pub(super) fn level_targets(
     level_bytes: &[u64; LEVELS],
     shape: &TreeShape,
 ) -> (usize, [u64; LEVELS]) {
@@ -64,14 +64,6 @@ pub(crate) fn level_targets(
         base -= 1;
     }
     (base, targets)
-}
-
-/// The level that `level` is compacted into: the base, or the next level if `level` is the base or
-/// deeper. A level between `level` and the base that still holds files takes precedence, because
-/// newer files must not move past these files.
-pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
-    let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
-    left_over.unwrap_or(base.max(level + 1))
 }
 
 /// An output table is cut before it overlaps more than about this many bytes of the level below its

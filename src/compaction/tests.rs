@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::run::{Job, Outcome, run};
-use super::{Conditions, Plan, TreeShape, Unavailable, plan_files};
+use super::{Conditions, Plan, Planner, TreeShape, Unavailable};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::encoding::key;
@@ -106,8 +106,8 @@ fn version(store: &TableStore) -> Version {
 
 fn whole_plan(version: &Version) -> Plan {
     let metas = version.metas();
-    let inputs = metas[0].iter().map(|file| file.number).collect();
-    plan_files(&metas, 0, 6, inputs, &SHAPE, &Default::default()).unwrap()
+    let free = Unavailable::default();
+    Planner::new(&metas, &SHAPE, &free).plan_files(&metas[0], 0, 6).unwrap()
 }
 
 fn job_without_filter<'a>(
@@ -262,8 +262,8 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     }
     let version = Version::default().apply(&edit, &opened);
     let metas = version.metas();
-    let inputs = metas[0].iter().map(|file| file.number).collect();
-    let plan = plan_files(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
+    let free = Unavailable::default();
+    let plan = Planner::new(&metas, &SHAPE, &free).plan_files(&metas[0], 0, 5).unwrap();
     let cancelled = AtomicBool::new(false);
     let job = job_without_filter(&store, &version, &cancelled, 1);
     let outputs = run(&job, &plan).unwrap().outputs;
@@ -290,9 +290,9 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
         let first = key::user_key(&damaged.smallest);
         let unavailable =
             Unavailable { damaged: [damaged.number].into(), ..Unavailable::default() };
-        let inputs = metas[0].iter().map(|file| file.number).collect();
         let shape = TreeShape { table_bytes: 1 << 20, ..SHAPE };
-        let plan = plan_files(&metas, 0, 5, inputs, &shape, &unavailable).unwrap();
+        let planner = Planner::new(&metas, &shape, &unavailable);
+        let plan = planner.plan_files(&metas[0], 0, 5).unwrap();
         assert_eq!(plan.fences.len(), 2);
         for parts in [1, 3] {
             let cancelled = AtomicBool::new(false);
@@ -440,18 +440,17 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
         };
         let before = seen(&version);
         for step in 0.. {
-            let (level, inputs) = match step {
-                0 => (0, version.levels[0].iter().map(|file| file.meta.number).collect()),
-                _ => match version.levels[5].first() {
-                    Some(file) => (5, vec![file.meta.number]),
-                    None => break,
-                },
-            };
             let metas = version.metas();
+            let (level, inputs) = match step {
+                0 => (0, &metas[0][..]),
+                _ if metas[5].is_empty() => break,
+                _ => (5, &metas[5][..1]),
+            };
             let target = if level == 0 { 5 } else { 6 };
             let shape = TreeShape { table_bytes: 1 << 10, ..SHAPE };
-            let plan =
-                plan_files(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
+            let free = Unavailable::default();
+            let planner = Planner::new(&metas, &shape, &free);
+            let plan = planner.plan_files(inputs, level, target).unwrap();
             let cancelled = AtomicBool::new(false);
             let job = Job {
                 store: &store,
@@ -519,7 +518,8 @@ fn a_merge_within_level_0_counts_older_files_of_it_as_older() {
     let numbers = [newest.meta.number, tombstones.meta.number];
     let version = version_of(&[(0, value), (0, tombstones), (0, newest)]);
     let metas = version.metas();
-    let plan = super::level0::plan_small(&metas, &Conditions::default(), &Default::default());
+    let free = Unavailable::default();
+    let plan = Planner::new(&metas, &SHAPE, &free).plan_small(&Conditions::default());
     let plan = Plan { inputs: numbers.to_vec(), ..plan.unwrap() };
     let cancelled = AtomicBool::new(false);
     let outcome = run(&job_without_filter(&store, &version, &cancelled, 1), &plan).unwrap();

@@ -394,7 +394,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range(&self, range: impl KeyBounds) -> DbIterator {
-        DbIterator::over_range(self.inner.read_point(None), range)
+        DbIterator::at(self.inner.read_point(None), Bounds::of(range))
     }
 
     /// An iterator over the entries as of now whose keys start with `prefix`, in key order, from
@@ -410,7 +410,7 @@ impl Db {
     /// ```
     #[doc(alias = "prefix_iterator")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
-        DbIterator::over_prefix(self.inner.read_point(None), prefix.as_ref())
+        DbIterator::at(self.inner.read_point(None), Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// A cursor over all entries as of now. It lends keys and values instead of copying them.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use crate::compaction::below::Below;
 use crate::compaction::ranges::Ranges;
-use crate::compaction::retain::{HeldTombstones, Retention, Verdict};
+use crate::compaction::retain::{Retention, keep_survivors};
 use crate::cursor::Cursor;
 use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
@@ -70,7 +70,7 @@ impl Flush<'_> {
         let cuts = self.cuts(memtable, &ranges, &below_ranges)?;
         let mut tables = Tables {
             flush: self,
-            deleted: Ranges::of(ranges, &self.snapshots, &below_ranges),
+            deleted: &Ranges::of(ranges, &self.snapshots, &below_ranges),
             cuts: &cuts,
             lower: None,
             finished: Vec::new(),
@@ -86,25 +86,12 @@ impl Flush<'_> {
 
     fn write(&self, memtable: &Memtable, mut below: Below, tables: &mut Tables) -> Result<()> {
         let mut retention = Retention::new(self.snapshots.clone());
-        let mut held = HeldTombstones::default();
         let mut cursor = memtable.cursor();
         cursor.seek_to_first()?;
-        while cursor.valid() {
-            let key = cursor.key();
-            if !tables.deleted.drops(key) {
-                match retention.next(key, |key| below.may_hold(key)) {
-                    Verdict::Keep => {
-                        for held in held.release(key) {
-                            tables.add(&held, &[])?;
-                        }
-                        tables.add(key, cursor.value())?;
-                    }
-                    Verdict::Hold => held.hold(key),
-                    Verdict::Drop => {}
-                }
-            }
-            cursor.next()?;
-        }
+        let (deleted, all) = (tables.deleted, |_: &[u8]| Ok(true));
+        keep_survivors(&mut cursor, deleted, &mut retention, &mut below, all, |key, value| {
+            tables.add(key, value)
+        })?;
         tables.finish()
     }
 
@@ -223,7 +210,7 @@ fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 /// The tables being written.
 struct Tables<'a> {
     flush: &'a Flush<'a>,
-    deleted: Ranges<'a>,
+    deleted: &'a Ranges<'a>,
     /// The cuts that are still to come.
     cuts: &'a [Vec<u8>],
     /// Where the current table's part of the range deletions starts. `None`: at the first one.
@@ -240,10 +227,7 @@ impl<'a> Tables<'a> {
             self.end(Some(cut))?;
             self.cuts = rest;
         }
-        let table = match &mut self.current {
-            Some(table) => table,
-            None => self.current.insert(self.flush.create()?),
-        };
+        let table = NewTable::in_slot(&mut self.current, || self.flush.create())?;
         table.add(internal_key, value)
     }
 

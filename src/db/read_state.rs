@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use super::inner::status::Status;
+use super::inner::tree_state::TreeState;
 use super::iter::marks::Marks;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
@@ -36,19 +37,15 @@ pub(crate) struct ReadState {
     pub marks: Arc<Marks>,
 }
 
-/// The sources of a read state.
-pub(crate) struct Sources {
-    pub memtable: Arc<Memtable>,
-    /// Newest first.
-    pub frozen: Vec<Arc<Memtable>>,
-    pub version: Arc<Version>,
-}
-
 impl ReadState {
-    pub fn new(sources: Sources, counters: &Arc<Counters>, marks: &Arc<Marks>) -> ReadState {
-        let Sources { memtable, frozen, version } = sources;
-        let (counters, marks) = (Arc::clone(counters), Arc::clone(marks));
-        ReadState { memtable, frozen, version, counters, marks }
+    pub fn of(tree: &TreeState, counters: &Arc<Counters>, marks: &Arc<Marks>) -> ReadState {
+        ReadState {
+            memtable: Arc::clone(&tree.memtable),
+            frozen: tree.frozen.iter().rev().map(|it| Arc::clone(&it.memtable)).collect(),
+            version: Arc::clone(&tree.version),
+            counters: Arc::clone(counters),
+            marks: Arc::clone(marks),
+        }
     }
 
     /// All memtables, newest first.

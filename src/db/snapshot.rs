@@ -120,12 +120,12 @@ impl Snapshot {
 
     /// Like [`Db::range`](crate::Db::range), but reads the snapshot.
     pub fn range(&self, range: impl KeyBounds) -> DbIterator {
-        DbIterator::over_range(self.read_point(), range)
+        DbIterator::at(self.read_point(), Bounds::of(range))
     }
 
     /// Like [`Db::prefix`](crate::Db::prefix), but reads the snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
-        DbIterator::over_prefix(self.read_point(), prefix.as_ref())
+        DbIterator::at(self.read_point(), Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// Like [`Db::cursor`](crate::Db::cursor), but reads the snapshot.

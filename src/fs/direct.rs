@@ -11,13 +11,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-#[cfg(target_os = "linux")]
-use super::anchored::AnchoredFs;
-#[cfg(target_os = "linux")]
-use super::real::Opening;
-#[cfg(target_os = "linux")]
-use super::system;
-use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, RealFs, WritableFile};
+use super::anchored::SystemFs;
+use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::Result;
 
 /// The operating system's file system, with files that are read past the system's cache. Use it for
@@ -25,9 +20,9 @@ use crate::error::Result;
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read
-/// ahead for a scan. Files are written as by [`RealFs`]. When a writing database opens a table, it
-/// drops the system's cached pages of the table. Only Linux has such reads. On other systems this
-/// is the same as `RealFs`.
+/// ahead for a scan. Files are written as by [`RealFs`](super::RealFs). When a writing database
+/// opens a table, it drops the system's cached pages of the table. Only Linux has such reads. On
+/// other systems this is the same as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -48,37 +43,14 @@ use crate::error::Result;
 pub struct DirectFs;
 
 impl Fs for DirectFs {
-    #[cfg(target_os = "linux")]
-    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        linux::open(&Opening::by_name(system::open_directly), path)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn open_pooled(
-        &self,
-        path: &Path,
-        pool: &Arc<DescriptorPool>,
-    ) -> Result<Arc<dyn RandomAccessFile>> {
-        linux::open_pooled(Opening::by_name(system::open_directly), path, pool)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
-        AnchoredFs::open(dir, system::open_directly, true)
-    }
-
-    pass_on! { RealFs =>
-        #[cfg(not(target_os = "linux"))]
-        fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
-        #[cfg(not(target_os = "linux"))]
-        fn open_pooled(
-            &self, path: &Path, pool: &Arc<DescriptorPool>
-        ) -> Result<Arc<dyn RandomAccessFile>>;
-        #[cfg(not(target_os = "linux"))]
-        fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>>;
+    pass_on! { SystemFs::PAST_CACHE =>
         fn absolute(&self, path: &Path) -> Result<PathBuf>;
         fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
         fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+        fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+        fn open_pooled(
+            &self, path: &Path, pool: &Arc<DescriptorPool>
+        ) -> Result<Arc<dyn RandomAccessFile>>;
         fn rename(&self, from: &Path, to: &Path) -> Result<()>;
         fn remove(&self, path: &Path) -> Result<()>;
         fn hard_link(&self, existing: &Path, new: &Path) -> Result<()>;
@@ -87,6 +59,7 @@ impl Fs for DirectFs {
         fn create_dir_all(&self, dir: &Path) -> Result<()>;
         fn sync_dir(&self, dir: &Path) -> Result<()>;
         fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+        fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>>;
     }
 }
 
@@ -99,8 +72,7 @@ pub(super) mod linux {
 
     use crate::error::{Error, Result};
     use crate::fs::block_buffer::{BlockBuffer, BlockRange};
-    use crate::fs::descriptors::{DescriptorPool, HeldDescriptor, PooledFile};
-    use crate::fs::real::{Opening, open_by};
+    use crate::fs::descriptors::HeldDescriptor;
     use crate::fs::system::{self, Borrowed};
     use crate::fs::{RandomAccessFile, past_end};
 
@@ -109,26 +81,10 @@ pub(super) mod linux {
     /// Each thread keeps one buffer, for ranges of up to this length.
     const MAX_KEPT_BYTES: usize = 64 << 10;
 
-    pub fn open(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        Ok(Arc::new(DirectFile { inner: open_by(opening, path)? }))
-    }
-
-    pub fn open_pooled(
-        opening: Opening,
-        path: &Path,
-        pool: &Arc<DescriptorPool>,
-    ) -> Result<Arc<dyn RandomAccessFile>> {
-        let inner = Arc::new(PooledFile::open(path, pool, opening)?);
-        // A table that was just written has cached pages. This call is a hint to drop them, and may
-        // fail.
-        let _ = inner.drop_page_cache();
-        Ok(Arc::new(DirectFile { inner }))
-    }
-
     /// A file whose descriptors read whole blocks of the device.
     #[derive(Debug)]
-    struct DirectFile {
-        inner: Arc<dyn RandomAccessFile>,
+    pub struct DirectFile {
+        pub inner: Arc<dyn RandomAccessFile>,
     }
 
     impl RandomAccessFile for DirectFile {
@@ -213,7 +169,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::fs::write_atomic;
+    use crate::fs::{RealFs, write_atomic};
 
     fn random_file(dir: &Path, bytes: usize) -> PathBuf {
         let mut content = vec![0; bytes];

@@ -39,7 +39,6 @@ macro_rules! pass_on {
     };
 }
 
-#[cfg(unix)]
 mod anchored;
 #[cfg(target_os = "linux")]
 mod block_buffer;
@@ -59,7 +58,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 
 pub use descriptors::{DescriptorPool, HeldDescriptor};
 pub use direct::DirectFs;
@@ -402,14 +401,18 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
+/// The first bytes of a file: at most `most`.
+pub(crate) fn head(fs: &dyn Fs, path: &Path, most: u64) -> Result<Vec<u8>> {
+    let file = fs.open(path)?;
+    let mut bytes = vec![0; file.len().min(most) as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// The error of a read past the end of a file.
 fn past_end(path: &Path, offset: u64, expected_bytes: usize, found_bytes: u64) -> Error {
-    Error::Corruption {
-        file: path.to_owned(),
-        offset,
-        expected: format!("{expected_bytes} bytes"),
-        found: format!("{found_bytes} bytes before the end of the file"),
-    }
+    let found = format_args!("{found_bytes} bytes before the end of the file");
+    Damage::new(0, format_args!("{expected_bytes} bytes"), found).in_file(path, offset)
 }
 
 #[cfg(test)]

@@ -9,16 +9,17 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::run::Job;
-use crate::compaction::{self, dead, run, split};
-use crate::compaction::{Conditions, Plan, PlanKind, TreeShape};
+use crate::compaction::{Conditions, Plan, PlanKind, Planner, TreeShape, dead, run, split};
+use crate::db::inner::Inner;
 use crate::db::inner::reading::Reading;
 use crate::db::inner::tree_state::TreeState;
-use crate::db::inner::{Inner, Settings};
+use crate::db::options::Builder;
 use crate::db::stats::report::DamagedTable;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
+use crate::sync::lock;
 use crate::version::{Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
@@ -86,25 +87,20 @@ impl Inner {
         let plan = self.next_plan(state)?;
         // Writers may be waiting for a compaction of level 0, so it may use all idle threads.
         let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
-        Some(state.start(plan, &self.settings.shape, most_threads, Caller::Job))
+        Some(state.start(plan, &self.options.shape, most_threads, Caller::Job))
     }
 
     /// The next compaction: one that the shape of the tree requires, or else one that a cursor has
     /// requested, or else one that the filter policy requires.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let metas = state.version.metas();
-        let conditions = state.conditions(&self.reading, &self.settings);
+        let conditions = state.conditions(&self.reading, &self.options);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        let due = compaction::pick(&metas, &self.settings.shape, &conditions, unavailable);
-        let due = due.or_else(|| {
-            let shape = &self.settings.shape;
-            self.background.plan_cleanup(&metas, shape, &conditions, unavailable)
-        });
-        due.or_else(|| {
-            let Settings { policy, shape, .. } = &self.settings;
-            compaction::plan_overspent(policy, &state.version, shape, unavailable)
-        })
+        let planner = Planner::new(&metas, &self.options.shape, unavailable);
+        let due = planner.pick(&conditions);
+        let due = due.or_else(|| lock(&self.background.cleanups).plan(&planner, &conditions));
+        due.or_else(|| planner.plan_overspent(&self.options.filter, &state.version))
     }
 
     /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables
@@ -166,9 +162,9 @@ impl Inner {
         let job = Job {
             store: &self.store,
             version,
-            shape: &self.settings.shape,
+            shape: &self.options.shape,
             snapshots: self.reading.snapshots().sequences(),
-            filter: self.settings.policy.spec_for(&context),
+            filter: self.options.filter.spec_for(&context),
             cancelled: self.status.closing(),
             parts: threads,
         };
@@ -212,7 +208,7 @@ pub(crate) struct Compaction {
 
 impl TreeState {
     /// What decides, apart from the tree, whether dead data is merged.
-    pub(crate) fn conditions(&self, reading: &Reading, settings: &Settings) -> Conditions {
+    pub(crate) fn conditions(&self, reading: &Reading, options: &Builder) -> Conditions {
         let frozen = self.frozen.iter().map(|frozen| &frozen.memtable);
         let unflushed = frozen.chain([&self.memtable]).map(|memtable| memtable.smallest_sequence());
         Conditions {
@@ -220,7 +216,7 @@ impl TreeState {
             settled: self.settlers > 0 || self.is_idle,
             hit_rate: self.deletion_hits.rate(),
             now: seconds_since_1970(),
-            max_deletion_age: settings.max_deletion_age.as_secs(),
+            max_deletion_age: options.max_deletion_age.as_secs(),
             flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
         }
     }

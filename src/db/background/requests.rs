@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::cleanups::Cleanup;
 use crate::db::inner::Inner;
 use crate::db::iter::marks::Owner;
+use crate::sync::lock;
 
 impl Owner for Inner {
     /// If another thread leads the writers, that thread or the next leader takes the marks in.
@@ -19,7 +20,8 @@ impl Owner for Inner {
     fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
         let next_file = self.store.next_file.load(Ordering::Relaxed);
         let (from, end) = (from.to_vec(), end.map(<[u8]>::to_vec));
-        if self.background.request_cleanup(Cleanup { from, end, next_file }) {
+        let cleanup = Cleanup { from, end, next_file };
+        if lock(&self.background.cleanups).request(cleanup) {
             self.schedule(&mut self.tree.lock());
         }
     }

@@ -52,7 +52,7 @@ impl Inner {
         if !is_idle || state.compactions > 0 || state.flushing {
             return Some(LOOK_EVERY);
         }
-        let conditions = state.conditions(&self.reading, &self.settings);
+        let conditions = state.conditions(&self.reading, &self.options);
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));

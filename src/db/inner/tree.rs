@@ -88,7 +88,7 @@ impl Tree {
 
     /// Shows readers and writers what `state` holds now.
     pub fn show(&self, state: &mut TreeState, reading: &Reading, shape: &TreeShape) {
-        reading.show(state.sources());
+        reading.show(state);
         state.pressure = Pressure::of_tree(&state.version, shape, &state.unavailable);
         let stalls_writers = write_stall_for(state.pressure) != WriteStall::None;
         self.stalls_writers.store(stalls_writers, Ordering::Release);

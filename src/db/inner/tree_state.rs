@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::compaction::{DeletionHits, Plan, Unavailable};
 use crate::db::background::attempts::Work;
-use crate::db::read_state::Sources;
 use crate::db::write::write_stall::Pressure;
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -48,15 +47,4 @@ pub(crate) struct Frozen {
     /// The WAL that took the writes after this memtable. Once the memtable is flushed, older WALs
     /// can be deleted.
     pub next_wal: u64,
-}
-
-impl TreeState {
-    /// What readers see from now on.
-    pub fn sources(&self) -> Sources {
-        Sources {
-            memtable: Arc::clone(&self.memtable),
-            frozen: self.frozen.iter().rev().map(|f| Arc::clone(&f.memtable)).collect(),
-            version: Arc::clone(&self.version),
-        }
-    }
 }

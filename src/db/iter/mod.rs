@@ -11,7 +11,7 @@ pub(crate) mod range_del;
 pub(crate) mod sources;
 pub(crate) mod visible;
 
-use self::bounds::{Bounds, KeyBounds};
+use self::bounds::Bounds;
 use self::cursor::DbCursor;
 use super::read_state::ReadPoint;
 use crate::error::Result;
@@ -56,15 +56,7 @@ impl std::fmt::Debug for DbIterator {
 }
 
 impl DbIterator {
-    pub(crate) fn over_range(point: ReadPoint, range: impl KeyBounds) -> DbIterator {
-        DbIterator::new(point, Bounds::of(range))
-    }
-
-    pub(crate) fn over_prefix(point: ReadPoint, prefix: &[u8]) -> DbIterator {
-        DbIterator::new(point, Bounds::of_prefix(prefix))
-    }
-
-    fn new(point: ReadPoint, bounds: Bounds) -> DbIterator {
+    pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbIterator {
         let keys = SlicePacker::default();
         let (fill_cache, finished) = (true, false);
         DbIterator { point, bounds, front: None, back: None, keys, fill_cache, finished }

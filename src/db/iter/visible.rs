@@ -16,6 +16,7 @@ use std::path::Path;
 use super::cursor::{DbCursor, Position, WalkEnd};
 use super::marks::Proposal;
 use super::range_del::RangeDelAggregator;
+use crate::cursor::merging::Direction;
 use crate::cursor::{Cursor, next_by_copy};
 use crate::db::read_state::ReadState;
 use crate::encoding::key;
@@ -94,7 +95,7 @@ impl DbCursor {
                         self.position = Position::Forward;
                         break;
                     }
-                    if self.skip_deleted(Skip::Forward)? {
+                    if self.skip_deleted(Direction::Forward)? {
                         continue;
                     }
                 }
@@ -213,14 +214,14 @@ impl DbCursor {
     /// After a range deletion hid an entry: moves the sources that are older than the range
     /// deletion past what it hides. Returns whether it moved them.
     #[cold]
-    fn skip_deleted(&mut self, skip: Skip) -> Result<bool> {
+    fn skip_deleted(&mut self, direction: Direction) -> Result<bool> {
         let Some(aggregator) = &mut self.aggregator else { return Ok(false) };
         let Some((start, end, deleted_at)) = aggregator.stretch_to_skip() else {
             return Ok(false);
         };
-        let user_key = match skip {
-            Skip::Forward => end,
-            Skip::Backward => start,
+        let user_key = match direction {
+            Direction::Forward => end,
+            Direction::Backward => start,
         };
         let target = key::internal_key(user_key, key::MAX_SEQUENCE, key::SEEK_KIND);
         self.merged.skip(&target, |source| source.is_older_than(deleted_at))?;
@@ -269,7 +270,7 @@ impl DbCursor {
                     Some(EntryKind::Deletion | EntryKind::SingleDeletion) => found = false,
                     _ if is_deleted(&mut self.aggregator, internal_key) => {
                         found = false;
-                        if self.skip_deleted(Skip::Backward)? {
+                        if self.skip_deleted(Direction::Backward)? {
                             continue;
                         }
                     }
@@ -359,13 +360,6 @@ enum Jump {
     Done,
     /// No entry follows.
     ToTheEnd,
-}
-
-/// Which end of a deleted stretch to skip to.
-#[derive(Debug, Clone, Copy)]
-enum Skip {
-    Forward,
-    Backward,
 }
 
 /// Whether a range deletion hides the entry.

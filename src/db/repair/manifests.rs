@@ -56,12 +56,7 @@ impl Recovered {
     /// Whether the MANIFEST seems to have lost its end, which looks like a torn tail: files that it
     /// lists are missing, and there are tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
-        let tables: BTreeSet<u64> = kinds
-            .iter()
-            .filter_map(
-                |kind| if let FileKind::Table(number) = kind { Some(*number) } else { None },
-            )
-            .collect();
+        let tables: BTreeSet<u64> = kinds.iter().filter_map(|kind| kind.table()).collect();
         let misses_table = self.files.keys().any(|number| !tables.contains(number));
         let misses_log =
             self.durable_wals.keys().any(|&number| !kinds.contains(&FileKind::Wal(number)));

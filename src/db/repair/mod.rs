@@ -28,7 +28,6 @@ pub(in crate::db) mod report;
 mod tables;
 mod work;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +36,7 @@ pub use report::{Loss, RepairReport};
 use super::open::directory::{Directory, OpenTables, no_database, table_store};
 use super::open::recover::Replay;
 use super::options::Builder;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs;
 use crate::version::names::FileKind;
 use crate::version::{Recovered, TableStore, names};
@@ -94,7 +93,8 @@ fn look(options: &Builder) -> Result<RepairReport> {
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&*options.fs, &options.path)?;
     let Some(Recovered { manifest: (manifest_number, _), .. }) = directory.recovered else {
-        return Err(lost_current(&options.path));
+        let damage = Damage::new(0, "the name of a MANIFEST", "no such file");
+        return Err(damage.in_file(&names::current_path(&options.path), 0));
     };
     let store = table_store(options, &directory, false);
     let (replayed, _) = Replay::run(&store, options, &directory, &mut OpenTables::new(), false)?;
@@ -109,23 +109,11 @@ fn look(options: &Builder) -> Result<RepairReport> {
         newest = newest.max(file.meta.largest_sequence);
     }
     if newest > replayed.last_sequence {
-        return Err(Error::Corruption {
-            file: options.path.join(names::manifest_name(manifest_number)),
-            offset: 0,
-            expected: format!("a last write of at least {newest}, as a table has that one"),
-            found: replayed.last_sequence.to_string(),
-        });
+        let path = options.path.join(names::manifest_name(manifest_number));
+        let expected = format_args!("a last write of at least {newest}, as a table has that one");
+        return Err(Damage::new(0, expected, replayed.last_sequence).in_file(&path, 0));
     }
     Ok(report)
-}
-
-fn lost_current(dir: &Path) -> Error {
-    Error::Corruption {
-        file: names::current_path(dir),
-        offset: 0,
-        expected: "the name of a MANIFEST".into(),
-        found: "no such file".into(),
-    }
 }
 
 impl<'a> Repair<'a> {
@@ -172,10 +160,7 @@ impl<'a> Repair<'a> {
             next_file: AtomicU64::new(whole.next_file.load(Ordering::Relaxed)),
             obsolete: Arc::default(),
         };
-        let tables = directory.files.iter().filter_map(|&(number, kind)| match kind {
-            FileKind::Table(_) => Some(number),
-            _ => None,
-        });
+        let tables = directory.files.iter().filter_map(|(_, kind)| kind.table());
         Ok(Repair {
             options,
             fs,
@@ -266,6 +251,8 @@ impl<'a> Repair<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::Db;
     use crate::fs::{Fs, MemFs};

@@ -11,7 +11,7 @@ use crate::filter::FilterSpec;
 use crate::filter_policy::FilterContext;
 use crate::fs::Fs;
 use crate::table::Table;
-use crate::version::{FileMeta, TableFile, TableStore, Version, VersionEdit, names};
+use crate::version::{FileMeta, TableFile, TableStore, Version, names};
 
 /// The directory of files that are no longer part of the database.
 pub(super) const LOST: &str = "lost";
@@ -57,9 +57,7 @@ pub(super) fn is_table_damage(error: &Error) -> bool {
 
 impl Repair<'_> {
     pub(super) fn version(&self) -> Version {
-        let edit = VersionEdit { added: self.added(), ..VersionEdit::default() };
-        let opened = self.tree.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file)));
-        Version::default().apply(&edit, &opened.collect())
+        Version::of(self.tree.iter().map(|(level, file, _)| (*level, Arc::clone(file))))
     }
 
     pub(super) fn added(&self) -> Vec<(usize, FileMeta)> {

@@ -140,7 +140,7 @@ impl Inner {
                     .next_wal(writer, &self.store)
                     .map_err(|error| self.latch_unless_retried(error))?;
             }
-            let memtable_is_full = writer.memtable.bytes() >= self.settings.memtable_bytes;
+            let memtable_is_full = writer.memtable.bytes() >= self.options.memtable_bytes;
             if !memtable_is_full && !self.tree.stalls_writers() {
                 writer.owed_wait = Duration::ZERO;
                 return Ok(WriteStall::None);
@@ -199,7 +199,7 @@ impl Inner {
         self.writing
             .next_wal(writer, &self.store)
             .map_err(|error| self.latch_unless_retried(error))?;
-        let (memtable, writing) = Memtable::new(self.settings.memtable_bytes);
+        let (memtable, writing) = Memtable::new(self.options.memtable_bytes);
         writer.memtable = writing;
 
         let mut state = self.tree.lock();

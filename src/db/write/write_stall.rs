@@ -28,7 +28,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::compaction;
-use crate::compaction::{TreeShape, Unavailable};
+use crate::compaction::{Planner, TreeShape, Unavailable};
 use crate::db::stats::size::bytes;
 use crate::version::Version;
 
@@ -133,7 +133,8 @@ impl Pressure {
     /// The pressure of a tree, without its memtables. Data that damaged files block from compaction
     /// does not count, because writers would wait for ever for its compaction.
     pub fn of_tree(version: &Version, shape: &TreeShape, unavailable: &Unavailable) -> Pressure {
-        let levels = compaction::without_blocked(&version.metas(), shape, unavailable);
+        let levels = version.metas();
+        let levels = Planner::new(&levels, shape, unavailable).without_blocked();
         Pressure {
             l0_files: levels[0].len() as u64,
             debt_bytes: compaction::debt_bytes(&levels, shape),

@@ -1,5 +1,7 @@
 //! Promises of the operating system's files beyond the contract of every file system.
 
+use std::fs;
+
 use super::*;
 
 /// A program closed a database while another of its threads started a child process. Between fork

@@ -90,20 +90,7 @@ impl Anchor {
         Ok(Anchor { dir: dir.to_owned(), file })
     }
 
-    pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_all()
-    }
-
-    pub fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.file)? {
-            let name = entry?.file_name().to_owned().into_string();
-            names.extend(name.ok().filter(|name| name != "." && name != ".."));
-        }
-        Ok(names)
-    }
-
-    pub fn is(&self, path: &Path) -> bool {
+    fn is(&self, path: &Path) -> bool {
         path == self.dir
     }
 }
@@ -229,8 +216,21 @@ fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }
 
-pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+/// The names in a directory, without those that are not UTF-8.
+pub fn list(anchor: Option<&Anchor>, dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(open_at(anchor, dir, OFlags::RDONLY | OFlags::DIRECTORY)?)? {
+        let name = entry?.file_name().to_owned().into_string();
+        names.extend(name.ok().filter(|name| name != "." && name != ".."));
+    }
+    Ok(names)
+}
+
+pub fn sync_dir(anchor: Option<&Anchor>, dir: &Path) -> io::Result<()> {
+    match anchor.filter(|anchor| anchor.is(dir)) {
+        Some(anchor) => anchor.file.sync_all(),
+        None => File::open(dir)?.sync_all(),
+    }
 }
 
 /// Asks Linux to drop the cached pages of a file. Does nothing on other systems.

@@ -123,6 +123,27 @@ pub fn remove(_: Option<&Anchor>, path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
+pub fn rename(_: Option<&Anchor>, from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+pub fn hard_link(_: Option<&Anchor>, existing: &Path, new: &Path) -> io::Result<()> {
+    fs::hard_link(existing, new)
+}
+
+pub fn exists(_: Option<&Anchor>, path: &Path) -> io::Result<bool> {
+    path.try_exists()
+}
+
+/// The names in a directory, without those that are not Unicode.
+pub fn list(_: Option<&Anchor>, dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}
+
 /// The identity of a locked file: its canonical path.
 pub type LockKey = PathBuf;
 
@@ -155,7 +176,7 @@ pub fn open_unnoted(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
 
 /// Asks for the names in `dir` to be made durable. Does nothing on file systems that do not support
 /// this: see the module.
-pub fn sync_dir(dir: &Path) -> io::Result<()> {
+pub fn sync_dir(_: Option<&Anchor>, dir: &Path) -> io::Result<()> {
     // Flushing requires the right to write.
     let open = OpenOptions::new().write(true).custom_flags(OPEN_DIRECTORIES).open(dir);
     match open.and_then(|dir| dir.sync_all()) {
