@@ -13,11 +13,11 @@
 //! ([`crate::compaction::below`]).
 //!
 //! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
-//! old keys are deleted and new ones are written, one table of both would overlap everything
-//! between them, and be merged with all of it. With separate tables, the new keys move down as they
-//! are, and the deletions meet the tables that they empty. For the same reason tables of deletions
-//! end where older tables start: the deletions that empty one older table then move down without
-//! the deletions for the next table.
+//! old keys are deleted and new ones are written, one table of both would overlap all tables
+//! between the old and the new keys, and would be merged with all of them. With separate tables,
+//! the new keys move down as they are, and the deletions meet the tables that they empty. For the
+//! same reason tables of deletions end where older tables start: the deletions that empty one older
+//! table then move down without the deletions for the next table.
 
 use std::sync::Arc;
 
@@ -112,8 +112,9 @@ impl Flush<'_> {
         let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
-            // The deepest level comes first. Tables of deletions do not count, because they were
-            // cut in this way themselves.
+            // The deepest level comes first, because at most `MAX_CUTS` cuts are made. Tables that
+            // consist mostly of deletions do not count, because they were cut in this way
+            // themselves.
             let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
             let starts = levels.flat_map(|files| {
                 let files = files.iter().map(|file| &file.meta);
@@ -149,8 +150,8 @@ impl Flush<'_> {
     }
 }
 
-/// The ranges that range deletions cover without a gap, each as its first key and the key behind
-/// it.
+/// The ranges that range deletions cover without a gap, each as its first key and its exclusive
+/// end.
 fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut bounds: Vec<(&[u8], &[u8])> = ranges.iter().map(|r| (r.start, r.end)).collect();
     bounds.sort_unstable();
@@ -240,7 +241,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Ends the current table with the range deletions before `upper`. Without a current table,
-    /// these range deletions make a table.
+    /// these range deletions get a table of their own.
     fn end(&mut self, upper: Option<&'a [u8]>) -> Result<()> {
         let (flush, range) = (self.flush, (self.lower, upper));
         let now = seconds_since_1970();
@@ -257,7 +258,7 @@ mod tests {
     use crate::range_tombstones::RangeTombstone;
 
     /// A program that keeps a window of keys by range deletions deletes adjacent ranges, one after
-    /// the other.
+    /// the other. A flush treats them as one range.
     #[test]
     fn range_deletions_that_meet_are_one_range() {
         let range = |start: &'static [u8], end: &'static [u8], sequence| RangeTombstone {

@@ -76,10 +76,10 @@ impl Retired for ReadState {
 pub(crate) struct ReadPoint {
     pub state: Arc<ReadState>,
     pub sequence: SequenceNumber,
-    /// Whether the database was open when this was made. A cursor made before the closing continues
-    /// with what it holds; one made later returns an error.
+    /// Whether the database was open when this read point was made. A cursor made before the
+    /// closing continues with what it holds; one made later returns an error.
     open: bool,
-    /// Whether this is a snapshot, which may be old.
+    /// Whether `sequence` is that of a snapshot, which may be old.
     pub is_snapshot: bool,
     /// A forked child reads nothing through this read point, because another thread may have been
     /// using a block at the fork.
@@ -87,7 +87,6 @@ pub(crate) struct ReadPoint {
 }
 
 impl ReadPoint {
-    /// `is_snapshot`: whether `sequence` is that of a snapshot, and not that of the last write.
     pub fn new(
         state: Arc<ReadState>,
         sequence: SequenceNumber,

@@ -21,8 +21,9 @@ use crate::slice::Slice;
 ///
 /// Compaction keeps every version that a live snapshot sees, so a snapshot held for long costs
 /// space. A snapshot does not keep the database open: after [`Db::close`](crate::Db::close) every
-/// read returns [`Error::Closed`](crate::Error::Closed). An iterator returns it as its only item,
-/// and a cursor from each seek. Iterators and cursors made before continue to work.
+/// read returns [`Error::Closed`](crate::Error::Closed). An iterator returns this error as its only
+/// item, and a cursor returns it from each seek. Iterators and cursors made before the closing
+/// continue to work.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

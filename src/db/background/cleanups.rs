@@ -69,7 +69,8 @@ impl Cleanups {
             return None;
         }
         let plan = planner.pick_wanted(conditions, |file| self.wants(file));
-        // The ranges stay while any compaction runs, because it may be using one of their tables.
+        // The ranges stay in the list while any compaction runs, because it may be using one of
+        // their tables.
         if plan.is_none() && planner.unavailable.busy.is_empty() {
             self.0.clear();
         }
@@ -143,7 +144,7 @@ mod tests {
         drop(snapshot);
         db.close().unwrap();
 
-        // No mark is left.
+        // Opening the database again forgets all marks.
         let db = open();
         assert_eq!(db.last_key_value().unwrap().unwrap().0, &key(0)[..]);
         db.wait_for_compaction().unwrap();

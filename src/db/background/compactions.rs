@@ -1,9 +1,9 @@
 //! Compactions: which one is due, and its steps from the plan to the new tree.
 //!
 //! Compactions run in parallel if they share no file and their outputs cannot overlap within a
-//! level. A compaction of level 0 usually takes that whole level, so two of them seldom run at a
-//! time. A large compaction from level 0 is split over the idle threads, and so is a large step of
-//! a manual compaction.
+//! level. A compaction of level 0 usually takes that whole level, so two such compactions seldom
+//! run at the same time. A large compaction from level 0 is split over the idle threads, and so is
+//! a large step of a manual compaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -112,8 +112,8 @@ impl Inner {
             Err(error) => damaged_input(&plan, &version, error),
             Ok(_) => None,
         };
-        // The version is dropped before the change is announced, because an obsolete file is
-        // deleted with the last version that holds it.
+        // The version is dropped before waiting threads are woken, so that these threads find
+        // obsolete files deleted: a file is deleted with the last version that holds it.
         drop(version);
         let mut state = self.tree.lock();
         state.release(&plan, borrowed);
@@ -188,9 +188,9 @@ impl Inner {
 /// Whose thread runs a compaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// A thread of the database's share.
+    /// One of the database's `compaction_threads`.
     Job,
-    /// A thread of the user, which does not count against the share.
+    /// A thread of the user, which is not one of these.
     User,
 }
 
@@ -200,8 +200,8 @@ pub(crate) struct Compaction {
     version: Arc<Version>,
     /// Threads that it may use.
     threads: usize,
-    /// How many of these threads belong to the database's share. They become idle when the
-    /// compaction ends.
+    /// How many of these threads are among the database's `compaction_threads`. They become idle
+    /// when the compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,
 }
@@ -314,8 +314,9 @@ mod tests {
         (most, (WINDOW + together) * (15 + 300))
     }
 
-    /// Regression: the tree grew to three times the bytes of the live entries. The bound below
-    /// holds while no compaction runs, because a running compaction keeps its inputs until it ends.
+    /// Regression: the tree once grew to three times the bytes of the live entries. Now the bound
+    /// below holds whenever no compaction runs. A running compaction needs more space, because it
+    /// keeps its inputs until it ends.
     #[test]
     fn a_retention_takes_at_no_moment_more_than_its_window_and_three_memtables() {
         for together in [1, 500] {

@@ -49,7 +49,7 @@ struct Manual {
     last_old: SequenceNumber,
     /// Tables from this number on were written after work on the current level had begun.
     first_new: u64,
-    /// Tables that its steps have written.
+    /// Tables that the steps of this compaction have written.
     written: HashSet<u64>,
 }
 
@@ -217,8 +217,8 @@ mod tests {
         }
     }
 
-    /// Regression: one step took a whole level, and blocked every compaction into the next level
-    /// until it ended.
+    /// Regression: one step once took a whole level, and blocked every compaction into the next
+    /// level until it ended. Now the bytes of a step are bounded.
     #[test]
     fn a_step_is_one_file_or_fits_its_bytes_with_what_lies_below() {
         let files: Vec<_> = (0..6).map(|i| file(i, 10 * i as u8, 10 * i as u8 + 5, 10)).collect();

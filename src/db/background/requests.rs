@@ -1,5 +1,5 @@
-//! What cursors request of the database: to take in the marks that they propose (`iter/marks/`),
-//! and to compact a range with many hidden entries.
+//! What cursors request of the database: to accept the marks that they propose (`iter/marks/`), and
+//! to compact a range with many hidden entries.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use crate::db::iter::marks::Owner;
 use crate::sync::lock;
 
 impl Owner for Inner {
-    /// If another thread leads the writers, that thread or the next leader takes the marks in.
+    /// If another thread leads the writers, that thread or the next leader takes in the proposals.
     fn take_in_marks(&self) {
         if let Some(mut writer) = self.writing.try_lead() {
             let last = writer.last_sequence;

@@ -38,12 +38,12 @@ impl Background {
         }
     }
 
-    /// What a job holds until it has dropped the database.
+    /// What a job holds until it has dropped its reference to the database.
     pub fn hold(&self) -> Arc<()> {
         Arc::clone(&self.holds)
     }
 
-    /// Whether a job still holds the database.
+    /// Whether a job still holds a reference to the database.
     pub fn is_held(&self) -> bool {
         Arc::strong_count(&self.holds) > 1
     }

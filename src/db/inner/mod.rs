@@ -3,7 +3,7 @@
 //! ```text
 //!   part         what it holds                                              file
 //!   status       whether the database may be used                           status.rs
-//!   settings     the options that count after the opening                   below
+//!   options      the options with which the database was opened             db/options.rs
 //!   store        opens and creates tables                                   version/store.rs
 //!   reading      the current read state, the last visible write             reading.rs
 //!   writing      WALs and the memtable that they are for                    writing.rs
@@ -11,9 +11,10 @@
 //!   background   what jobs, the timer and closing share                     background.rs
 //! ```
 //!
-//! The fields of a part are private. A function takes the part that it needs. A function that needs
-//! several parts, because it leads a write, a flush or a compaction from its start to its end,
-//! takes the `Inner`. The `Inner` contains the parts by value, so a lookup follows one pointer.
+//! Most fields of a part are private. A function takes only the part that it needs. A function that
+//! needs several parts, because it leads a write, a flush or a compaction from its start to its
+//! end, takes the `Inner`. The `Inner` contains the parts by value, so a lookup follows one
+//! pointer.
 //!
 //! **Order of locks.**
 //!

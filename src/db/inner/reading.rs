@@ -34,10 +34,10 @@ pub(crate) struct Reading {
     /// The last sequence number that readers may see.
     visible: AtomicU64,
     snapshots: SnapshotList,
-    /// Where cursors need not look.
+    /// The intervals of keys in which cursors show nothing ([`crate::db::iter::marks`]).
     marks: Arc<Marks>,
     counters: Arc<Counters>,
-    /// Reads the blocks that many lookups miss.
+    /// Reads the blocks that one `multi_get` misses, many at a time.
     overlapped: OverlappedReader,
 }
 
@@ -195,7 +195,8 @@ mod tests {
             let found = db.multi_get(&["file", "later"]).unwrap();
             [found[0].is_some(), found[1].is_some()]
         };
-        // A lookup of one key sees the file, because the write after it is visible.
+        // A `get` must find the key of the file, because it reads at the sequence number of the
+        // later write.
         let by_get: Read = |db| [db.get("file").unwrap().is_some(), true];
         for read in [by_cursor, by_multi_get, by_get] {
             let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -40,7 +40,7 @@ pub(crate) struct Tree {
     state: Mutex<TreeState>,
     /// Signalled whenever `state` or the status changes.
     changed: Condvar,
-    /// Whether the tables stall writers. If not, a writer with room in its memtable need not lock
+    /// Whether the tables stall writers. If not, a writer whose memtable is not full need not lock
     /// `state`.
     stalls_writers: AtomicBool,
 }
@@ -147,7 +147,7 @@ impl Tree {
 
     /// Lets the next MANIFEST list the WALs.
     pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
-        // The holder of the MANIFEST may replace the progress.
+        // The MANIFEST is locked too, because its holder may be about to replace the progress.
         let _manifest = lock(&self.manifest);
         lock(&self.progress).durable_wals.extend(wals);
     }

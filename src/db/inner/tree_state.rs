@@ -1,4 +1,5 @@
-//! [`TreeState`]: what changes when the tree does. Plain data: its lock is the tree's.
+//! [`TreeState`]: what changes when the tree does. It is plain data; its lock is in
+//! [`Tree`](super::tree::Tree).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,15 +23,15 @@ pub(crate) struct TreeState {
     pub flushing: bool,
     /// Compactions that run.
     pub compactions: usize,
-    /// Threads of the database's share that no compaction uses.
+    /// How many of the database's `compaction_threads` are free.
     pub idle_threads: usize,
     /// Callers that wait for the tree to come to rest.
     pub settlers: usize,
     /// Nothing has been written for some time.
     pub is_idle: bool,
-    /// How much earlier deletions found to delete.
+    /// How many of the earlier deletions met an entry to delete.
     pub deletion_hits: DeletionHits,
-    /// A manual compaction is under way. Others wait for their turn.
+    /// A manual compaction is under way. Other manual compactions wait until it ends.
     pub manual: bool,
     /// The step that the manual compaction waits to start. No automatic compaction that would block
     /// it may start.

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::table::unsupported_entry;
 
 /// At most this many versions of one key are passed one by one. A seek past the other versions
-/// costs about as much.
+/// costs about as much as this many steps.
 const SEEK_AFTER: u64 = 8;
 
 /// After each group of this many hidden entries, a walking cursor looks for a mark
@@ -43,7 +43,8 @@ const PROPOSE_AFTER_STEP: u64 = 256;
 /// compaction.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
-/// How many hidden entries a walk passed, and how many of them in the first source.
+/// How many hidden entries a walk passed, and how many of them were in the first source, which is
+/// the memtable if the cursor reads it.
 #[derive(Debug, Clone, Copy)]
 struct Passed {
     entries: u64,
@@ -54,7 +55,7 @@ struct Passed {
 impl DbCursor {
     /// Moves forward from the merge's entry to the first one to show. With `hidden`, a newer
     /// version was shown or is a tombstone, so this entry and the following entries of its user key
-    /// are not shown. With `sought`, the merge came here by a seek to `key`.
+    /// are not shown. With `sought`, the merge came here by a seek to `self.key`.
     #[inline(never)]
     pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
         // Nearly always the first entry is shown.

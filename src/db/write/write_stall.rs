@@ -14,10 +14,10 @@
 //!                                     slow      stop
 //! ```
 //!
-//! The delay is graded, so that writers slow down to the background's speed before they must stop,
-//! and have many short waits rather than one long wait. Level 0 is limited because a lookup may
-//! have to search each of its files. The *debt*, the bytes that compaction must still rewrite, is
-//! limited because it fills the disk first and level 0 later.
+//! The delay is graded, so that writers slow down to the speed of flushes and compactions before
+//! they must stop, and have many short waits rather than one long wait. Level 0 is limited because
+//! a lookup may have to search each of its files. The *debt*, the bytes that compaction must still
+//! rewrite, is limited because it fills the disk first and level 0 later.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.
@@ -49,7 +49,7 @@ const DEBT_STOP: u64 = 1024;
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
-/// Whether, and how much, writers are held back until the background catches up.
+/// Whether, and how much, writers are held back until flushes and compactions catch up.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -75,7 +75,7 @@ pub enum WriteStall {
         /// Why.
         cause: WriteStallCause,
     },
-    /// Writers wait for the background.
+    /// Writers wait for flushes or compactions.
     Stop(WriteStallCause),
 }
 
