@@ -98,8 +98,8 @@ impl Inner {
             })
         };
         let (true, tree) = current() else {
-            // A table was ingested while earlier writes were in a new memtable. While ingestions
-            // are locked out, another flush writes these to tables too.
+            // A table was ingested while earlier writes were in a new memtable. Another flush,
+            // during which ingestions are locked out, moves these writes to tables too.
             let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);
@@ -141,7 +141,7 @@ pub(in crate::db) fn spec_at(
 pub(in crate::db) struct SharedTables {
     pub linked: usize,
     pub copied: usize,
-    /// Bytes of both.
+    /// Bytes of the linked and the copied tables.
     pub file_bytes: u64,
     /// Why the first of the copied tables was not linked.
     pub not_linked: Option<String>,

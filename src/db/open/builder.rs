@@ -203,7 +203,7 @@ impl Builder {
     }
 }
 
-/// Whether a file is in the place of the directory.
+/// Whether the path is that of a file and not of a directory.
 fn is_file(fs: &dyn Fs, path: &Path) -> bool {
     let no_directory = |error: Error| match error {
         Error::Io { source, .. } => source.kind() == ErrorKind::NotADirectory,

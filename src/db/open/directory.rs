@@ -1,7 +1,7 @@
 //! Reads what a directory holds, and opens its tables.
 //!
 //! ```text
-//!   CURRENT ─► MANIFEST ─► open the tables it lists, compare each with what it says of them
+//!   CURRENT ─► MANIFEST ─► open the tables it lists, compare each with its description there
 //! ```
 //!
 //! The replay of the WALs comes next: [`super::recover`].
@@ -61,9 +61,9 @@ impl Directory {
         }
     }
 
-    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`. It held a
-    /// database, and creating a new one would delete these files. A directory without such files is
-    /// new, or a crash interrupted the creation of its database.
+    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`. Such a directory
+    /// held a database, and creating a new one would delete these files. A directory without such
+    /// files is new, or a crash interrupted the creation of its database.
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());
@@ -251,7 +251,7 @@ mod tests {
 
     /// Regression: a reader opened the tables one by one. While a fast writer ran, one of them was
     /// always deleted before the reader opened it, so the reader dropped the open tables and never
-    /// succeeded.
+    /// succeeded. Now the next attempt keeps the tables that are open.
     #[test]
     fn a_table_that_was_opened_once_may_go() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -280,7 +280,7 @@ mod tests {
         let error = open_tables(&store, &recovered, &mut opened).err().unwrap();
         assert!(error.to_string().contains(&format!("{third:06}.sst")), "{error}");
         assert_eq!(opened.len(), 2);
-        // Back again, with the others gone.
+        // The third table is back, and the other two are gone.
         [first, second, third].into_iter().for_each(away);
         let version = open_tables(&store, &recovered, &mut opened).unwrap();
         assert_eq!(version.metas()[0].len(), 3);

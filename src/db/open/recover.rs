@@ -224,7 +224,8 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks that no write before an ingestion is missing: these writes were synced before the
-    /// MANIFEST recorded the ingestion. The last write may be an ingestion.
+    /// MANIFEST recorded the ingestion. The last write may itself be an ingestion, so its number
+    /// counts as used.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   LOCK ─► what the directory holds (directory.rs, recover.rs)
-//!        ─► much of it was in WALs:  write it to tables
-//!           little:                  write it to a recovered WAL, and sync that
+//!        ─► many bytes in WALs:  write them to tables
+//!           few bytes in WALs:   write them to a recovered WAL, and sync that
 //!        ─► new WAL ─► new MANIFEST, which lists all of this; CURRENT names it
-//!        ─► delete what it does not list
+//!        ─► delete the files that the new MANIFEST does not list
 //! ```
 //!
 //! **A crash at any point** leaves the old state or the new one. Until `CURRENT` names the new
@@ -13,8 +13,8 @@
 //! nor the recovered WAL. Once `CURRENT` names the new MANIFEST, the old WALs are obsolete,
 //! including their torn tails and gaps.
 //!
-//! **Without space** for this, an existing database still opens for reading, with the entries of
-//! the WALs in memory. [`Inner::ensure_taken_over`] tries again at each write.
+//! **Without space** for these steps, an existing database still opens for reading, with the
+//! entries of the WALs in memory. [`Inner::ensure_taken_over`] tries again at each write.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -77,8 +77,8 @@ pub(crate) fn only_read(options: Builder, store: TableStore, replayed: Replayed)
     assemble(options, store, replayed, Err(None), None)
 }
 
-/// Puts the parts together. `taken` is `Err(Some(error))` where the take-over must wait for space,
-/// and `Err(None)` where the database is opened read-only.
+/// Puts the parts of the database together. `taken` is `Err(Some(error))` where the take-over must
+/// wait for space, and `Err(None)` where the database is opened read-only.
 fn assemble(
     options: Builder,
     store: TableStore,
@@ -129,7 +129,7 @@ fn assemble(
         waits_for_space: waits,
         work: Default::default(),
     };
-    // Only the holder of the lock may write.
+    // Only the holder of the lock may write `STATS`.
     let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
     let reading = Reading::new(&store, &state, last_sequence);
     let writer = Writer {
@@ -174,7 +174,7 @@ fn open_writable(
     taken
 }
 
-/// Creates the logs and the MANIFEST of [`open_writable`]. `new` gets the paths of new WALs.
+/// Creates the WALs and the MANIFEST for [`open_writable`]. `new` gets the paths of new WALs.
 fn start_logs(
     store: &TableStore,
     options: &Builder,

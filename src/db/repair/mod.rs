@@ -4,7 +4,7 @@
 //! LOCK ─► sound? every byte is read ──────────────────────────────────────► nothing is changed
 //!      ─► MANIFEST whole:  the tables it lists stay where they are,
 //!                          damaged ones are salvaged block by block,
-//!                          exchanged ones get their names back            ┐
+//!                          misnamed ones get their names back             ┐
 //!      ─► parts or none:   all tables but those known to be obsolete,     ├─► new tables, in lost/
 //!                          and all WALs, are merged into new ones         │
 //!      ─► WALs:            the prefix that can be read becomes tables     ┘
@@ -18,8 +18,9 @@
 //! and a merge compares these numbers. The merge reads and writes all data once.
 //!
 //! **No old table, WAL or MANIFEST is deleted.** Those that are left out or replaced are in `lost/`
-//! afterwards. A crash at any point leaves a directory that can be repaired again: before the new
-//! MANIFEST is in force the old files have their names, and new tables only repeat their entries.
+//! afterwards. A crash at any point leaves a directory that can be repaired again: until `CURRENT`
+//! names the new MANIFEST, the old files keep their names, and the new tables only repeat entries
+//! of old ones.
 
 mod install;
 mod logs;
@@ -43,8 +44,8 @@ use crate::version::{Recovered, TableStore, names};
 use manifests::Tree;
 use work::{LOST, Repair, is_table_damage};
 
-/// If no MANIFEST states the next file number, files with higher numbers than this are not the
-/// database's.
+/// If no MANIFEST states the next file number, files with higher numbers than this do not count as
+/// files of the database.
 const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
@@ -194,7 +195,8 @@ impl<'a> Repair<'a> {
     }
 
     /// Raises the last sequence number to the largest one of the tree, whatever a MANIFEST says,
-    /// because otherwise the next write would be taken for an older one.
+    /// because otherwise the next write could get a smaller number than an entry of the tree and
+    /// count as older.
     fn include_tree(&mut self) {
         let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
         self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);
@@ -260,7 +262,8 @@ mod tests {
 
     /// Regression: a repair took 0 for the last write, and left a MANIFEST that said so. Later
     /// writes got smaller sequence numbers than the entries of the tables, so a compaction took
-    /// them for the older ones. Another repair reported "sound".
+    /// them for the older ones. Another repair reported "sound". Now a repair raises the last write
+    /// to the newest one in the tables.
     #[test]
     fn a_last_write_below_that_of_a_table_is_raised() {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -38,7 +38,7 @@ struct Suspect<'a> {
 }
 
 impl Repair<'_> {
-    /// The tables that a whole MANIFEST lists, each in its level.
+    /// Adds the tables that a whole MANIFEST lists to the new tree, each in its level.
     pub(super) fn listed_tables(&mut self, recovered: &Recovered) -> Result<()> {
         for (&number, (level, meta)) in &recovered.files {
             let (level, global_sequence) = (*level, meta.global_sequence);
@@ -112,7 +112,8 @@ impl Repair<'_> {
     pub(super) fn all_tables(&mut self, parts: &Parts) -> Result<()> {
         let mut whole = Vec::new();
         let mut suspects = Vec::new();
-        // The largest sequence number of each table that has its own.
+        // File number and largest sequence number of the tables whose entries have sequence
+        // numbers, and of damaged tables that a MANIFEST describes.
         let mut newest: Vec<(u64, SequenceNumber)> = Vec::new();
         let numbers: Vec<u64> =
             self.tables.iter().copied().filter(|it| !parts.removed.contains(it)).collect();

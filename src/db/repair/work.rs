@@ -44,13 +44,13 @@ pub(super) enum FileLocation {
     InPlace,
     /// In `lost/`, written by this repair.
     New,
-    /// In the directory, under the name of another.
+    /// In the directory, under the name of another table.
     NamedAs(PathBuf),
 }
 
-/// Whether an error of a table may be damage. The footer of a table has no checksum, so an
-/// unsupported feature may be damage. The header of a log has a checksum, so an unsupported feature
-/// there comes from a newer version.
+/// Whether an error in reading a table may come from damage. The footer of a table has no checksum,
+/// so an unsupported feature may be damage. The header of a log has a checksum, so an unsupported
+/// feature there comes from a newer version.
 pub(super) fn is_table_damage(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Unsupported { .. })
 }

@@ -21,7 +21,7 @@ use crate::version::{FileMeta, LEVELS, TableFile, Version};
 /// From this number of tables in level 0 on, writers are slowed down, so an import leaves no more.
 const MAX_IN_LEVEL_0: usize = 20;
 
-/// Tables that become one, and what is known of it before.
+/// Tables that an import merges into one, and what is known of that table before the merge.
 #[derive(Debug)]
 pub(super) struct Group {
     pub level: usize,
@@ -154,7 +154,7 @@ fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
         return groups;
     };
     let meta = |i: usize| &groups[level_0[i]].meta;
-    // Among tables with the same largest sequence number, such as those of one flush, the file
+    // Among tables with the same largest sequence number, such as those of one ingestion, the file
     // number decides the order. The new table has another file number, so it must take in all of
     // them.
     let is_edge = |i: usize| {
@@ -282,7 +282,7 @@ mod tests {
         let mut flush = level_0(24);
         flush[..6].iter_mut().for_each(|group| group.meta.largest_sequence = 6);
         assert_eq!(shown(&join_neighbours(flush))[0], (0, vec![1, 2, 3, 4, 5, 6]));
-        // All have.
+        // All tables have one largest sequence number.
         let mut one = level_0(30);
         one.iter_mut().for_each(|group| group.meta.largest_sequence = 40);
         assert_eq!(join_neighbours(one).len(), 1);

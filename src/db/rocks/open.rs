@@ -44,7 +44,7 @@ pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
     if !options.fs.exists(&options.path)? {
         return Err(no_database(&options.path));
     }
-    // One cache for all families.
+    // All families share one cache.
     if let CacheChoice::Own(bytes) = options.cache {
         options.cache = CacheChoice::Shared(BlockCache::new(bytes));
     }

@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // Lines that an earlier version writes too, and can read. Their content is as before.
+        // Only these lines existed in the first version of the text. They are still read alone.
         let is_new = |line: &&str| {
             ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
         };

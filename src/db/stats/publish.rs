@@ -23,7 +23,7 @@ impl Inner {
     /// attempt may succeed and nothing depends on it.
     pub(crate) fn publish_stats(&self, is_open: bool) {
         let Some(publishing) = &self.background.publishing else { return };
-        // Held while the file is written: one write at a time.
+        // Held while the file is written, so that there is one write at a time.
         let mut written = lock(&publishing.written);
         // These are read first, so that later changes are published at the next turn.
         let shown = Shown {
@@ -41,7 +41,7 @@ impl Inner {
         }
     }
 
-    /// A turn of the timer.
+    /// Called by the timer. Returns the wait until the next call.
     pub(crate) fn publish_turn(&self) -> Option<Duration> {
         self.publish_stats(true);
         self.background.publishing.as_ref().map(|publishing| publishing.interval)

@@ -230,7 +230,7 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 /// In Maypole's trees this need not hold. The sequence numbers of the tables of one flush
 /// interleave, and those of one ingestion are the same. None of these tables share a key. RocksDB
 /// uses the smallest sequence number for this check only, so another number in its place does no
-/// harm:
+/// harm. The table gets:
 ///
 /// - `largest`, where the file before has a larger one. The table then looks like an ingested one.
 /// - one less than the smallest number of the file before, where both have the same largest number.
