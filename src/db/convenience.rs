@@ -67,9 +67,9 @@ impl Db {
         self.inner.approximate_len()
     }
 
-    /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted: see
-    /// [`Db::flush`]. The call reads the indexes of the tables that contain an end of the range,
-    /// and no data.
+    /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted;
+    /// [`Db::flush`] turns them into tables. The call reads the indexes of the tables that contain
+    /// an end of the range, and no data.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -30,7 +30,7 @@ use crate::slice::Slice;
 use crate::table::SstReader;
 
 /// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
-/// it.
+/// the database.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -188,8 +188,9 @@ impl Db {
         Db::builder(path).destroy()
     }
 
-    /// The counters that the owner of the database in the directory `path`, this process or
-    /// another, has published; `None` if it has published none. See [`Builder::publish_stats`].
+    /// The counters that the owner of the database in the directory `path` has published; `None` if
+    /// it has published none. The owner is the process that has, or had last, the database open for
+    /// writing. See [`Builder::publish_stats`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

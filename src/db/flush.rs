@@ -35,7 +35,7 @@ use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_197
 /// A run of deletions gets tables of its own if it is at least 1 / `LONG_RUN_FRACTION` of the
 /// memtable's entries.
 const LONG_RUN_FRACTION: usize = 16;
-/// Such a run has at least this many deletions.
+/// The minimum number of deletions in such a run.
 const MIN_LONG_RUN: usize = 64;
 
 /// Range deletions that hide less than this in older tables get no tables of their own, unless they

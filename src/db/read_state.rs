@@ -1,5 +1,4 @@
-//! What a read sees: memtables and tables ([`ReadState`]), and the last write that counts
-//! ([`ReadPoint`]).
+//! What a read sees: memtables and tables ([`ReadState`]), up to a sequence number ([`ReadPoint`]).
 //!
 //! ```text
 //!   publish ──► ReadState 7  ◄── lookups, for as long as they hold their guard

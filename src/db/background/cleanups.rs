@@ -19,7 +19,7 @@ pub(in crate::db) struct Cleanup {
     /// The first user key of the range, and the first key behind it (`None`: no key is behind it).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
-    /// Tables of this number and above were written after the walk, so it did not read them.
+    /// Tables of this number and above were written after the walk, so the walk did not read them.
     pub next_file: u64,
 }
 

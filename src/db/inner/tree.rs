@@ -124,7 +124,8 @@ impl Tree {
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
             file.mark_obsolete(level);
         }
-        // The lock is dropped first, because dropping `old` deletes tables that nothing else holds.
+        // The MANIFEST is unlocked first, because dropping `old` deletes tables that nothing else
+        // holds.
         drop((manifest, old));
         Ok(())
     }

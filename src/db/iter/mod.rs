@@ -117,7 +117,7 @@ impl DbIterator {
         Ok(Some((self.keys.pack(back.key()), back.value_slice())))
     }
 
-    /// Ends the iterator once one end runs out, or meets the other.
+    /// Ends the iterator once one end runs out, or meets the other end.
     #[cold]
     fn finish(&mut self, last: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
         self.finished = true;

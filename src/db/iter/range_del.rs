@@ -44,7 +44,7 @@ pub(crate) struct RangeDelAggregator {
 }
 
 /// This number of hidden entries is passed one by one, because a skip to the end of the stretch
-/// costs more than passing fewer.
+/// costs more than passing a few entries.
 const SKIP_AFTER: usize = 16;
 
 impl RangeDelAggregator {

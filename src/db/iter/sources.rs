@@ -50,7 +50,7 @@ impl Source {
         }
     }
 
-    /// Whether blocks that are read from now on enter the block cache. By default they do.
+    /// Sets whether blocks that are read from now on enter the block cache. By default they do.
     pub fn set_fill_cache(&mut self, fill_cache: bool) {
         match self {
             Source::Memtable(_) => {}

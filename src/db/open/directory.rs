@@ -119,7 +119,7 @@ fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     }
 }
 
-/// The [`TableStore`], which makes and opens the tables of a database. It documents
+/// The [`TableStore`], which makes and opens the tables of a database. Its fields document
 /// `keeps_tables_open`.
 pub(crate) fn table_store(
     options: &Builder,

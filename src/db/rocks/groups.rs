@@ -18,7 +18,8 @@ use std::sync::Arc;
 use crate::encoding::key;
 use crate::version::{FileMeta, LEVELS, TableFile, Version};
 
-/// From this number of tables in level 0 on, writers are slowed down, so an import leaves no more.
+/// An import leaves at most this number of tables in level 0. It is the number from which writers
+/// are slowed down (`write/write_stall.rs`), and the more tables there are, the slower.
 const MAX_IN_LEVEL_0: usize = 20;
 
 /// Tables that an import merges into one, and what is known of that table before the merge.

@@ -613,8 +613,8 @@ fn a_reading_during_which_the_manifest_grew_is_made_again() {
     assert_eq!(always.opened.load(Ordering::Relaxed), 10);
 }
 
-/// A table that is gone is looked for again from CURRENT on. If the MANIFEST still lists it, it is
-/// missing.
+/// If a table is gone, the reading begins again at `CURRENT`. If the MANIFEST then still lists the
+/// table, it is missing.
 #[test]
 fn a_missing_table_is_believed_after_three_readings() {
     let fs = directory();

@@ -112,7 +112,7 @@ impl Inner {
         let mut work = Unfinished { inner: self, writer, group: Vec::new() };
         let room = self.make_room(work.writer);
         let mut bytes = 0;
-        // The first batch always fits, because no batch is larger than a record.
+        // The first batch always fits, because no batch is larger than a record may be.
         work.group = work.writer.take_while(|write| {
             let before = bytes;
             bytes += write.batch.size_bytes();
