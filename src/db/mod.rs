@@ -1,4 +1,4 @@
-//! The database: everything below put together, with threads and locks.
+//! The database: joins all lower layers of the crate, and adds threads and locks.
 //!
 //! ```text
 //!   what happens          file

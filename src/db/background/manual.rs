@@ -138,7 +138,7 @@ impl Inner {
         }
     }
 
-    /// The next step in `level`.
+    /// Plans the next step in `level`, without what is in `unavailable`.
     fn plan_of_level(
         &self,
         state: &TreeState,

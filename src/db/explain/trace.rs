@@ -78,7 +78,7 @@ pub enum LookupOutcome {
 }
 
 impl LookupOutcome {
-    /// The words for it in reports.
+    /// The name of the outcome in reports.
     pub fn name(self) -> &'static str {
         match self {
             LookupOutcome::Value => "value",

@@ -18,7 +18,7 @@ pub(crate) struct TreeState {
     pub version: Arc<Version>,
     /// How strongly `version` stalls writers.
     pub pressure: Pressure,
-    /// What compactions must leave alone.
+    /// The files and key ranges that compactions must not use.
     pub unavailable: Unavailable,
     pub flushing: bool,
     /// Compactions that run.

@@ -68,7 +68,7 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// The name of the writer's WAL is durable.
+    /// The name of the writer's WAL must already be durable.
     pub fn new(writer: Writer, pending: Option<PendingWritable>) -> Writing {
         let named = writer.wal_number;
         Writing {

@@ -405,7 +405,7 @@ impl Drop for DbCursor {
         if self.point.is_of_this_process() {
             return self.count_steps();
         }
-        // Blocks and tables take locks when they are dropped.
+        // These are leaked, because blocks and tables take locks when they are dropped.
         std::mem::forget(std::mem::replace(&mut self.merged, MergingCursor::new(Vec::new())));
         std::mem::forget(self.aggregator.take());
     }

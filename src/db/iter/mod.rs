@@ -78,7 +78,7 @@ impl DbIterator {
         self
     }
 
-    /// The next entry of the front.
+    /// The next entry from the front.
     #[inline(always)]
     fn next_entry(&mut self) -> Result<Option<(Slice, Slice)>> {
         let front = match &mut self.front {
@@ -98,7 +98,7 @@ impl DbIterator {
         Ok(Some((self.keys.pack(front.key()), front.value_slice())))
     }
 
-    /// The next entry of the back.
+    /// The next entry from the back.
     fn next_back_entry(&mut self) -> Result<Option<(Slice, Slice)>> {
         let back = match &mut self.back {
             Some(back) => {

@@ -95,7 +95,7 @@ impl fmt::Display for Loss {
 }
 
 impl RepairReport {
-    /// Tables and entries in words.
+    /// The numbers of tables and entries as text.
     fn holds(&self) -> String {
         let tables = if self.tables == 1 { "table" } else { "tables" };
         let entries = if self.entries == 1 { "entry" } else { "entries" };

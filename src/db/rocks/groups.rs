@@ -222,12 +222,12 @@ mod tests {
 
     #[test]
     fn a_full_level_0_moves_down_and_newer_tables_stay_above_older_ones() {
-        // All overlap: one a level, the oldest deepest.
+        // All tables overlap, so each level gets one, the oldest in the deepest level.
         let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, "a", "z")).collect();
         move_down(&mut tables);
         let levels: Vec<_> = tables.iter().map(|group| group.level).collect();
         assert_eq!(levels[..8], [6, 5, 4, 3, 2, 1, 0, 0]);
-        // None overlaps: all to the last level.
+        // No two tables overlap, so all move to the last level.
         let name = |n: u64| format!("{n:03}");
         let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
         move_down(&mut tables);
@@ -242,7 +242,7 @@ mod tests {
         move_down(&mut tables);
         let level = |number| tables.iter().find(|it| it.meta.number == number).unwrap().level;
         assert_eq!([3, 4, 5, 6, 7, 30, 31].map(level), [0, 0, 2, 2, 6, 0, 0]);
-        // A short level 0 stays.
+        // A level 0 of 20 tables stays as it is.
         let mut tables: Vec<_> = (1..=20).map(|n| table(0, n, "a", "z")).collect();
         move_down(&mut tables);
         assert!(tables.iter().all(|group| group.level == 0));
@@ -256,11 +256,11 @@ mod tests {
             // third.
             mixed_table(0, 2, "a", "b", 10..=12),
             mixed_table(0, 3, "e", "k", 5..=20),
-            // Other keys; newer; older.
+            // A table with other keys, a newer one, and an older one.
             mixed_table(0, 4, "m", "p", 5..=20),
             mixed_table(0, 5, "a", "z", 21..=30),
             mixed_table(0, 6, "a", "b", 0..=0),
-            // A key that neighbours share.
+            // Three neighbours that share the key "f", and a fourth table.
             mixed_table(1, 7, "a", "f", 0..=0),
             mixed_table(1, 8, "f", "f", 0..=0),
             mixed_table(1, 9, "f", "k", 0..=0),

@@ -223,7 +223,7 @@ fn a_level_0_in_which_no_table_is_newer_is_searched_and_merged() {
         let first = table_of_kinds(&fs, 0, 10, &entries, &[]);
         let entries = [("c", 5, 1, "c5"), ("d", 12, 0, ""), ("f", 6, 1, "f6"), ("k", 20, 1, "k")];
         let second = table_of_kinds(&fs, 0, 11, &entries, &[("a", "b", 7), ("y", "z", 2)]);
-        // Newer than both; older than both; in a deeper level.
+        // One table is newer than both, one is older, and one is in a deeper level.
         let newer = table(&fs, 0, 12, &[("b0", 30, "b0")], &[("k", "k1", 31)]);
         let older = table(&fs, 0, 9, &[("f", 0, "f0"), ("g", 0, "g")], &[]);
         let deeper = ["a", "d", "x"].map(|key| (key, 0, "old"));
@@ -326,7 +326,7 @@ fn neighbours_that_share_a_key_are_both_searched_and_merged() {
     for (fs, f) in [
         (tables(("f", 9, 1, "f9"), None), Some("f9")),
         (tables(("f", 9, 0, ""), None), None),
-        // The bound is wider than the table.
+        // The bound in the MANIFEST is wider than the table.
         (tables(("e", 6, 0, ""), Some(9)), Some("f5")),
     ] {
         let f = f.map(|value| ("f", value));
@@ -602,7 +602,7 @@ fn a_reading_during_which_the_manifest_grew_is_made_again() {
     let db = open(once.clone()).unwrap().column_family("default").unwrap();
     assert_eq!(keys(&db), ["a"]);
     assert_eq!(once.opened.load(Ordering::Relaxed), 2);
-    // A writer that never rests.
+    // A writer that changes the MANIFEST during each reading.
     let always = busy(|fs, opened| {
         let mut bytes = manifest(&[]);
         bytes.resize(bytes.len() + 40_000 + opened, 0);

@@ -131,7 +131,7 @@ impl PublishedStats {
     }
 }
 
-/// The clock, in the milliseconds that the file holds.
+/// The time of the clock, rounded down to the milliseconds that the file stores.
 fn now() -> SystemTime {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     UNIX_EPOCH + Duration::from_millis(millis as u64)

@@ -11,7 +11,7 @@ use super::shared::{Extent, MAX_KEY_BYTES, MAX_MARKS, MAX_PROPOSALS, Marks, Prop
 use crate::encoding::key::SequenceNumber;
 use crate::sync::{lock, pin};
 
-/// One byte a key: few keys, so that bounds meet.
+/// A key has one byte, so that there are few keys and bounds often meet.
 type Key = u8;
 
 /// All writes: for each key, whether it has a value from a sequence number on.
