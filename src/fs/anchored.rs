@@ -94,8 +94,8 @@ impl Fs for SystemFs {
         let file = Arc::new(PooledFile::open(path, pool, self)?);
         #[cfg(target_os = "linux")]
         if self.is_direct {
-            // A table that was just written has cached pages. This call is a hint to drop them, and
-            // may fail.
+            // A table that was just written has cached pages. Dropping them is a hint to the
+            // system, so a failure does not matter.
             let _ = file.drop_page_cache();
             return Ok(Arc::new(DirectFile { inner: file }));
         }

@@ -1,12 +1,12 @@
 //! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
 //!
-//! The system reads the device's blocks straight into a program's memory. So offset, length and
-//! address must be multiples of the block size. A read fills a `BlockBuffer` of the thread, and the
-//! wanted bytes are copied from it. The copy takes little time compared with the read from the
-//! device.
+//! The system reads the device's blocks straight into a program's memory, so the offset, length and
+//! address of a read must be multiples of the block size. A read fills a `BlockBuffer` of the
+//! thread, and the wanted bytes are copied from it. The copy takes little time compared with the
+//! read from the device.
 //!
-//! Where the file system has no such reads, or needs larger multiples, files are read through the
-//! cache, so that a database works everywhere and differs only in its use of memory.
+//! If the file system cannot bypass its cache, or needs larger multiples, files are read through
+//! the cache. So a database works on every file system, and only its use of memory differs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::error::Result;
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read
-/// ahead for a scan. Files are written as by [`RealFs`](super::RealFs). When a writing database
-/// opens a table, it drops the system's cached pages of the table. Only Linux has such reads. On
-/// other systems this is the same as `RealFs`.
+/// ahead for a scan. Files are written as by [`RealFs`](super::RealFs). When a database that is
+/// open for writing opens a table, it drops the system's cached pages of the table. On systems
+/// other than Linux, `DirectFs` is the same as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -90,7 +90,8 @@ pub(super) mod linux {
     impl RandomAccessFile for DirectFile {
         fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
             let Some(held) = self.descriptor() else {
-                // The file could not be opened again. This read returns the error.
+                // The file could not be opened again. The read of `inner` returns the reason as its
+                // error.
                 return self.inner.read_exact_at(offset, buffer);
             };
             let wanted = buffer.len();

@@ -32,7 +32,7 @@ pub(in crate::fs) struct PooledFile {
 }
 
 impl PooledFile {
-    /// Opens the file in `fs`, which also opens it again later.
+    /// Opens the file in `fs`. Later reads may open it again in `fs`.
     pub fn open(path: &Path, pool: &Arc<DescriptorPool>, fs: &SystemFs) -> Result<PooledFile> {
         let slot = Arc::new(Slot::closed());
         let (_pinned, identity) = pool.open_into(&slot, || {
@@ -53,7 +53,8 @@ impl PooledFile {
 
     #[inline]
     fn pin(&self) -> Result<Pinned<'_>> {
-        // `used` is written only if it is not set, because many threads may read its line.
+        // `used` is written only if it is not set, because a write would take its cache line from
+        // the other threads that read the file.
         if !self.slot.used.load(Ordering::Relaxed) {
             self.slot.used.store(true, Ordering::Relaxed);
         }

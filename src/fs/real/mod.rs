@@ -115,7 +115,7 @@ impl RealWritableFile {
         self.written_bytes
     }
 
-    /// Continues after `bytes` bytes that reached the file through a mapping.
+    /// Counts `bytes` bytes that reached the file through a mapping, and continues after them.
     pub fn skip(&mut self, bytes: u64) {
         debug_assert!(self.buffer.is_empty());
         self.written_bytes += bytes;
@@ -218,13 +218,13 @@ impl RandomAccessFile for RealRandomAccessFile {
     }
 }
 
-/// Reads from `file`, which has this descriptor.
+/// Reads from `file` through its descriptor.
 ///
-/// This function is inlined, and so are those functions between the lookup and this one that have
-/// only one caller on the path of a miss. With the mitigation of speculative return stack overflow,
-/// which Linux enables on many AMD processors, each system call spoils the processor's return
-/// stack. Then the processor mispredicts the return from each frame between the system call and the
-/// lookup.
+/// This function is inlined to save a stack frame between the lookup and the system call, and so is
+/// each function between the two that has only one caller on the path of a cache miss. The reason
+/// is a mitigation that Linux enables on many AMD processors (speculative return stack overflow):
+/// with it each system call spoils the processor's return stack, so that the processor mispredicts
+/// the return from each frame between the system call and the lookup.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -258,18 +258,19 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 
 const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
-/// The locks of this process, by the file that is locked. The operating system's lock excludes
-/// other processes. Whether it also excludes a second descriptor of this process depends on the
-/// file system. A forked child holds none of these locks: when it opens a lock file, the lock of
-/// the parent excludes it.
+/// The lock files that this process holds. The operating system's lock excludes other processes,
+/// but on some file systems it does not exclude a second descriptor of this process, so this
+/// registry does. A forked child starts with an empty registry, but its parent's locks still
+/// exclude it.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
     let io_error = |error| Error::io(path, "lock", error);
     let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
 
-    // Check the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
-    // closing any descriptor of the file releases the lock that this process holds.
+    // The registry is checked before the file is opened, because closing a descriptor may release a
+    // lock: if the lock is a POSIX one (flock on NFS), closing any descriptor of the file releases
+    // the lock that this process holds.
     let mut held = lock(HELD_LOCKS.get());
     let key = || system::lock_key(anchor, path).map_err(io_error);
     if key()?.is_some_and(|key| held.contains(&key)) {
@@ -281,8 +282,8 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // `destroy` removes the lock file last. If this file was opened just before that, it has lost
-    // its name, and its lock does not exclude a process that creates a new lock file.
+    // `Db::destroy` removes the lock file last. If this file was opened just before that, it has
+    // lost its name, and its lock does not exclude a process that creates a new lock file.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };
