@@ -1,4 +1,4 @@
-//! A simulation without files: what the bound on the age of deletions costs.
+//! Measures the cost of the bound on the age of deletions by a simulation without files.
 //!
 //! Random overwrites, insertions and deletions change a tree. A clock advances with the writes, and
 //! [`Planner::pick`] chooses each compaction. The bytes of all flushes and compactions are counted,
@@ -147,8 +147,9 @@ impl Tree {
 }
 
 /// Returns the bytes that flushes and compactions write, and the greatest age of a deletion in
-/// seconds, while as many entries are written as there are live keys. Each day brings a `1/days`
-/// part of these writes: half are overwrites, a quarter deletions, a quarter new keys.
+/// seconds, while as many entries are written as there are live keys. The tree was filled before.
+/// Each day brings a `1/days` part of these writes: half are overwrites, a quarter deletions, a
+/// quarter new keys.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
     let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };
@@ -185,9 +186,9 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     (tree.written_bytes, oldest)
 }
 
-/// The bound on the age always held, but its cost was unknown. In a tree with many writes it costs
-/// little, because deletions move down anyway. A tree with few writes is rewritten because of its
-/// deletions.
+/// The bound on the age always held, but its cost was once unknown. Now the test limits the cost in
+/// a tree with many writes, where deletions move down anyway. In a tree with few writes the bound
+/// costs more, because tables are rewritten only for their deletions.
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {
     let mut costs = Vec::new();

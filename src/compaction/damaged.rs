@@ -2,13 +2,13 @@
 //!
 //! A file with a damaged block stays where it is. Lookups read it as before: those that need the
 //! damaged block return an error, and the others succeed. The file is never merged. So no newer
-//! file that overlaps it may move to its level or deeper, because a lookup would then find the
-//! older version of a key first.
+//! file that overlaps the damaged one may move to its level or deeper, because a lookup would then
+//! find the older version of a key first.
 //!
 //! ```text
 //!   level 0, newest first:
-//!     |--x--|                               stays: y is older, overlaps it and stays
-//!         |--y--|                           stays: the damaged file is older and overlaps it
+//!     |--x--|                               stays: y is older, overlaps x and stays
+//!         |--y--|                           stays: the damaged file is older and overlaps y
 //!                      |--z--|              may move
 //!           |=damaged=|                     stays
 //!           |--w--|                         may move: older than the damaged file
@@ -20,8 +20,8 @@
 //! - A file moves to a deeper level only if it overlaps no damaged file of that level or of a level
 //!   between.
 //! - In level 0 a file stays if it overlaps an older file that stays.
-//! - Files that go to the level of a damaged file are merged separately on either side of it,
-//!   because an output must not span it.
+//! - Files that move to the level of a damaged file are merged separately on either side of the
+//!   damaged file, because an output must not span it.
 //! - Outputs above a damaged file are cut at its bounds (*fences*), so that the damaged file holds
 //!   up only the files that overlap it.
 //!
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!((plan.kind, &plan.inputs[..]), (PlanKind::Move, &[7, 4, 3][..]));
         tree.1.reserve(&plan);
         assert_eq!(tree.pick(), None, "one more file may move, too few for a compaction");
-        // The files that stay do not request a compaction, nor do they stop writers.
+        // The files that stay count neither towards a compaction nor towards a write stall.
         let tree = Tree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
         let free = tree.without_blocked();

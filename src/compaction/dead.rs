@@ -7,7 +7,7 @@
 //!   a range deletion of another table covers it all    it is dropped, unread
 //!   no older table overlaps its range                  it is rewritten alone, without dead data
 //!   older tables overlap its range                     it goes down a level: its deletions free
-//!                                                      entries there, and go in the end
+//!                                                      entries there, and are dropped in the end
 //! ```
 //!
 //! A table and the older tables in its range are a *place*. The **dead share** of a place is the
@@ -17,8 +17,8 @@
 //! - deletions that hide nothing in this table;
 //! - the older entries that the deletions are expected to hide: the number of deletions times the
 //!   [hit rate](Conditions::hit_rate) of earlier deletions times the average size of an older
-//!   entry, and the bytes that the table recorded for its range deletions. This part is 0 while a
-//!   snapshot needs any of these entries.
+//!   entry, and the bytes that the table recorded for its range deletions. This estimate is 0 while
+//!   a snapshot needs any of these entries.
 //!
 //! During writes, a place is rewritten if its dead share is at least one third. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
@@ -26,8 +26,8 @@
 //! it and snapshots need its deletions.
 //!
 //! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
-//! a table. If that table were rewritten at once, the rest of it would be dead after the next
-//! flush:
+//! a table. If that table were rewritten at once, the rewrite would be wasted, because the rest of
+//! the table would be dead after the next flush:
 //!
 //! ```text
 //!   flush n         ├─deletions─┤├────┤                 a flush is cut where older tables start
@@ -68,7 +68,7 @@ const MAX_OF_LEVEL_0: usize = 64;
 /// share is at least this large is merged even if it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
-/// The conditions that decide about dead data, apart from the tree.
+/// The conditions other than the tree itself that decide what happens to dead data.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     /// Sequence numbers of the snapshots, ascending.
@@ -80,7 +80,7 @@ pub(crate) struct Conditions {
     pub hit_rate: f64,
     /// Seconds since 1970.
     pub now: u64,
-    /// In seconds. Deletions that are older go down.
+    /// In seconds. A table with an older deletion is compacted.
     pub max_deletion_age: u64,
     /// Every write with a smaller sequence number is in a table.
     pub flushed_before: SequenceNumber,
@@ -195,8 +195,8 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
         freed_bytes += contents.garbage.range_hides_bytes;
         freed_bytes = freed_bytes.min(older_bytes);
     } else if ranges > 0 {
-        // The entries that the range deletions hide in their own table are not counted, so all of
-        // the table may be dead.
+        // No count says which entries the range deletions hide in their own table, so the whole
+        // table is assumed to be dead.
         freed_bytes = file.file_bytes;
     }
     if range_needed {
@@ -233,7 +233,7 @@ pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Condi
     }
 }
 
-/// Whether merging the file is better than moving it.
+/// Whether the file is better merged than moved, because its own dead share is large.
 pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool {
     if !may_hold_dead(file) {
         return false;
@@ -243,8 +243,8 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
     dead(&alone, LAST_LEVEL, 0, conditions).share() >= SHARE_WHEN_SETTLED
 }
 
-/// The largest sequence number of a snapshot that may keep data from being freed, or 0. The release
-/// of a younger snapshot frees nothing.
+/// The largest sequence number of a snapshot that may keep data from being freed, or 0 if no
+/// snapshot does. The release of a younger snapshot frees nothing.
 pub(crate) fn newest_needed_snapshot<'a>(
     files: impl Iterator<Item = &'a FileMeta>,
     snapshots: &[SequenceNumber],
@@ -283,7 +283,7 @@ impl Planner<'_> {
             let mut covered: Vec<&FileMeta> = Vec::new();
             for (above, sets) in sets.iter().enumerate().take(level + 1) {
                 // Files of level 0 overlap, so the range deletions of each file are taken alone.
-                // They may cover an older file of level 0.
+                // The range deletions of one file may cover an older file of level 0.
                 for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
                     for (start, end) in together.iter().filter_map(|set| set.span()) {
                         let inside = self.levels[level].iter().filter(|file| {
@@ -357,8 +357,8 @@ impl Planner<'_> {
                 }
             }
         }
-        // Shallow places go first: their data joins the places below, which are then rewritten
-        // once.
+        // In a settled tree shallow places are rewritten first. Their data joins the places below,
+        // which are then rewritten only once.
         if conditions.settled {
             places.sort_by_key(|place| (place.level, place.file));
         } else {
@@ -369,8 +369,8 @@ impl Planner<'_> {
 
     /// The indexes, ascending, of file `i` of `level` and of the files that go to the next level
     /// with it. In level 0 these include the older files that must also go. The others are files
-    /// whose deletions cover the same files of that level, which one merge then rewrites for all of
-    /// them. `with_older` has the result of [`with_older`] for each file of level 0.
+    /// whose deletions cover the same files of the next level, so that one merge rewrites those for
+    /// all of them. `with_older` has the result of [`with_older`] for each file of level 0.
     fn companions(&self, level: usize, i: usize, with_older: &[Vec<usize>]) -> Vec<usize> {
         let (files, next) = (&self.levels[level], &self.levels[self.next_level(level)]);
         let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
@@ -384,7 +384,7 @@ impl Planner<'_> {
                 && key::compare(&file.largest, largest).is_le();
             lies_inside && !self.is_busy(file)
         };
-        // In the levels below level 0 files are in key order.
+        // In every level but level 0 the files are in key order, so the candidates are neighbours.
         let candidates = match level {
             0 => 0..files.len(),
             _ => {
@@ -477,8 +477,8 @@ fn covers(sets: &[Arc<RangeTombstones>], file: &FileMeta, conditions: &Condition
 }
 
 /// Whether fewer writes came after the newest entry of the file than between its oldest and its
-/// newest entry. If the file's deletions came in key order, the next deletions are likely to
-/// follow.
+/// newest entry. If the file's deletions came in key order, deletions of the next keys are likely
+/// to follow soon.
 fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
     let wrote = file.largest_sequence.saturating_sub(file.smallest_sequence);
     conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
@@ -520,7 +520,8 @@ pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     deletions as f64 * met as f64 / all.max(1) as f64
 }
 
-/// A record of how many earlier deletions met an entry. Deletions of absent keys free nothing.
+/// A record of how many earlier deletions met an entry, because deletions of absent keys free
+/// nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeletionHits {
     expected: f64,
@@ -648,9 +649,10 @@ mod tests {
         assert_eq!(outline(plan_of(&old, &at(150))), merged);
     }
 
-    /// A workload deleted its oldest keys in order. Each flush emptied one table completely and a
-    /// third of the next table. That table was rewritten at once, and dropped after the next flush.
-    /// Now fresh deletions wait for more, and the deletions of two flushes go down together.
+    /// A workload once deleted its oldest keys in order. Each flush emptied one table completely
+    /// and a third of the next table. The second table was rewritten at once, and dropped after the
+    /// next flush. Now fresh deletions wait for more, and the deletions of two flushes go down
+    /// together.
     #[test]
     fn fresh_deletions_wait_for_the_next_ones_and_go_down_with_them() {
         let newer = |mut table: FileMeta, from: u64| {
@@ -689,7 +691,8 @@ mod tests {
         assert_eq!((plan.inputs, plan.output_inputs), (vec![8], vec![2]));
     }
 
-    /// Files that are merged with deletions must not pass older files of level 0 that they overlap.
+    /// Files that go down with other deletions must not pass older files of level 0 that they
+    /// overlap.
     #[test]
     fn a_companion_in_level_0_brings_the_older_files_that_it_overlaps() {
         let tree = |reaching| {

@@ -2,7 +2,7 @@
 //!
 //! Read in this order:
 //!
-//! - [`targets`]: how large each level may be, and how far the tree is from that;
+//! - [`targets`]: how large each level may be, and how much must be rewritten to reach these sizes;
 //! - [`pick`]: which compaction is due next;
 //! - [`level0`]: when level 0 is compacted into the base level, and when its files are merged among
 //!   themselves;

@@ -9,7 +9,8 @@ use crate::version::{LEVELS, Version};
 impl Planner<'_> {
     /// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
     /// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, or if
-    /// no table can be rewritten for it. `version` is the tree that is planned for.
+    /// no table that could lose filter bits can be rewritten. `version` is the tree that is planned
+    /// for.
     pub fn plan_overspent(&self, policy: &FilterPolicy, version: &Version) -> Option<Plan> {
         let allowance = policy.allowance()?;
         let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
@@ -20,15 +21,16 @@ impl Planner<'_> {
         }
         // Tables of level 0 are left out, because they are compacted soon anyway. So are tables
         // with a filter of another family, which was written under another policy or after a failed
-        // build, because a rewrite might change nothing. The sizes of small filters are not exact
-        // enough for the comparison.
+        // build, because a rewrite might change nothing. Filters with fewer than 10,000 keys are
+        // left out because their sizes are not exact enough for the comparison.
         let candidates: Vec<_> = infos()
             .filter(|(level, file, info)| {
                 let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
                 *level > 0 && may_shrink && !self.is_held(&file.meta)
             })
             .collect();
-        // The shares take long to compute, and every change of the tree calls this function.
+        // The shares are computed only if necessary, because computing them takes long, and every
+        // change of the tree calls this function.
         if candidates.is_empty() {
             return None;
         }

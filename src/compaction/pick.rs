@@ -1,12 +1,13 @@
 //! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
-//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). Level 0
-//! is compacted as a whole, unless some of its files can move or it is small. Any other level
-//! compacts one file: the file with the smallest overlap with the next level, relative to its size
-//! and to what its deletions would free. Its compaction moves the most data per rewritten byte. If
-//! no level is above its target, or if none of these levels can be compacted although no compaction
-//! is running, dead data is removed ([`super::dead`]) or small tables are merged
+//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If some
+//! files of level 0 can move, only they are compacted. If level 0 is small, its files are merged
+//! among themselves. Otherwise it is compacted as a whole. Any other level compacts one file: the
+//! file that overlaps the fewest bytes of the next level, relative to its own bytes and to those
+//! that its deletions would free. Compacting this file moves the most data per rewritten byte. If
+//! no level is due, or if none of the due levels can be compacted although no compaction is
+//! running, dead data is removed ([`super::dead`]) or small tables are merged
 //! ([`super::small_tables`]).
 
 use super::dead::{Conditions, is_better_merged, weight};
@@ -20,7 +21,7 @@ impl<'a> Planner<'a> {
     /// The most urgent compaction that can start now.
     pub fn pick(&self, conditions: &Conditions) -> Option<Plan> {
         let plan = self.pick_covered(conditions).or_else(|| self.pick_merge(conditions))?;
-        // A table that is moved keeps its garbage.
+        // A table that is moved keeps its garbage, so a table with much garbage is merged instead.
         let mut files = self.levels[plan.level].iter();
         let moves_garbage = plan.kind == PlanKind::Move
             && files.any(|f| plan.inputs.contains(&f.number) && is_better_merged(f, conditions));
@@ -36,8 +37,8 @@ impl<'a> Planner<'a> {
                 .iter()
                 .filter(|file| !self.is_busy(file) && self.damaged.lets_pass(file, level, next));
             let idle: u64 = idle.map(|file| file.file_bytes).sum();
-            // After the tree has shrunk, levels above the base may still hold files. Such a level
-            // is emptied first.
+            // After the tree has shrunk, levels above the base may still hold files. The high score
+            // empties such a level first.
             let score = match idle {
                 0 => 0.0,
                 _ if level < self.base => 100.0,
@@ -61,8 +62,8 @@ impl<'a> Planner<'a> {
         plan.or_else(|| if may_tidy { tidy() } else { None })
     }
 
-    /// Compacts level 0. If some files can move, only these go, so that they are not rewritten with
-    /// the other files.
+    /// Compacts level 0. If some files can move, only these are compacted, so that they are not
+    /// rewritten with the other files.
     fn pick_level_0(&self, conditions: &Conditions) -> Option<Plan> {
         let next = self.next_level(0);
         let mut lone = lone_files(self.levels);
@@ -77,8 +78,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Compacts the file of `level` with the smallest overlap with the next level, relative to its
-    /// size and to the bytes that its deletions and hidden versions would free.
+    /// Compacts the file of `level` that overlaps the fewest bytes of the next level, relative to
+    /// its own bytes and to those that its deletions and hidden versions would free.
     fn pick_file(&self, level: usize, conditions: &Conditions) -> Option<Plan> {
         let next = self.next_level(level);
         let free = self.levels[level].iter().enumerate().filter(|(_, file)| !self.is_busy(file));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     /// While the last file of a level above the base was being moved, level 0 was once compacted
-    /// past that level.
+    /// past that level, below older entries. Now level 0 waits, or is compacted into that level.
     #[test]
     fn nothing_is_sent_past_a_level_above_the_base_that_still_holds_files() {
         let mut files: Vec<_> = (0..4).map(|i| (0, file(9 - i, 10, 20, 10))).collect();

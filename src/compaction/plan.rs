@@ -8,14 +8,15 @@
 //!   level          |--chosen--|   |--chosen--|
 //!   output level      |-overlaps-|    |-overlaps-|   |-stays-|
 //!   output         |<---------- Span ----------->|
-//!   fences                  ^        ^               here: a damaged file of a deeper level
+//!   fences                  ^        ^               bounds of a damaged file of a deeper level
 //! ```
 //!
 //! Two compactions without a common file could still write overlapping tables to one level: one
 //! merges two small tables of the level, and the other writes into the gap between them. So a
 //! running plan also reserves the span of its output.
 //!
-//! A plan knows no open files and no threads. The caller passes in what is unavailable.
+//! A plan knows no open files and no threads. The caller passes what is unavailable
+//! ([`Unavailable`]).
 
 use std::collections::HashSet;
 
@@ -34,7 +35,7 @@ pub(crate) struct Plan {
     pub inputs: Vec<u64>,
     /// Numbers of the files of `output_level`.
     pub output_inputs: Vec<u64>,
-    /// Bytes of both kinds of files.
+    /// The bytes of `inputs` and `output_inputs`.
     pub input_bytes: u64,
     pub kind: PlanKind,
     /// The range that the outputs may cover.
@@ -67,8 +68,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether files of the two spans could overlap in one level. Level 0 allows this, so its spans
-    /// exclude nothing.
+    /// Whether files of the two spans could overlap in one level. Files of level 0 may overlap, so
+    /// its spans exclude nothing.
     pub fn excludes(&self, other: &Span) -> bool {
         self.level == other.level
             && self.level > 0
@@ -124,7 +125,7 @@ impl Unavailable {
 }
 
 impl Plan {
-    /// The plan for `files` of `level` that reads no other files and leaves the level to no other.
+    /// The plan that takes `files` of `level` and no others, and whose outputs stay in `level`.
     /// `None` if there is no file.
     pub(super) fn within(level: usize, files: &[&FileMeta], kind: PlanKind) -> Option<Plan> {
         let (smallest, largest) = bounds(files.iter().copied())?;
@@ -141,8 +142,8 @@ impl Plan {
     }
 }
 
-/// Plans the compactions of a tree: its files, the sizes that it should have, and what a new
-/// compaction must not touch.
+/// Plans the compactions of a tree. Knows the tree's files, the sizes that it should have, and what
+/// a new compaction must not touch.
 pub(crate) struct Planner<'a> {
     pub(super) levels: &'a Levels<'a>,
     pub(super) shape: &'a TreeShape,
@@ -189,14 +190,14 @@ impl<'a> Planner<'a> {
     /// that it overlaps.
     pub fn plan_level_0(&self, files: &[&'a FileMeta], deepest: usize) -> Option<Plan> {
         let free = |level: &usize| self.damaged.free_in_level_0(files, *level);
-        // `max_by_key` returns the deepest of equals.
+        // Of levels with equal counts `max_by_key` returns the last, which is the deepest.
         let output_level = (1..=deepest).max_by_key(|level| free(level).len())?;
         let mut parts = self.damaged.parted(&free(&output_level), output_level);
         parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
         parts.iter().find_map(|part| self.plan_files(part, 0, output_level))
     }
 
-    /// The plan that compacts the first run of `files` that may be merged together. `files` are
+    /// The plan that compacts the first series of `files` that may be merged together. `files` are
     /// neighbours in `level`.
     pub fn plan_neighbours(
         &self,
@@ -254,8 +255,8 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Whether a table of this range in `level` overlaps so little of the next level that it is not
-    /// cut for that.
+    /// Whether a table of this range in `level` overlaps so few bytes of the next level that a
+    /// merge would not cut the table because of them.
     pub(super) fn is_narrow(&self, level: usize, smallest: &[u8], largest: &[u8]) -> bool {
         let below = self.levels.get(level + 1).map_or(&[][..], |files| &files[..]);
         let below = overlapping(below, smallest, largest).iter().map(|f| f.file_bytes);
@@ -272,7 +273,7 @@ pub(super) fn bounds<'a>(
     Some((smallest, largest))
 }
 
-/// Whether no two files share a user key. Writes in key order leave such files in level 0.
+/// Whether no two files share a user key, as after writes in key order.
 fn are_disjoint(files: &[&FileMeta]) -> bool {
     let mut files = files.to_vec();
     files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));

@@ -12,8 +12,9 @@
 //!
 //! A tombstone is dropped when it has nothing left to hide. Two things can be left: an entry of an
 //! older table ([`super::below`]), and an older version of the key that the same merge keeps for a
-//! snapshot. Whether the merge keeps such a version is known only later, so the tombstone is
-//! *held*: it is written if a kept older version of its key follows, and dropped otherwise.
+//! snapshot. Whether the merge keeps such a version is known only after the tombstone was read, so
+//! the tombstone is *held*: it is written if a kept older version of its key follows, and dropped
+//! otherwise.
 
 use super::below::Below;
 use super::ranges::Ranges;
@@ -32,7 +33,7 @@ pub(crate) struct Retention {
     was_tombstone: bool,
     hits: u64,
     /// Whether the last entry's key has a version of an unknown kind. That version may need the
-    /// older ones, as a merge operand does, so they all stay.
+    /// older ones, as a merge operand does, so all of them are kept.
     keeps_older: bool,
 }
 
@@ -90,8 +91,8 @@ impl Retention {
     }
 }
 
-/// Passes each kept entry to `keep`, in the order of the cursor, from its current entry on.
-/// `goes_on` gets each internal key first, and ends the walk when it returns false.
+/// Passes each kept entry to `keep`, from the cursor's current entry on. Before each entry
+/// `goes_on` is called with the internal key. If it returns `false`, the merge ends.
 pub(crate) fn keep_survivors<C: Cursor>(
     cursor: &mut C,
     deleted: &Ranges,
@@ -194,8 +195,9 @@ mod tests {
         assert_eq!(kept(&[9], &versions, false), [] as [u64; 0], "the snapshot sees no value");
     }
 
-    /// All entries of a queue were put and deleted while an older snapshot was held. Each of these
-    /// tombstones stayed until the snapshot was released, although it hid nothing.
+    /// A queue once put and deleted all its entries while an older snapshot was held. Each of the
+    /// tombstones stayed until the snapshot was released, although it hid nothing that the snapshot
+    /// saw. Now the next merge drops it.
     #[test]
     fn a_tombstone_above_a_snapshot_goes_when_no_older_version_stays() {
         assert_eq!(kept(&[3], &[(9, 0), (6, 1)], false), [] as [u64; 0]);

@@ -3,8 +3,8 @@
 //!
 //! An output ends at the target size. It ends earlier
 //!
-//! - before it overlaps too much of the level after the output level (the *grandparents* of the
-//!   inputs),
+//! - when it overlaps too many bytes of the level after the output level, whose files are the
+//!   *grandparents* of the inputs,
 //! - at the end of a grandparent, if the output is full enough by then,
 //! - at each fence of the plan.
 //!
@@ -44,7 +44,7 @@ pub(crate) struct Job<'a> {
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
     pub filter: FilterSpec,
-    /// Set when the database closes: the job then stops and leaves nothing behind.
+    /// Set when the database closes. The job then ends and leaves no table.
     pub cancelled: &'a AtomicBool,
     /// The approximate number of parts of the compaction. Each gets a thread if possible.
     pub parts: usize,
@@ -55,13 +55,13 @@ pub(crate) struct Outcome {
     /// Synced tables. Their names are not durable yet.
     pub outputs: Vec<Arc<TableFile>>,
     pub bytes_written: u64,
-    /// Deletions that met an older entry of their key.
+    /// The number of deletions for which an older entry of their key was dropped.
     pub hits: u64,
     /// The number of parts that the compaction was split into.
     pub parts: usize,
 }
 
-/// Merges the files of `plan`. If it fails, no table stays behind.
+/// Merges the files of `plan`. After an error no new table is left.
 pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let (mut inputs, mut output_inputs) = input_files(job.version, plan);
     let all = inputs.iter().chain(&output_inputs);
@@ -98,7 +98,8 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     });
     let hits = match merged {
         Some(Err(error)) => {
-            // No version will list these tables, so each file is deleted with its handle.
+            // No version will list these tables, so each file is deleted when its handle is
+            // dropped.
             outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
             return Err(error);
         }
@@ -120,8 +121,8 @@ struct Part {
     merged: Result<u64>,
 }
 
-/// Runs the ranges in parallel, each on its own thread if possible. Returns the results in the
-/// order of `ranges`.
+/// Runs `run_part` for the ranges in parallel, each on its own thread if possible. Returns the
+/// results in the order of `ranges`.
 fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
     let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
@@ -144,7 +145,7 @@ fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) 
     parts.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-/// The files of the plan's level, and those of its output level.
+/// The inputs in the plan's level, and those in its output level.
 fn input_files(version: &Version, plan: &Plan) -> (Vec<Arc<TableFile>>, Vec<Arc<TableFile>>) {
     let files = |level: usize, numbers: &[u64]| -> Vec<Arc<TableFile>> {
         let numbers: HashSet<u64> = numbers.iter().copied().collect();
@@ -226,7 +227,7 @@ struct Outputs<'a> {
     overlapped_bytes: u64,
     /// The number of grandparents that ended while the current table was being written.
     crossed: usize,
-    /// The remaining fences of the plan.
+    /// The fences of the plan that no key has passed yet.
     fences: &'a [Vec<u8>],
 }
 
@@ -275,7 +276,7 @@ impl<'a> Outputs<'a> {
         NewTable::in_slot(&mut self.current, create)?.add(internal_key, value)
     }
 
-    /// Cuts at the fences that the next key has passed.
+    /// Cuts at the fences for which `is_passed` holds.
     fn pass_fences(&mut self, is_passed: impl Fn(&[u8]) -> bool) -> Result<()> {
         while let Some((fence, rest)) = self.fences.split_first()
             && is_passed(fence)
@@ -320,8 +321,8 @@ impl<'a> Outputs<'a> {
                 && bytes >= table_bytes / 100 * early_cut_percent(crossed_before))
     }
 
-    /// Finishes the current table with the range deletions before `upper`. Range deletions without
-    /// entries form a table too.
+    /// Finishes the current table with the range deletions before `upper`. If there are range
+    /// deletions but no table, makes one for them.
     fn cut(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.overlapped_bytes = 0;
         self.crossed = 0;

@@ -4,14 +4,15 @@
 //! small file for every small flush. When nothing more urgent is due, a series of neighbours in one
 //! level is merged if
 //!
-//! - each is smaller than a **sixteenth** of a table. The flush of a full memtable of the default
-//!   size usually writes a larger one, so a fill in key order still writes everything once. The
-//!   tables that are too large for this rule are at most sixteen times as many as necessary;
+//! - each is smaller than a **sixteenth** of the target size of a table. The flush of a full
+//!   memtable of the default size usually writes a larger table, so a fill in key order still
+//!   writes everything once. The tables that are too large for this rule are at most sixteen times
+//!   as many as necessary;
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
-//!   at most log2(S/s) times. Without this rule every seven new small files would rewrite a large
-//!   neighbour;
+//!   at most log2(S/s) times. Without this rule a large neighbour would be rewritten for every
+//!   seven new small files;
 //! - together they make at most one table.
 //!
 //! The merges end, because an output either is no longer small or replaces at least eight tables.
@@ -23,7 +24,7 @@ use crate::version::FileMeta;
 /// Tables smaller than this fraction of `table_bytes` are small.
 const TINY_FRACTION: u64 = 16;
 
-/// A series of small tables has at least this many.
+/// A series has at least this many small tables.
 const TINY_SERIES: usize = 8;
 
 impl Planner<'_> {
@@ -43,7 +44,8 @@ impl Planner<'_> {
                 }
                 if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
                     let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                    // The output would be cut into small tables, or would overlap a damaged file.
+                    // A longer series is no better: its output would be cut into small tables, or
+                    // would overlap a damaged file.
                     if !self.is_narrow(level, smallest, largest)
                         || !self.damaged.fences(level, smallest, largest).is_empty()
                         || self.damaged.is_reached_over(level, smallest, largest)
@@ -158,7 +160,7 @@ mod tests {
         );
     }
 
-    /// Each plan is simulated: an output is as large as all its inputs together.
+    /// Simulates each plan by an output that is as large as all its inputs together.
     #[test]
     fn tiny_tables_come_to_an_end_with_few_rewrites() {
         let mut files: Vec<(usize, FileMeta)> = Vec::new();
@@ -188,7 +190,7 @@ mod tests {
         // The files have 15,000 bytes in all, and a table with 100 bytes or more is not small.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
         // A byte goes from a table of 3 bytes to one of 100. Each rewrite at least doubles the size
-        // of its table, most by far more.
+        // of the table that holds the byte, and most rewrites do far more.
         assert!(rewritten <= 3 * written, "{rewritten} of {written}");
     }
 }
