@@ -218,8 +218,8 @@ mod tests {
         let files: Vec<_> = level_0.into_iter().chain(below).collect();
         let plan = Tree::new(&files, &[2]).pick().unwrap();
         assert_eq!(plan.output_level, 5);
-        // The output is cut at the bounds of the damaged file, so that both sides of it can move
-        // on.
+        // The output is cut at the bounds of the damaged file, so that the outputs on both sides of
+        // that file can move deeper.
         assert_eq!(plan.fences, [vec![20], vec![29, 0]]);
         assert_eq!(plan.kind, PlanKind::Merge);
         let files =

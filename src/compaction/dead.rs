@@ -78,7 +78,7 @@ pub(crate) struct Conditions {
     /// The share of deletions that are expected to free an older entry, 0 to 1, learned from
     /// earlier deletions.
     pub hit_rate: f64,
-    /// Seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: u64,
     /// In seconds. A table with an older deletion is compacted.
     pub max_deletion_age: u64,

@@ -9,7 +9,7 @@
 //! - at each fence of the plan.
 //!
 //! An output never ends between two versions of a user key, because a level holds a user key in one
-//! file. Its range deletions are cut at the first key of the next output.
+//! file. The range deletions of an output are cut at the first key of the next output.
 //!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
 //! separate merge. The tables of all parts are returned together, or none is: the first part that

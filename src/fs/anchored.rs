@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 pub(super) struct SystemFs {
     /// The directory that is held open; `None` if all files are reached by name.
     anchor: Option<Arc<Anchor>>,
-    /// Whether reads bypass the system's cache. Only Linux has such reads.
+    /// Whether reads bypass the system's cache. Never set on systems other than Linux.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     is_direct: bool,
 }

@@ -21,11 +21,11 @@
 //! every word first. It compares the whole word, so it closes a word only while the word counts no
 //! pin. A later pin finds the word closed.
 //!
-//! A pin costs two additions to a line that few threads write, and no lock. With a single word,
-//! each thread would fetch its line from the processor that had read the same file last
-//! (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a guard of [`crate::sync`],
-//! because a guard delays the release of all retired memory, and a read may wait long for its
-//! device.
+//! A pin and its release are two additions to a cache line that few threads write, and take no
+//! lock. If all threads used one word, each would fetch its cache line from the processor that had
+//! read the same file last (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a
+//! guard of [`crate::sync`], because a guard delays the release of all retired memory, and a read
+//! may wait long for its device.
 
 use crate::fs::system::{self, Borrowed};
 use crate::sync::atomic::{AtomicU64, Ordering};

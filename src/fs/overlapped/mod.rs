@@ -26,8 +26,8 @@
 //! Without a ring, several threads read at one time, because a device is fast only with many reads
 //! in flight.
 //!
-//! There are no writes, cancellations or priorities. Neighbouring ranges are not joined, because
-//! the caller knows its blocks.
+//! There are no writes, cancellations or priorities. Neighbouring ranges are not joined, because a
+//! caller, which knows its blocks, can request several of them as one range.
 
 mod buffer;
 mod threads;

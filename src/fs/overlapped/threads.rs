@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::fs::RandomAccessFile;
 use crate::sync::{Process, lock};
 
-/// Threads of one reader, at most.
+/// The most threads of one reader.
 const MAX_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
