@@ -1,9 +1,9 @@
-//! A simulation without files: what the bound on the age of deletions costs.
+//! Measures the cost of the bound on the age of deletions by a simulation without files.
 //!
 //! Random overwrites, insertions and deletions change a tree. A clock advances with the writes, and
-//! [`pick`] chooses each compaction. The bytes of all flushes and compactions are counted, with and
-//! without a `max_deletion_age`. Tables are real lists of keys, so that merges drop what real
-//! merges would drop.
+//! [`Planner::pick`] chooses each compaction. The bytes of all flushes and compactions are counted,
+//! with and without a `max_deletion_age`. Tables are real lists of keys, so that merges drop what
+//! real merges would drop.
 //!
 //! ```sh
 //! cargo test --lib the_default_age_of_deletions -- --nocapture
@@ -15,8 +15,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::dead::Conditions;
-use super::pick::pick;
-use super::plan::{Plan, PlanKind, Unavailable};
+use super::plan::{Plan, PlanKind, Planner, Unavailable};
 use super::targets::TreeShape;
 use crate::encoding::key::{internal_key, user_key};
 use crate::version::{FileMeta, LEVELS};
@@ -90,7 +89,7 @@ impl Tree {
             let levels = levels.map(|level| level.iter().map(|(meta, _)| meta).collect());
             let conditions =
                 Conditions { now: self.now, max_deletion_age, ..Conditions::default() };
-            pick(&levels, &SHAPE, &conditions, &Unavailable::default())
+            Planner::new(&levels, &SHAPE, &Unavailable::default()).pick(&conditions)
         } {
             self.apply(&plan);
         }
@@ -148,8 +147,9 @@ impl Tree {
 }
 
 /// Returns the bytes that flushes and compactions write, and the greatest age of a deletion in
-/// seconds, while as many entries are written as there are live keys. Each day brings a `1/days`
-/// part of these writes: half are overwrites, a quarter deletions, a quarter new keys.
+/// seconds, while as many entries are written as there are live keys. The tree was filled before.
+/// Each day brings a `1/days` part of these writes: half are overwrites, a quarter deletions, a
+/// quarter new keys.
 fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     let mut rng = StdRng::seed_from_u64(9);
     let mut tree = Tree { levels: Default::default(), next_number: 1, now: DAY, written_bytes: 0 };
@@ -186,9 +186,9 @@ fn run(days: u64, max_deletion_age: u64) -> (u64, u64) {
     (tree.written_bytes, oldest)
 }
 
-/// The bound on the age always held, but its cost was unknown. In a tree with many writes it costs
-/// little, because deletions move down anyway. A tree with few writes is rewritten because of its
-/// deletions.
+/// The bound on the age always held, but its cost was once unknown. Now the test limits the cost in
+/// a tree with many writes, where deletions move down anyway. In a tree with few writes the bound
+/// costs more, because tables are rewritten only for their deletions.
 #[test]
 fn the_default_age_of_deletions_costs_a_busy_tree_few_bytes() {
     let mut costs = Vec::new();

@@ -9,9 +9,9 @@
 //!     level n
 //! ```
 //!
-//! For a compaction, an older table may hold a key if the key is in the table's range. A flush also
-//! queries the table's filter if it is in memory, holds whole keys and can be trusted. A negative
-//! result excludes the table, because filters have no false negatives.
+//! A compaction assumes that an older table holds a key if the key is in the table's range. A flush
+//! also queries the table's filter if the filter is in memory, holds whole keys and can be trusted.
+//! A negative result excludes the table, because filters have no false negatives.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ use crate::version::{LEVELS, TableFile, Version};
 /// The tables that are older than the entries of a merge. Keys must be queried in ascending order.
 pub(crate) struct Below<'a> {
     version: &'a Version,
-    /// Files of level 0, which overlap each other.
+    /// The older files of level 0, which may overlap each other.
     level_0: &'a [Arc<TableFile>],
     /// The files of each level from `first_level` on, and the index of the first file that may hold
     /// the next key.
     levels: Vec<(&'a [Arc<TableFile>], usize)>,
     first_level: usize,
     asks_filters: bool,
-    /// Whether any key may have an older entry somewhere.
+    /// Whether the older tables are unknown, so that any key may have an older entry.
     is_unknown: bool,
 }
 
@@ -117,12 +117,13 @@ impl<'a> Below<'a> {
             &version.levels[level][version.overlapping_range(level, Some(start), Some(end))]
         });
         let level_0 = self.level_0.iter().filter(move |file| file.overlaps(Some(start), Some(end)));
-        // The range ends before `end`, so a file that starts with `end` is outside.
+        // `end` is exclusive, so a file that starts with `end` is outside.
         level_0.chain(deeper).filter(move |file| user_key(&file.meta.smallest) < end)
     }
 }
 
-/// Returns 0 if the index cannot be read. A later read of the table reports the error.
+/// The approximate bytes of the file between `start` and `end`. 0 if the index cannot be read,
+/// because a later read of the table reports that error.
 fn bytes_between(file: &TableFile, start: &[u8], end: &[u8]) -> u64 {
     file.bytes_between(Some(start), Some(end)).unwrap_or(0)
 }

@@ -2,13 +2,13 @@
 //!
 //! A file with a damaged block stays where it is. Lookups read it as before: those that need the
 //! damaged block return an error, and the others succeed. The file is never merged. So no newer
-//! file that overlaps it may move to its level or deeper, because a lookup would then find the
-//! older version of a key first.
+//! file that overlaps the damaged one may move to its level or deeper, because a lookup would then
+//! find the older version of a key first.
 //!
 //! ```text
 //!   level 0, newest first:
-//!     |--x--|                               stays: y is older, overlaps it and stays
-//!         |--y--|                           stays: the damaged file is older and overlaps it
+//!     |--x--|                               stays: y is older, overlaps x and stays
+//!         |--y--|                           stays: the damaged file is older and overlaps y
 //!                      |--z--|              may move
 //!           |=damaged=|                     stays
 //!           |--w--|                         may move: older than the damaged file
@@ -20,8 +20,8 @@
 //! - A file moves to a deeper level only if it overlaps no damaged file of that level or of a level
 //!   between.
 //! - In level 0 a file stays if it overlaps an older file that stays.
-//! - Files that go to the level of a damaged file are merged separately on either side of it,
-//!   because an output must not span it.
+//! - Files that move to the level of a damaged file are merged separately on either side of the
+//!   damaged file, because an output must not span it.
 //! - Outputs above a damaged file are cut at its bounds (*fences*), so that the damaged file holds
 //!   up only the files that overlap it.
 //!
@@ -142,8 +142,7 @@ fn overlap(a: &FileMeta, b: &FileMeta) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{self, SHAPE};
-    use super::super::pick::{pick, without_blocked};
-    use super::super::{Conditions, Plan, PlanKind, Unavailable};
+    use super::super::{Conditions, Plan, PlanKind, Planner, Unavailable};
     use super::*;
     use crate::encoding::key::internal_key;
 
@@ -163,12 +162,16 @@ mod tests {
             Tree(files.collect(), unavailable)
         }
 
-        fn levels(&self) -> Levels<'_> {
-            fixtures::levels(&self.0)
+        fn pick(&self) -> Option<Plan> {
+            let levels = fixtures::levels(&self.0);
+            Planner::new(&levels, &SHAPE, &self.1).pick(&Conditions::default())
         }
 
-        fn pick(&self) -> Option<Plan> {
-            pick(&self.levels(), &SHAPE, &Conditions::default(), &self.1)
+        /// The numbers of the files that may move, by level.
+        fn without_blocked(&self) -> [Vec<u64>; LEVELS] {
+            let levels = fixtures::levels(&self.0);
+            let free = Planner::new(&levels, &SHAPE, &self.1).without_blocked();
+            free.map(|files| files.iter().map(|file| file.number).collect())
         }
     }
 
@@ -197,11 +200,11 @@ mod tests {
         assert_eq!((plan.kind, &plan.inputs[..]), (PlanKind::Move, &[7, 4, 3][..]));
         tree.1.reserve(&plan);
         assert_eq!(tree.pick(), None, "one more file may move, too few for a compaction");
-        // The files that stay do not request a compaction, nor do they stop writers.
+        // The files that stay count neither towards a compaction nor towards a write stall.
         let tree = Tree::new(&files[..6], &[6]);
         assert_eq!(tree.pick(), None);
-        let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
-        assert_eq!(free[0].iter().map(|file| file.number).collect::<Vec<_>>(), [7, 5, 4]);
+        let free = tree.without_blocked();
+        assert_eq!(free[0], [7, 5, 4]);
         let whole = Tree::new(&files[..6], &[]);
         assert_eq!(outline(whole.pick()), (6, vec![7, 4], vec![]));
         let whole = Tree::new(&[files[0], files[1], files[3], files[4]], &[]);
@@ -215,8 +218,8 @@ mod tests {
         let files: Vec<_> = level_0.into_iter().chain(below).collect();
         let plan = Tree::new(&files, &[2]).pick().unwrap();
         assert_eq!(plan.output_level, 5);
-        // The output is cut at the bounds of the damaged file, so that both sides of it can move
-        // on.
+        // The output is cut at the bounds of the damaged file, so that the outputs on both sides of
+        // that file can move deeper.
         assert_eq!(plan.fences, [vec![20], vec![29, 0]]);
         assert_eq!(plan.kind, PlanKind::Merge);
         let files =
@@ -229,7 +232,7 @@ mod tests {
             tree.0.retain(|(_, file)| file.number != number);
         }
         assert_eq!(tree.pick(), None, "files that overlap the damaged file stay above it");
-        let free = without_blocked(&tree.levels(), &SHAPE, &tree.1);
+        let free = tree.without_blocked();
         assert!(free[5].is_empty() && free[6].len() == 3);
     }
 

@@ -7,7 +7,7 @@
 //!   a range deletion of another table covers it all    it is dropped, unread
 //!   no older table overlaps its range                  it is rewritten alone, without dead data
 //!   older tables overlap its range                     it goes down a level: its deletions free
-//!                                                      entries there, and go in the end
+//!                                                      entries there, and are dropped in the end
 //! ```
 //!
 //! A table and the older tables in its range are a *place*. The **dead share** of a place is the
@@ -17,8 +17,8 @@
 //! - deletions that hide nothing in this table;
 //! - the older entries that the deletions are expected to hide: the number of deletions times the
 //!   [hit rate](Conditions::hit_rate) of earlier deletions times the average size of an older
-//!   entry, and the bytes that the table recorded for its range deletions. This part is 0 while a
-//!   snapshot needs any of these entries.
+//!   entry, and the bytes that the table recorded for its range deletions. This estimate is 0 while
+//!   a snapshot needs any of these entries.
 //!
 //! During writes, a place is rewritten if its dead share is at least one third. Once the tree is
 //! [settled](Conditions::settled), one tenth is enough. A table with a deletion that is older than
@@ -26,8 +26,8 @@
 //! it and snapshots need its deletions.
 //!
 //! **Deletions in key order** empty one table after the other, and each flush ends in the middle of
-//! a table. If that table were rewritten at once, the rest of it would be dead after the next
-//! flush:
+//! a table. If that table were rewritten at once, the rewrite would be wasted, because the rest of
+//! the table would be dead after the next flush:
 //!
 //! ```text
 //!   flush n         ├─deletions─┤├────┤                 a flush is cut where older tables start
@@ -47,10 +47,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::plan::{
-    Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping, plan_files, plan_level_0,
-};
-use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
+use super::plan::{Plan, PlanKind, Planner, Span, bounds, meets, overlapping};
+use super::targets::{LAST_LEVEL, Levels};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, user_key};
 use crate::range_tombstones::{RangeTombstones, fragment_of_disjoint};
@@ -70,7 +68,7 @@ const MAX_OF_LEVEL_0: usize = 64;
 /// share is at least this large is merged even if it could be moved.
 const SHARE_WHEN_SETTLED: f64 = 1.0 / 10.0;
 
-/// The conditions that decide about dead data, apart from the tree.
+/// The conditions other than the tree itself that decide what happens to dead data.
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     /// Sequence numbers of the snapshots, ascending.
@@ -80,9 +78,9 @@ pub(crate) struct Conditions {
     /// The share of deletions that are expected to free an older entry, 0 to 1, learned from
     /// earlier deletions.
     pub hit_rate: f64,
-    /// Seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: u64,
-    /// In seconds. Deletions that are older go down.
+    /// In seconds. A table with an older deletion is compacted.
     pub max_deletion_age: u64,
     /// Every write with a smaller sequence number is in a table.
     pub flushed_before: SequenceNumber,
@@ -197,8 +195,8 @@ fn dead(levels: &Levels, level: usize, i: usize, conditions: &Conditions) -> Dea
         freed_bytes += contents.garbage.range_hides_bytes;
         freed_bytes = freed_bytes.min(older_bytes);
     } else if ranges > 0 {
-        // The entries that the range deletions hide in their own table are not counted, so all of
-        // the table may be dead.
+        // No count says which entries the range deletions hide in their own table, so the whole
+        // table is assumed to be dead.
         freed_bytes = file.file_bytes;
     }
     if range_needed {
@@ -235,7 +233,7 @@ pub(super) fn weight(levels: &Levels, level: usize, i: usize, conditions: &Condi
     }
 }
 
-/// Whether merging the file is better than moving it.
+/// Whether the file is better merged than moved, because its own dead share is large.
 pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool {
     if !may_hold_dead(file) {
         return false;
@@ -245,8 +243,8 @@ pub(super) fn is_better_merged(file: &FileMeta, conditions: &Conditions) -> bool
     dead(&alone, LAST_LEVEL, 0, conditions).share() >= SHARE_WHEN_SETTLED
 }
 
-/// The largest sequence number of a snapshot that may keep data from being freed, or 0. The release
-/// of a younger snapshot frees nothing.
+/// The largest sequence number of a snapshot that may keep data from being freed, or 0 if no
+/// snapshot does. The release of a younger snapshot frees nothing.
 pub(crate) fn newest_needed_snapshot<'a>(
     files: impl Iterator<Item = &'a FileMeta>,
     snapshots: &[SequenceNumber],
@@ -258,49 +256,200 @@ pub(crate) fn newest_needed_snapshot<'a>(
     files.filter(|file| may_hold_dead(file)).filter_map(newest_below).max().unwrap_or(0)
 }
 
-/// The plan that drops, in one level, the tables that range deletions cover completely.
-pub(super) fn pick_covered(
-    levels: &Levels,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let sets: [Vec<Arc<RangeTombstones>>; LEVELS] = std::array::from_fn(|level| {
-        levels[level].iter().filter_map(|file| file.contents.ranges.clone()).collect()
-    });
-    if sets.iter().all(Vec::is_empty) {
-        return None;
+/// A place that may be rewritten.
+struct Place {
+    /// Its dead share.
+    share: f64,
+    level: usize,
+    /// The index of the file that requests the rewrite.
+    file: usize,
+    /// The indexes, ascending, of the files of the level that are compacted together, `file`
+    /// included.
+    files: Vec<usize>,
+    /// Whether older tables overlap the file's range.
+    has_older: bool,
+}
+
+impl Planner<'_> {
+    /// The plan that drops, in one level, the tables that range deletions cover completely.
+    pub(super) fn pick_covered(&self, conditions: &Conditions) -> Option<Plan> {
+        let sets: [Vec<Arc<RangeTombstones>>; LEVELS] = std::array::from_fn(|level| {
+            self.levels[level].iter().filter_map(|file| file.contents.ranges.clone()).collect()
+        });
+        if sets.iter().all(Vec::is_empty) {
+            return None;
+        }
+        (0..LEVELS).find_map(|level| {
+            let mut covered: Vec<&FileMeta> = Vec::new();
+            for (above, sets) in sets.iter().enumerate().take(level + 1) {
+                // Files of level 0 overlap, so the range deletions of each file are taken alone.
+                // The range deletions of one file may cover an older file of level 0.
+                for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
+                    for (start, end) in together.iter().filter_map(|set| set.span()) {
+                        let inside = self.levels[level].iter().filter(|file| {
+                            user_key(&file.smallest) >= start && user_key(&file.smallest) < end
+                        });
+                        covered.extend(inside.filter(|file| covers(together, file, conditions)));
+                    }
+                }
+            }
+            covered.retain(|file| !self.is_held(file));
+            covered.sort_by_key(|file| file.number);
+            covered.dedup_by_key(|file| file.number);
+            Plan::within(level, &covered, PlanKind::Drop)
+        })
     }
-    (0..LEVELS).find_map(|level| {
-        let mut covered: Vec<&FileMeta> = Vec::new();
-        for (above, sets) in sets.iter().enumerate().take(level + 1) {
-            // Files of level 0 overlap, so the range deletions of each file are taken alone. They
-            // may cover an older file of level 0.
-            for together in sets.chunks(if above == 0 { 1 } else { sets.len().max(1) }) {
-                for (start, end) in together.iter().filter_map(|set| set.span()) {
-                    let inside = levels[level].iter().filter(|file| {
-                        user_key(&file.smallest) >= start && user_key(&file.smallest) < end
-                    });
-                    covered.extend(inside.filter(|file| covers(together, file, conditions)));
+
+    /// The plan for the place with the largest dead share, or, in a settled tree, for the
+    /// shallowest place.
+    pub(super) fn pick_dead(&self, conditions: &Conditions) -> Option<Plan> {
+        let levels = self.levels;
+        let mut places: Vec<Place> = Vec::new();
+        let deletes = levels[0].iter().any(|file| may_hold_dead(file));
+        let with_older: Vec<Vec<usize>> = match levels[0].len() {
+            count if deletes && count <= MAX_OF_LEVEL_0 => {
+                (0..count).map(|i| with_older(levels, 0, i)).collect()
+            }
+            _ => Vec::new(),
+        };
+        for (level, files) in levels.iter().enumerate() {
+            if level == 0 && with_older.is_empty() {
+                continue;
+            }
+            // `dead` is computed once for each file, because the places of a level share files.
+            let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
+            let dead: BTreeMap<usize, Dead> = (0..files.len())
+                .filter(may_hold_dead)
+                .map(|i| (i, dead(levels, level, i, conditions)))
+                .collect();
+            for (&i, dead_here) in &dead {
+                let file = files[i];
+                if self.is_busy(file) {
+                    continue;
+                }
+                let has_older = dead_here.has_older;
+                let is_overdue = (has_older || dead_here.frees_deletions)
+                    && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
+                if dead_here.bytes == 0 && !is_overdue {
+                    continue;
+                }
+                let together = match has_older {
+                    true => self.companions(level, i, &with_older),
+                    false => vec![i],
+                };
+                let least = match conditions.settled {
+                    true => SHARE_WHEN_SETTLED,
+                    false
+                        if has_older
+                            && together.iter().any(|&i| is_fresh(files[i], conditions)) =>
+                    {
+                        SHARE_WHILE_FRESH
+                    }
+                    false => SHARE_WHILE_WRITING,
+                };
+                let share = match is_overdue {
+                    true => f64::INFINITY,
+                    false if together.len() == 1 => dead_here.share(),
+                    false => share_of_all(levels, level, &together, &dead),
+                };
+                if share >= least {
+                    places.push(Place { share, level, file: i, files: together, has_older });
                 }
             }
         }
-        covered.retain(|file| {
-            !unavailable.busy.contains(&file.number) && !unavailable.damaged.contains(&file.number)
-        });
-        covered.sort_by_key(|file| file.number);
-        covered.dedup_by_key(|file| file.number);
-        let (smallest, largest) = bounds(covered.iter().copied())?;
-        Some(Plan {
-            level,
-            output_level: level,
-            output: Span { level, smallest: smallest.to_vec(), largest: largest.to_vec() },
-            inputs: covered.iter().map(|file| file.number).collect(),
-            output_inputs: Vec::new(),
-            input_bytes: covered.iter().map(|file| file.file_bytes).sum(),
-            kind: PlanKind::Drop,
-            fences: Vec::new(),
+        // In a settled tree shallow places are rewritten first. Their data joins the places below,
+        // which are then rewritten only once.
+        if conditions.settled {
+            places.sort_by_key(|place| (place.level, place.file));
+        } else {
+            places.sort_by(|a, b| b.share.total_cmp(&a.share));
+        }
+        self.plan_places(&places)
+    }
+
+    /// The indexes, ascending, of file `i` of `level` and of the files that go to the next level
+    /// with it. In level 0 these include the older files that must also go. The others are files
+    /// whose deletions cover the same files of the next level, so that one merge rewrites those for
+    /// all of them. `with_older` has the result of [`with_older`] for each file of level 0.
+    fn companions(&self, level: usize, i: usize, with_older: &[Vec<usize>]) -> Vec<usize> {
+        let (files, next) = (&self.levels[level], &self.levels[self.next_level(level)]);
+        let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
+        let mut together = with_older(i);
+        let below = overlapping(next, user_key(&files[i].smallest), &files[i].largest);
+        let all = together.iter().map(|&i| files[i]).chain(below.iter().copied());
+        let Some((smallest, largest)) = bounds(all) else { return together };
+        let is_free = |i: &usize| {
+            let file = files[*i];
+            let lies_inside = user_key(&file.smallest) >= smallest
+                && key::compare(&file.largest, largest).is_le();
+            lies_inside && !self.is_busy(file)
+        };
+        // In every level but level 0 the files are in key order, so the candidates are neighbours.
+        let candidates = match level {
+            0 => 0..files.len(),
+            _ => {
+                let start = files.partition_point(|file| user_key(&file.smallest) < smallest);
+                start..files.partition_point(|file| key::compare(&file.largest, largest).is_le())
+            }
+        };
+        for candidate in candidates {
+            if may_hold_dead(files[candidate]) && !together.contains(&candidate) {
+                let with_candidate = with_older(candidate);
+                if with_candidate.iter().all(is_free) {
+                    together.extend(with_candidate);
+                }
+            }
+        }
+        together.sort_unstable();
+        together.dedup();
+        together
+    }
+
+    /// The plan for the place with the largest dead share, however small, among the tables for
+    /// which `is_wanted` holds.
+    pub fn pick_wanted(
+        &self,
+        conditions: &Conditions,
+        is_wanted: impl Fn(&FileMeta) -> bool,
+    ) -> Option<Plan> {
+        let mut places = Vec::new();
+        for (level, files) in self.levels.iter().enumerate() {
+            for (i, file) in files.iter().enumerate() {
+                if may_hold_dead(file) && is_wanted(file) && !self.is_busy(file) {
+                    let dead = dead(self.levels, level, i, conditions);
+                    if dead.bytes > 0 {
+                        let (share, has_older) = (dead.share(), dead.has_older);
+                        let files = with_older(self.levels, level, i);
+                        places.push(Place { share, level, file: i, files, has_older });
+                    }
+                }
+            }
+        }
+        places.sort_by(|a, b| b.share.total_cmp(&a.share));
+        self.plan_places(&places)
+    }
+
+    /// The plan for the first place whose rewrite can start.
+    fn plan_places(&self, places: &[Place]) -> Option<Plan> {
+        let plan_of = |level: usize, files: &[usize], has_older: bool| {
+            let files: Vec<&FileMeta> = files.iter().map(|&i| self.levels[level][i]).collect();
+            let next = self.next_level(level);
+            let plan = match (level, has_older) {
+                (0, _) => self.plan_level_0(&files, next),
+                (_, true) => self.plan_files(&files, level, next),
+                (_, false) => self.plan_files(&files, level, level),
+            };
+            // If older tables overlap a table, a rewrite in its own level frees none of their
+            // entries.
+            plan.filter(|plan| plan.level != plan.output_level || !has_older)
+        };
+        places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
+            // If the companions allow no plan, perhaps because a damaged file holds one of them up,
+            // the file goes down without them.
+            plan_of(level, files, has_older)
+                .or_else(|| plan_of(level, &with_older(self.levels, level, file), has_older))
         })
-    })
+    }
 }
 
 /// Whether the range deletions hide the whole file from every reader. `sets` are the range
@@ -327,142 +476,12 @@ fn covers(sets: &[Arc<RangeTombstones>], file: &FileMeta, conditions: &Condition
     }
 }
 
-/// A place that may be rewritten.
-struct Place {
-    /// Its dead share.
-    share: f64,
-    level: usize,
-    /// The index of the file that requests the rewrite.
-    file: usize,
-    /// The indexes, ascending, of the files of the level that are compacted together, `file`
-    /// included.
-    files: Vec<usize>,
-    /// Whether older tables overlap the file's range.
-    has_older: bool,
-}
-
-/// The plan for the place with the largest dead share, or, in a settled tree, for the shallowest
-/// place.
-pub(super) fn pick_dead(
-    levels: &Levels,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let (base, _) = level_targets(&level_bytes(levels), shape);
-    let mut places: Vec<Place> = Vec::new();
-    let deletes = levels[0].iter().any(|file| may_hold_dead(file));
-    let with_older: Vec<Vec<usize>> = match levels[0].len() {
-        count if deletes && count <= MAX_OF_LEVEL_0 => {
-            (0..count).map(|i| with_older(levels, 0, i)).collect()
-        }
-        _ => Vec::new(),
-    };
-    for (level, files) in levels.iter().enumerate() {
-        if level == 0 && with_older.is_empty() {
-            continue;
-        }
-        // `dead` is computed once for each file, because the places of a level share files.
-        let may_hold_dead = |&i: &usize| may_hold_dead(files[i]);
-        let dead: BTreeMap<usize, Dead> = (0..files.len())
-            .filter(may_hold_dead)
-            .map(|i| (i, dead(levels, level, i, conditions)))
-            .collect();
-        for (&i, dead_here) in &dead {
-            let file = files[i];
-            if unavailable.busy.contains(&file.number) {
-                continue;
-            }
-            let has_older = dead_here.has_older;
-            let is_overdue = (has_older || dead_here.frees_deletions)
-                && deadline(file, conditions).is_some_and(|due| due <= conditions.now);
-            if dead_here.bytes == 0 && !is_overdue {
-                continue;
-            }
-            let together = match has_older {
-                true => {
-                    let next = next_level(levels, level, base);
-                    companions(levels, level, i, next, &with_older, unavailable)
-                }
-                false => vec![i],
-            };
-            let least = match conditions.settled {
-                true => SHARE_WHEN_SETTLED,
-                false if has_older && together.iter().any(|&i| is_fresh(files[i], conditions)) => {
-                    SHARE_WHILE_FRESH
-                }
-                false => SHARE_WHILE_WRITING,
-            };
-            let share = match is_overdue {
-                true => f64::INFINITY,
-                false if together.len() == 1 => dead_here.share(),
-                false => share_of_all(levels, level, &together, &dead),
-            };
-            if share >= least {
-                places.push(Place { share, level, file: i, files: together, has_older });
-            }
-        }
-    }
-    // Shallow places go first: their data joins the places below, which are then rewritten once.
-    if conditions.settled {
-        places.sort_by_key(|place| (place.level, place.file));
-    } else {
-        places.sort_by(|a, b| b.share.total_cmp(&a.share));
-    }
-    plan_places(levels, shape, &places, unavailable)
-}
-
 /// Whether fewer writes came after the newest entry of the file than between its oldest and its
-/// newest entry. If the file's deletions came in key order, the next deletions are likely to
-/// follow.
+/// newest entry. If the file's deletions came in key order, deletions of the next keys are likely
+/// to follow soon.
 fn is_fresh(file: &FileMeta, conditions: &Conditions) -> bool {
     let wrote = file.largest_sequence.saturating_sub(file.smallest_sequence);
     conditions.flushed_before.saturating_sub(file.largest_sequence) < wrote
-}
-
-/// The indexes, ascending, of file `i` of `level` and of the files that go to the level `next` with
-/// it. In level 0 these include the older files that must also go. The others are files whose
-/// deletions cover the same files of `next`, which one merge then rewrites for all of them.
-/// `with_older` has the result of [`with_older`] for each file of level 0.
-fn companions(
-    levels: &Levels,
-    level: usize,
-    i: usize,
-    next: usize,
-    with_older: &[Vec<usize>],
-    unavailable: &Unavailable,
-) -> Vec<usize> {
-    let files = &levels[level];
-    let with_older = |i: usize| if level == 0 { with_older[i].clone() } else { vec![i] };
-    let mut together = with_older(i);
-    let below = overlapping(&levels[next], user_key(&files[i].smallest), &files[i].largest);
-    let all = together.iter().map(|&i| files[i]).chain(below.iter().copied());
-    let Some((smallest, largest)) = bounds(all) else { return together };
-    let is_free = |i: &usize| {
-        let file = files[*i];
-        let lies_inside =
-            user_key(&file.smallest) >= smallest && key::compare(&file.largest, largest).is_le();
-        lies_inside && !unavailable.busy.contains(&file.number)
-    };
-    // In the levels below level 0 files are in key order.
-    let candidates = match level {
-        0 => 0..files.len(),
-        _ => {
-            let start = files.partition_point(|file| user_key(&file.smallest) < smallest);
-            start..files.partition_point(|file| key::compare(&file.largest, largest).is_le())
-        }
-    };
-    for candidate in candidates {
-        if may_hold_dead(files[candidate]) && !together.contains(&candidate) {
-            let with_candidate = with_older(candidate);
-            if with_candidate.iter().all(is_free) {
-                together.extend(with_candidate);
-            }
-        }
-    }
-    together.sort_unstable();
-    together.dedup();
-    together
 }
 
 /// The dead share of the places of several files, taken together. `dead` has the result for each
@@ -479,60 +498,6 @@ fn share_of_all(
     let bytes: HashMap<u64, u64> = all.map(|file| (file.number, file.file_bytes)).collect();
     let place_bytes = bytes.values().sum::<u64>().max(1);
     freed.min(place_bytes) as f64 / place_bytes as f64
-}
-
-/// The plan for the place with the largest dead share, however small, among the tables for which
-/// `is_wanted` holds.
-pub(crate) fn pick_wanted(
-    levels: &Levels,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-    is_wanted: impl Fn(&FileMeta) -> bool,
-) -> Option<Plan> {
-    let mut places = Vec::new();
-    for (level, files) in levels.iter().enumerate() {
-        for (i, file) in files.iter().enumerate() {
-            if may_hold_dead(file) && is_wanted(file) && !unavailable.busy.contains(&file.number) {
-                let dead = dead(levels, level, i, conditions);
-                if dead.bytes > 0 {
-                    let (share, has_older) = (dead.share(), dead.has_older);
-                    let files = with_older(levels, level, i);
-                    places.push(Place { share, level, file: i, files, has_older });
-                }
-            }
-        }
-    }
-    places.sort_by(|a, b| b.share.total_cmp(&a.share));
-    plan_places(levels, shape, &places, unavailable)
-}
-
-/// The plan for the first place whose rewrite can start.
-fn plan_places(
-    levels: &Levels,
-    shape: &TreeShape,
-    places: &[Place],
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let (base, _) = level_targets(&level_bytes(levels), shape);
-    let plan_of = |level: usize, files: &[usize], has_older: bool| {
-        let files: Vec<&FileMeta> = files.iter().map(|&i| levels[level][i]).collect();
-        let numbers = files.iter().map(|file| file.number).collect();
-        let next = next_level(levels, level, base);
-        let plan = match (level, has_older) {
-            (0, _) => plan_level_0(levels, &files, next, shape, unavailable),
-            (_, true) => plan_files(levels, level, next, numbers, shape, unavailable),
-            (_, false) => plan_files(levels, level, level, numbers, shape, unavailable),
-        };
-        // If older tables overlap a table, a rewrite in its own level frees none of their entries.
-        plan.filter(|plan| plan.level != plan.output_level || !has_older)
-    };
-    places.iter().find_map(|&Place { level, file, ref files, has_older, .. }| {
-        // If the companions allow no plan, perhaps because a damaged file holds one of them up, the
-        // file goes down without them.
-        plan_of(level, files, has_older)
-            .or_else(|| plan_of(level, &with_older(levels, level, file), has_older))
-    })
 }
 
 /// The expected number of the plan's deletions that meet an older entry in its merge, if each of
@@ -555,7 +520,8 @@ pub(crate) fn expected_hits(levels: &Levels, plan: &Plan) -> f64 {
     deletions as f64 * met as f64 / all.max(1) as f64
 }
 
-/// A record of how many earlier deletions met an entry. Deletions of absent keys free nothing.
+/// A record of how many earlier deletions met an entry, because deletions of absent keys free
+/// nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeletionHits {
     expected: f64,
@@ -614,7 +580,6 @@ fn with_older(levels: &Levels, level: usize, i: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{SHAPE, busy, file, levels};
-    use super::super::pick::pick;
     use super::*;
     use crate::range_tombstones::RangeTombstone;
     use crate::table::garbage::Hidden;
@@ -652,13 +617,13 @@ mod tests {
     }
 
     fn plan_of(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
-        pick_dead(&levels(files), &SHAPE, conditions, &busy(&[]))
+        Planner::new(&levels(files), &SHAPE, &busy(&[])).pick_dead(conditions)
     }
 
     /// The plan for a tree whose level 0 goes to the last level.
     fn plan_into_last(files: &[(usize, FileMeta)], conditions: &Conditions) -> Option<Plan> {
         let shape = crate::compaction::TreeShape { level_base_bytes: 10_000, ..SHAPE };
-        pick_dead(&levels(files), &shape, conditions, &busy(&[]))
+        Planner::new(&levels(files), &shape, &busy(&[])).pick_dead(conditions)
     }
 
     fn outline(plan: Option<Plan>) -> Option<(usize, usize, Vec<u64>, PlanKind)> {
@@ -684,9 +649,10 @@ mod tests {
         assert_eq!(outline(plan_of(&old, &at(150))), merged);
     }
 
-    /// A workload deleted its oldest keys in order. Each flush emptied one table completely and a
-    /// third of the next table. That table was rewritten at once, and dropped after the next flush.
-    /// Now fresh deletions wait for more, and the deletions of two flushes go down together.
+    /// A workload once deleted its oldest keys in order. Each flush emptied one table completely
+    /// and a third of the next table. The second table was rewritten at once, and dropped after the
+    /// next flush. Now fresh deletions wait for more, and the deletions of two flushes go down
+    /// together.
     #[test]
     fn fresh_deletions_wait_for_the_next_ones_and_go_down_with_them() {
         let newer = |mut table: FileMeta, from: u64| {
@@ -725,7 +691,8 @@ mod tests {
         assert_eq!((plan.inputs, plan.output_inputs), (vec![8], vec![2]));
     }
 
-    /// Files that are merged with deletions must not pass older files of level 0 that they overlap.
+    /// Files that go down with other deletions must not pass older files of level 0 that they
+    /// overlap.
     #[test]
     fn a_companion_in_level_0_brings_the_older_files_that_it_overlaps() {
         let tree = |reaching| {
@@ -783,7 +750,7 @@ mod tests {
         let mut files: Vec<_> =
             (0..4).map(|i| (0, deletions(9 - i, 10 * i as u8, 10 * i as u8 + 5, 9))).collect();
         files.push((6, table(1, 100, 109)));
-        let plan = pick(&levels(&files), &SHAPE, &Conditions::default(), &busy(&[]));
+        let plan = Planner::new(&levels(&files), &SHAPE, &busy(&[])).pick(&Conditions::default());
         assert_eq!(plan.unwrap().kind, PlanKind::Merge);
     }
 
@@ -794,7 +761,8 @@ mod tests {
         let dropped = |range: FileMeta, snapshots: &[u64]| {
             let tree = [(4, range), (6, table(1, 10, 19)), (6, table(2, 20, 29))];
             let conditions = Conditions { snapshots: snapshots.to_vec(), ..Conditions::default() };
-            pick_covered(&levels(&tree), &conditions, &busy(&[])).map(|plan| plan.inputs)
+            let plan = Planner::new(&levels(&tree), &SHAPE, &busy(&[])).pick_covered(&conditions);
+            plan.map(|plan| plan.inputs)
         };
         let range = |start, end, sequence| {
             let mut table = deletions(9, start, end, 0);
@@ -810,7 +778,8 @@ mod tests {
         assert_eq!(dropped(range(0, 50, 11), &[10]), None, "a snapshot sees the table");
         assert_eq!(dropped(range(0, 50, 11), &[11]), Some(vec![1, 2]), "it sees the deletion too");
         let tree = [(4, range(0, 50, 11)), (6, table(1, 10, 19))];
-        assert_eq!(pick_covered(&levels(&tree), &Conditions::default(), &busy(&[1])), None);
+        let plan = Planner::new(&levels(&tree), &SHAPE, &busy(&[1])).pick_covered(&settled());
+        assert_eq!(plan, None);
     }
 
     /// Prints the cost of a pick in a tree of 5,000 tables in which nothing is due.
@@ -842,7 +811,8 @@ mod tests {
             };
             let start = Instant::now();
             for _ in 0..100 {
-                assert_eq!(pick(&levels, &shape, &Conditions::default(), &busy(&[])), None);
+                let plan = Planner::new(&levels, &shape, &busy(&[])).pick(&Conditions::default());
+                assert_eq!(plan, None);
             }
             let each = start.elapsed() / 100;
             println!("{share_of_deleting} % of the upper tables with deletions: {each:?} a pick");

@@ -36,7 +36,7 @@ pub fn levels(files: &[(usize, FileMeta)]) -> Levels<'_> {
     levels
 }
 
-/// Files that compactions are reading.
+/// A state in which compactions are reading these files.
 pub fn busy(numbers: &[u64]) -> Unavailable {
     Unavailable { busy: numbers.iter().copied().collect(), ..Unavailable::default() }
 }

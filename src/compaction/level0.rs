@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   level 0   newest │10│ │10│ │10│ │40│ │200│ oldest      sizes in KiB
-//!                     └────── one ──────┘                  none more than twice the newer ones
+//!                     └────── one ──────┘                  each at most twice all newer ones
 //!   base      │ 60 MiB │ 60 MiB │ 60 MiB │
 //! ```
 //!
@@ -14,29 +14,30 @@
 //! and each byte is rewritten about once for each tripling.
 //!
 //! Only files that are older than every unflushed memtable are merged in level 0. An ingested file
-//! may be newer than such a memtable, whose own file then comes between the ingested file and the
-//! older ones.
+//! may be newer than such a memtable. It must not become one file with older ones, because the file
+//! of the memtable must come between them.
 
 use super::dead::Conditions;
-use super::plan::{Plan, PlanKind, Span, Unavailable, bounds, meets, overlapping};
+use super::plan::{Plan, PlanKind, Planner, bounds, meets, overlapping};
 use super::targets::{Levels, TreeShape};
 use crate::encoding::key;
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
-/// A merge into the base level should rewrite at most this many times the bytes of level 0. Moving
-/// data down each further level costs about as much.
+/// A merge into the base level should rewrite at most this many times the bytes of level 0, which
+/// is about the cost of moving data from any deeper level to the next.
 const MAX_REWRITE: u64 = 10;
 
 /// A merge into the base level is cheap if it rewrites at most `table_bytes` divided by this.
 const CHEAP_FRACTION: u64 = 16;
 
-/// With this many files or more, level 0 is compacted into the base level whatever that costs,
-/// because a lookup may have to search each file.
+/// With this many files or more, level 0 is compacted into the base level at any cost, because a
+/// lookup may have to search each file.
 const MAX_FILES: usize = 12;
 
-/// The score of level 0, which is compacted if the score is at least 1: its number of files
-/// relative to the trigger, or its bytes relative to a limit if a few files are large.
+/// The score of level 0, which is compacted if the score is at least 1. It is the larger of two
+/// ratios: the number of files to the trigger, and the bytes to a limit that only unusually large
+/// files reach first.
 pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     let bytes: u64 = files.iter().map(|file| file.file_bytes).sum();
     let flushes = shape.memtable_bytes.saturating_mul(shape.l0_trigger as u64);
@@ -46,8 +47,8 @@ pub(super) fn l0_score(files: &[&FileMeta], shape: &TreeShape) -> f64 {
     by_count.max(bytes as f64 / (2.0 * most_bytes as f64))
 }
 
-/// Whether level 0 is too small to be compacted, compared with the bytes that this would rewrite in
-/// `output_level`.
+/// Whether level 0 is too small to be compacted, compared with the bytes of `output_level` that the
+/// compaction would rewrite.
 pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) -> bool {
     let files = &levels[0];
     if files.len() >= MAX_FILES {
@@ -60,42 +61,29 @@ pub(super) fn is_small(levels: &Levels, output_level: usize, shape: &TreeShape) 
     rewritten > shape.table_bytes / CHEAP_FRACTION && rewritten / MAX_REWRITE > bytes
 }
 
-/// The plan that merges the newest files of level 0 that have similar sizes.
-pub(super) fn plan_small(
-    levels: &Levels,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let files = &levels[0];
-    // With damaged files the output of a merge may be cut, but this merge must have one output.
-    if !unavailable.damaged.is_empty() {
-        return None;
-    }
-    let is_free = |file: &FileMeta| {
-        !unavailable.busy.contains(&file.number)
-            && file.largest_sequence < conditions.flushed_before
-    };
-    let run = (0..files.len()).find_map(|start| {
-        let mut bytes = 0;
-        let joins = |file: &&&FileMeta| {
-            let joins = is_free(file) && (bytes == 0 || file.file_bytes <= 2 * bytes);
-            bytes += file.file_bytes;
-            joins
+impl Planner<'_> {
+    /// The plan that merges the newest files of level 0 that are neighbours and have similar sizes.
+    pub(super) fn plan_small(&self, conditions: &Conditions) -> Option<Plan> {
+        let files = &self.levels[0];
+        // With damaged files the output of a merge may be cut, but this merge must have one output.
+        if !self.unavailable.damaged.is_empty() {
+            return None;
+        }
+        let is_free = |file: &FileMeta| {
+            !self.is_busy(file) && file.largest_sequence < conditions.flushed_before
         };
-        let count = files[start..].iter().take_while(joins).count();
-        (count > 1).then(|| &files[start..start + count])
-    })?;
-    let (smallest, largest) = bounds(run.iter().copied())?;
-    Some(Plan {
-        level: 0,
-        output_level: 0,
-        output: Span { level: 0, smallest: smallest.to_vec(), largest: largest.to_vec() },
-        inputs: run.iter().map(|file| file.number).collect(),
-        output_inputs: Vec::new(),
-        input_bytes: run.iter().map(|file| file.file_bytes).sum(),
-        kind: PlanKind::Merge,
-        fences: Vec::new(),
-    })
+        let run = (0..files.len()).find_map(|start| {
+            let mut bytes = 0;
+            let joins = |file: &&&FileMeta| {
+                let joins = is_free(file) && (bytes == 0 || file.file_bytes <= 2 * bytes);
+                bytes += file.file_bytes;
+                joins
+            };
+            let count = files[start..].iter().take_while(joins).count();
+            (count > 1).then(|| &files[start..start + count])
+        })?;
+        Plan::within(0, run, PlanKind::Merge)
+    }
 }
 
 /// The files that may go down alone: they share no key with any other file of level 0, except with
@@ -106,7 +94,7 @@ pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
     let mut by_key: Vec<usize> = (0..files.len()).collect();
     by_key.sort_by(|&a, &b| key::compare(&files[a].smallest, &files[b].smallest));
     let mut is_alone = vec![true; files.len()];
-    // The earlier file with the largest key.
+    // Of the files before this one in key order, the one with the largest key.
     let mut furthest: Option<usize> = None;
     for i in by_key {
         if let Some(before) = furthest
@@ -140,7 +128,6 @@ pub(super) fn lone_files<'a>(levels: &Levels<'a>) -> Vec<&'a FileMeta> {
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{busy, file, levels};
-    use super::super::pick::pick;
     use super::super::targets::LAST_LEVEL;
     use super::*;
 
@@ -152,7 +139,8 @@ mod tests {
         memtable_bytes: 250,
     };
 
-    /// Files of level 0, newest first and all over the same keys, above a table of `below` bytes.
+    /// Files of level 0, newest first and all with the same key range, above a table of `below`
+    /// bytes.
     fn tree(sizes: &[u64], below: u64) -> Vec<(usize, FileMeta)> {
         let mut files: Vec<_> =
             (0..).zip(sizes).map(|(i, &bytes)| (0, file(90 - i, 0, 9, bytes))).collect();
@@ -161,7 +149,8 @@ mod tests {
     }
 
     fn picked(sizes: &[u64], below: u64) -> Option<(usize, Vec<u64>)> {
-        let plan = pick(&levels(&tree(sizes, below)), &SHAPE, &Conditions::default(), &busy(&[]));
+        let files = tree(sizes, below);
+        let plan = Planner::new(&levels(&files), &SHAPE, &busy(&[])).pick(&Conditions::default());
         plan.map(|plan| (plan.output_level, plan.inputs))
     }
 
@@ -181,15 +170,15 @@ mod tests {
         );
     }
 
-    /// An ingested file can be newer than a memtable, whose table will then come between the
+    /// An ingested file can be newer than a memtable, whose table must then come between the
     /// ingested file and the older files.
     #[test]
     fn files_that_are_newer_than_a_memtable_are_not_merged_with_older_ones() {
         let mut files = tree(&[5, 5, 5, 5], 900);
         files[0].1.largest_sequence = 30;
         let conditions = Conditions { flushed_before: 30, ..Conditions::default() };
-        let plan = plan_small(&levels(&files), &conditions, &busy(&[])).unwrap();
-        assert_eq!(plan.inputs, [89, 88, 87]);
+        let plan = Planner::new(&levels(&files), &SHAPE, &busy(&[])).plan_small(&conditions);
+        assert_eq!(plan.unwrap().inputs, [89, 88, 87]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Read in this order:
 //!
-//! - [`targets`]: how large each level may be, and how far the tree is from that;
-//! - [`mod@pick`]: which compaction is due next;
+//! - [`targets`]: how large each level may be, and how much must be rewritten to reach these sizes;
+//! - [`pick`]: which compaction is due next;
 //! - [`level0`]: when level 0 is compacted into the base level, and when its files are merged among
 //!   themselves;
 //! - [`dead`]: the compactions that remove deletions and hidden versions;
@@ -41,11 +41,5 @@ mod targets;
 mod tests;
 
 pub(crate) use dead::{Conditions, DeletionHits};
-pub(crate) use overspent::plan_overspent;
-pub(crate) use pick::{pick, without_blocked};
-pub(crate) use plan::{
-    Plan, PlanKind, Span, Unavailable, overlapping, plan_files, plan_level_0, plan_neighbours,
-};
-pub(crate) use targets::{
-    LAST_LEVEL, TreeShape, debt_bytes, level_bytes, level_targets, next_level,
-};
+pub(crate) use plan::{Plan, PlanKind, Planner, Span, Unavailable, overlapping};
+pub(crate) use targets::{LAST_LEVEL, TreeShape, debt_bytes};

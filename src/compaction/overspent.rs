@@ -1,56 +1,52 @@
-//! [`plan_overspent`]: which table is rewritten because the filters of the tree exceed the budget
-//! of the filter policy. A table keeps its filter until it is rewritten, while the filter's share
-//! of the budget shrinks as the tree grows.
+//! [`Planner::plan_overspent`]: which table is rewritten because the filters of the tree exceed the
+//! budget of the filter policy. A table keeps its filter until it is rewritten, while the filter's
+//! share of the budget shrinks as the tree grows.
 
-use super::plan::{Plan, Unavailable, plan_files};
-use super::targets::TreeShape;
+use super::plan::{Plan, Planner};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::version::{LEVELS, Version};
 
-/// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
-/// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, or if no
-/// table can be rewritten for it.
-pub(crate) fn plan_overspent(
-    policy: &FilterPolicy,
-    version: &Version,
-    shape: &TreeShape,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let allowance = policy.allowance()?;
-    let metas = version.metas();
-    let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
-    let held_bits: f64 = infos().map(|(_, _, info)| info.bytes as f64 * 8.0).sum();
-    let entries = metas.iter().flatten().map(|meta| meta.entries).sum();
-    if held_bits <= allowance.most_bits(entries) {
-        return None;
+impl Planner<'_> {
+    /// Plans the rewrite, within its level, of the table whose filter exceeds its share by the most
+    /// bits. Returns `None` if all filters together exceed the budget by at most a twentieth, or if
+    /// no table that could lose filter bits can be rewritten. `version` is the tree that is planned
+    /// for.
+    pub fn plan_overspent(&self, policy: &FilterPolicy, version: &Version) -> Option<Plan> {
+        let allowance = policy.allowance()?;
+        let infos = || version.files().filter_map(|(l, f)| Some((l, f, f.table.filter_info()?)));
+        let held_bits: f64 = infos().map(|(_, _, info)| info.bytes as f64 * 8.0).sum();
+        let entries = self.levels.iter().flatten().map(|meta| meta.entries).sum();
+        if held_bits <= allowance.most_bits(entries) {
+            return None;
+        }
+        // Tables of level 0 are left out, because they are compacted soon anyway. So are tables
+        // with a filter of another family, which was written under another policy or after a failed
+        // build, because a rewrite might change nothing. Filters with fewer than 10,000 keys are
+        // left out because their sizes are not exact enough for the comparison.
+        let candidates: Vec<_> = infos()
+            .filter(|(level, file, info)| {
+                let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
+                *level > 0 && may_shrink && !self.is_held(&file.meta)
+            })
+            .collect();
+        // The shares are computed only if necessary, because computing them takes long, and every
+        // change of the tree calls this function.
+        if candidates.is_empty() {
+            return None;
+        }
+        let shares: [f64; LEVELS] = std::array::from_fn(|level| {
+            allowance.bits_per_key(&FilterContext::new(self.levels, level, 0))
+        });
+        let (_, level, file) = candidates
+            .into_iter()
+            .filter(|(level, _, info)| {
+                info.bits_per_key() > allowance.most_bits_per_key(shares[*level])
+            })
+            .map(|(level, file, info)| {
+                let excess = (info.bits_per_key() - shares[level]) * info.keys as f64;
+                (excess, level, file)
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))?;
+        self.plan_files(&[&file.meta], level, level)
     }
-    let is_held =
-        |number| unavailable.busy.contains(&number) || unavailable.damaged.contains(&number);
-    // Tables of level 0 are left out, because they are compacted soon anyway. So are tables with a
-    // filter of another family, which was written under another policy or after a failed build,
-    // because a rewrite might change nothing. The sizes of small filters are not exact enough for
-    // the comparison.
-    let candidates: Vec<_> = infos()
-        .filter(|(level, file, info)| {
-            let may_shrink = info.family == Some(allowance.family) && info.keys >= 10_000;
-            *level > 0 && may_shrink && !is_held(file.meta.number)
-        })
-        .collect();
-    // The shares take long to compute, and every change of the tree calls this function.
-    if candidates.is_empty() {
-        return None;
-    }
-    let shares: [f64; LEVELS] =
-        std::array::from_fn(|level| allowance.bits_per_key(&FilterContext::new(&metas, level, 0)));
-    let (_, level, number) = candidates
-        .into_iter()
-        .filter(|(level, _, info)| {
-            info.bits_per_key() > allowance.most_bits_per_key(shares[*level])
-        })
-        .map(|(level, file, info)| {
-            let excess = (info.bits_per_key() - shares[level]) * info.keys as f64;
-            (excess, level, file.meta.number)
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    plan_files(&metas, level, level, vec![number], shape, unavailable)
 }

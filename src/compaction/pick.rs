@@ -1,164 +1,123 @@
 //! Which compaction is due next: a pure function from the tree to a [`Plan`].
 //!
 //! Tables that range deletions cover completely are dropped first, because that costs nothing. Then
-//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). Level 0
-//! is compacted as a whole, unless some of its files can move or it is small. Any other level
-//! compacts one file: the file with the smallest overlap with the next level, relative to its size
-//! and to what its deletions would free. Its compaction moves the most data per rewritten byte. If
-//! no level is above its target, or if none of these levels can be compacted although no compaction
-//! is running, dead data is removed ([`super::dead`]) or small tables are merged
+//! the level with the highest score is compacted ([`super::targets`], [`super::level0`]). If some
+//! files of level 0 can move, only they are compacted. If level 0 is small, its files are merged
+//! among themselves. Otherwise it is compacted as a whole. Any other level compacts one file: the
+//! file that overlaps the fewest bytes of the next level, relative to its own bytes and to those
+//! that its deletions would free. Compacting this file moves the most data per rewritten byte. If
+//! no level is due, or if none of the due levels can be compacted although no compaction is
+//! running, dead data is removed ([`super::dead`]) or small tables are merged
 //! ([`super::small_tables`]).
 
-use super::damaged::DamagedFiles;
-use super::dead::{Conditions, is_better_merged, pick_covered, pick_dead, weight};
-use super::level0::{is_small, l0_score, lone_files, plan_small};
-use super::plan::{Plan, PlanKind, Unavailable, overlapping, plan_files, plan_level_0};
-use super::small_tables::small_series;
-use super::targets::{LAST_LEVEL, Levels, TreeShape, level_bytes, level_targets, next_level};
+use super::dead::{Conditions, is_better_merged, weight};
+use super::level0::{is_small, l0_score, lone_files};
+use super::plan::{Plan, PlanKind, Planner, overlapping};
+use super::targets::{LAST_LEVEL, Levels};
 use crate::encoding::key::user_key;
-use crate::version::LEVELS;
+use crate::version::{FileMeta, LEVELS};
 
-/// The most urgent compaction that can start now.
-pub(crate) fn pick(
-    levels: &Levels,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let plan = pick_covered(levels, conditions, unavailable)
-        .or_else(|| pick_merge(levels, shape, conditions, unavailable))?;
-    // A table that is moved keeps its garbage.
-    let moves_garbage = plan.kind == PlanKind::Move
-        && levels[plan.level]
-            .iter()
-            .any(|file| plan.inputs.contains(&file.number) && is_better_merged(file, conditions));
-    Some(if moves_garbage { Plan { kind: PlanKind::Merge, ..plan } } else { plan })
-}
+impl<'a> Planner<'a> {
+    /// The most urgent compaction that can start now.
+    pub fn pick(&self, conditions: &Conditions) -> Option<Plan> {
+        let plan = self.pick_covered(conditions).or_else(|| self.pick_merge(conditions))?;
+        // A table that is moved keeps its garbage, so a table with much garbage is merged instead.
+        let mut files = self.levels[plan.level].iter();
+        let moves_garbage = plan.kind == PlanKind::Move
+            && files.any(|f| plan.inputs.contains(&f.number) && is_better_merged(f, conditions));
+        Some(if moves_garbage { Plan { kind: PlanKind::Merge, ..plan } } else { plan })
+    }
 
-fn pick_merge(
-    levels: &Levels,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let damaged = DamagedFiles::new(levels, &unavailable.damaged);
-    let bytes = level_bytes(levels);
-    let (base, targets) = level_targets(&bytes, shape);
-    let mut urgent: Vec<(f64, usize)> =
-        vec![(l0_score(&damaged.free_in_level_0(&levels[0], 1), shape), 0)];
-    for level in 1..LAST_LEVEL {
-        let next = next_level(levels, level, base);
-        let idle = levels[level].iter().filter(|file| {
-            !unavailable.busy.contains(&file.number) && damaged.lets_pass(file, level, next)
+    fn pick_merge(&self, conditions: &Conditions) -> Option<Plan> {
+        let free = self.damaged.free_in_level_0(&self.levels[0], 1);
+        let mut urgent: Vec<(f64, usize)> = vec![(l0_score(&free, self.shape), 0)];
+        for level in 1..LAST_LEVEL {
+            let next = self.next_level(level);
+            let idle = self.levels[level]
+                .iter()
+                .filter(|file| !self.is_busy(file) && self.damaged.lets_pass(file, level, next));
+            let idle: u64 = idle.map(|file| file.file_bytes).sum();
+            // After the tree has shrunk, levels above the base may still hold files. The high score
+            // empties such a level first.
+            let score = match idle {
+                0 => 0.0,
+                _ if level < self.base => 100.0,
+                _ => idle as f64 / self.targets[level] as f64,
+            };
+            urgent.push((score, level));
+        }
+        urgent.retain(|&(score, _)| score >= 1.0);
+        urgent.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let plan = urgent.iter().find_map(|&(_, level)| match level {
+            0 => self.pick_level_0(conditions),
+            _ => self.pick_file(level, conditions),
         });
-        let idle: u64 = idle.map(|file| file.file_bytes).sum();
-        // After the tree has shrunk, levels above the base may still hold files. Such a level is
-        // emptied first.
-        let score = match idle {
-            0 => 0.0,
-            _ if level < base => 100.0,
-            _ => idle as f64 / targets[level] as f64,
+        // An urgent compaction may be waiting for running ones. Removing dead data or merging small
+        // tables would delay it further.
+        let may_tidy = urgent.is_empty() || self.unavailable.busy.is_empty();
+        let tidy = || {
+            let dead = self.pick_dead(conditions);
+            dead.or_else(|| (1..LEVELS).find_map(|level| self.small_series(level)))
         };
-        urgent.push((score, level));
+        plan.or_else(|| if may_tidy { tidy() } else { None })
     }
-    urgent.retain(|&(score, _)| score >= 1.0);
-    urgent.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let plan = urgent.iter().find_map(|&(_, level)| {
-        let next = next_level(levels, level, base);
-        match level {
-            0 => pick_level_0(levels, next, shape, conditions, unavailable),
-            _ => pick_file(levels, level, next, shape, conditions, unavailable),
-        }
-    });
-    // An urgent compaction may be waiting for running ones. Removing dead data or merging small
-    // tables would delay it further.
-    let may_tidy = urgent.is_empty() || unavailable.busy.is_empty();
-    let tidy = || {
-        pick_dead(levels, shape, conditions, unavailable).or_else(|| {
-            (1..LEVELS).find_map(|level| small_series(levels, level, shape, unavailable, &damaged))
-        })
-    };
-    plan.or_else(|| if may_tidy { tidy() } else { None })
-}
 
-/// Compacts level 0. If some files can move, only these go, so that they are not rewritten with the
-/// other files.
-fn pick_level_0(
-    levels: &Levels,
-    next: usize,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let mut lone = lone_files(levels);
-    lone.retain(|file| {
-        overlapping(&levels[next], user_key(&file.smallest), &file.largest).is_empty()
-    });
-    plan_level_0(levels, &lone, next, shape, unavailable)
-        .filter(|plan| plan.kind == PlanKind::Move)
-        .or_else(|| match is_small(levels, next, shape) {
-            true => plan_small(levels, conditions, unavailable),
-            false => plan_level_0(levels, &levels[0], next, shape, unavailable),
+    /// Compacts level 0. If some files can move, only these are compacted, so that they are not
+    /// rewritten with the other files.
+    fn pick_level_0(&self, conditions: &Conditions) -> Option<Plan> {
+        let next = self.next_level(0);
+        let mut lone = lone_files(self.levels);
+        lone.retain(|file| {
+            overlapping(&self.levels[next], user_key(&file.smallest), &file.largest).is_empty()
+        });
+        self.plan_level_0(&lone, next).filter(|plan| plan.kind == PlanKind::Move).or_else(|| {
+            match is_small(self.levels, next, self.shape) {
+                true => self.plan_small(conditions),
+                false => self.plan_level_0(&self.levels[0], next),
+            }
         })
-}
-
-/// Compacts the file of `level` with the smallest overlap with `output_level`, relative to its size
-/// and to the bytes that its deletions and hidden versions would free.
-fn pick_file(
-    levels: &Levels,
-    level: usize,
-    output_level: usize,
-    shape: &TreeShape,
-    conditions: &Conditions,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let mut files: Vec<(f64, u64)> = levels[level]
-        .iter()
-        .enumerate()
-        .filter(|(_, file)| !unavailable.busy.contains(&file.number))
-        .map(|(i, file)| {
-            let below: u64 =
-                overlapping(&levels[output_level], user_key(&file.smallest), &file.largest)
-                    .iter()
-                    .map(|f| f.file_bytes)
-                    .sum();
-            let moved = file.file_bytes.saturating_add(weight(levels, level, i, conditions));
-            (below as f64 / moved.max(1) as f64, file.number)
-        })
-        .collect();
-    files.sort_by(|a, b| a.0.total_cmp(&b.0));
-    files.iter().find_map(|&(_, number)| {
-        plan_files(levels, level, output_level, vec![number], shape, unavailable)
-    })
-}
-
-/// The tree without the files that damaged files hold up: the files that compaction can move.
-pub(crate) fn without_blocked<'a>(
-    levels: &Levels<'a>,
-    shape: &TreeShape,
-    unavailable: &Unavailable,
-) -> Levels<'a> {
-    let damaged = DamagedFiles::new(levels, &unavailable.damaged);
-    let mut free = levels.clone();
-    if !damaged.is_empty() {
-        let (base, _) = level_targets(&level_bytes(levels), shape);
-        free[0] = damaged.free_in_level_0(&levels[0], 1);
-        for (level, files) in free.iter_mut().enumerate().take(LAST_LEVEL).skip(1) {
-            let next = next_level(levels, level, base);
-            files.retain(|file| damaged.lets_pass(file, level, next));
-        }
     }
-    free
+
+    /// Compacts the file of `level` that overlaps the fewest bytes of the next level, relative to
+    /// its own bytes and to those that its deletions and hidden versions would free.
+    fn pick_file(&self, level: usize, conditions: &Conditions) -> Option<Plan> {
+        let next = self.next_level(level);
+        let free = self.levels[level].iter().enumerate().filter(|(_, file)| !self.is_busy(file));
+        let mut files: Vec<(f64, &FileMeta)> = free
+            .map(|(i, &file)| {
+                let below =
+                    overlapping(&self.levels[next], user_key(&file.smallest), &file.largest);
+                let below: u64 = below.iter().map(|f| f.file_bytes).sum();
+                let freed = weight(self.levels, level, i, conditions);
+                let moved = file.file_bytes.saturating_add(freed);
+                (below as f64 / moved.max(1) as f64, file)
+            })
+            .collect();
+        files.sort_by(|a, b| a.0.total_cmp(&b.0));
+        files.iter().find_map(|&(_, file)| self.plan_files(&[file], level, next))
+    }
+
+    /// The tree without the files that damaged files hold up: the files that compaction can move.
+    pub fn without_blocked(&self) -> Levels<'a> {
+        let mut free = self.levels.clone();
+        if !self.damaged.is_empty() {
+            free[0] = self.damaged.free_in_level_0(&self.levels[0], 1);
+            for (level, files) in free.iter_mut().enumerate().take(LAST_LEVEL).skip(1) {
+                let next = self.next_level(level);
+                files.retain(|file| self.damaged.lets_pass(file, level, next));
+            }
+        }
+        free
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{SHAPE, busy, file, levels};
     use super::*;
-    use crate::version::FileMeta;
 
     fn pick_from(files: &[(usize, FileMeta)], numbers: &[u64]) -> Option<Plan> {
-        pick(&levels(files), &SHAPE, &Conditions::default(), &busy(numbers))
+        Planner::new(&levels(files), &SHAPE, &busy(numbers)).pick(&Conditions::default())
     }
 
     #[test]
@@ -216,7 +175,7 @@ mod tests {
     }
 
     /// While the last file of a level above the base was being moved, level 0 was once compacted
-    /// past that level.
+    /// past that level, below older entries. Now level 0 waits, or is compacted into that level.
     #[test]
     fn nothing_is_sent_past_a_level_above_the_base_that_still_holds_files() {
         let mut files: Vec<_> = (0..4).map(|i| (0, file(9 - i, 10, 20, 10))).collect();
@@ -227,10 +186,9 @@ mod tests {
         let plan = pick_from(&files, &[2]).unwrap();
         assert_eq!((plan.level, plan.output_level, plan.output_inputs), (0, 2, vec![1]));
         files.truncate(4);
-        let levels: Levels = Default::default();
-        assert_eq!(next_level(&levels, 0, 6), 6);
-        assert_eq!(next_level(&levels, 2, 6), 6);
-        assert_eq!(next_level(&levels, 6, 6), 7);
+        let (levels, free) = (Levels::default(), busy(&[]));
+        let empty = Planner::new(&levels, &SHAPE, &free);
+        assert_eq!([0, 2, 6].map(|level| empty.next_level(level)), [6, 6, 7]);
     }
 
     #[test]

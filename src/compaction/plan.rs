@@ -1,28 +1,30 @@
 //! A compaction as a plan: which files it merges, and the range of its output.
 //!
-//! The caller names files of one level. [`plan_files`] adds the files of the output level that the
-//! named files overlap. It returns `None` if the plan would touch anything [`Unavailable`].
+//! The caller names files of one level. [`Planner::plan_files`] adds the files of the output level
+//! that the named files overlap. It returns `None` if the plan would touch anything
+//! [`Unavailable`].
 //!
 //! ```text
 //!   level          |--chosen--|   |--chosen--|
 //!   output level      |-overlaps-|    |-overlaps-|   |-stays-|
 //!   output         |<---------- Span ----------->|
-//!   fences                  ^        ^               here: a damaged file of a deeper level
+//!   fences                  ^        ^               bounds of a damaged file of a deeper level
 //! ```
 //!
 //! Two compactions without a common file could still write overlapping tables to one level: one
 //! merges two small tables of the level, and the other writes into the gap between them. So a
 //! running plan also reserves the span of its output.
 //!
-//! A plan knows no open files and no threads. The caller passes in what is unavailable.
+//! A plan knows no open files and no threads. The caller passes what is unavailable
+//! ([`Unavailable`]).
 
 use std::collections::HashSet;
 
 use super::damaged::DamagedFiles;
-use super::targets::{Levels, TreeShape, max_grandparent_bytes};
+use super::targets::{Levels, TreeShape, level_bytes, level_targets, max_grandparent_bytes};
 use crate::encoding::key;
 use crate::encoding::key::user_key;
-use crate::version::FileMeta;
+use crate::version::{FileMeta, LEVELS};
 
 /// One compaction: merge the inputs into new tables at `output_level`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub(crate) struct Plan {
     pub inputs: Vec<u64>,
     /// Numbers of the files of `output_level`.
     pub output_inputs: Vec<u64>,
-    /// Bytes of both kinds of files.
+    /// The bytes of `inputs` and `output_inputs`.
     pub input_bytes: u64,
     pub kind: PlanKind,
     /// The range that the outputs may cover.
@@ -66,8 +68,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether files of the two spans could overlap in one level. Level 0 allows this, so its spans
-    /// exclude nothing.
+    /// Whether files of the two spans could overlap in one level. Files of level 0 may overlap, so
+    /// its spans exclude nothing.
     pub fn excludes(&self, other: &Span) -> bool {
         self.level == other.level
             && self.level > 0
@@ -122,111 +124,144 @@ impl Unavailable {
     }
 }
 
-/// The plan that compacts as many of `files` as may leave level 0 together. `files` are in level 0,
-/// newest first. They go into `deepest`, or into a shallower level if damaged files let more of
-/// them go there. Every other file of level 0 must be newer than each of `files` that it overlaps.
-pub(crate) fn plan_level_0(
-    levels: &Levels,
-    files: &[&FileMeta],
-    deepest: usize,
-    shape: &TreeShape,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let damaged = DamagedFiles::new(levels, &unavailable.damaged);
-    let free = |level: &usize| damaged.free_in_level_0(files, *level);
-    // `max_by_key` returns the deepest of equals.
-    let output_level = (1..=deepest).max_by_key(|level| free(level).len())?;
-    let mut parts = damaged.parted(&free(&output_level), output_level);
-    parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
-    parts.iter().find_map(|part| {
-        let numbers = part.iter().map(|file| file.number).collect();
-        plan_files(levels, 0, output_level, numbers, shape, unavailable)
-    })
-}
-
-/// The plan that compacts the first run of `files` that may be merged together. `files` are
-/// neighbours in `level`.
-pub(crate) fn plan_neighbours(
-    levels: &Levels,
-    level: usize,
-    output_level: usize,
-    files: &[&FileMeta],
-    shape: &TreeShape,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let damaged = DamagedFiles::new(levels, &unavailable.damaged);
-    let runs = files.split(|file| !damaged.lets_pass(file, level, output_level));
-    runs.flat_map(|run| damaged.parted(run, output_level)).find_map(|run| {
-        let numbers = run.iter().map(|file| file.number).collect();
-        plan_files(levels, level, output_level, numbers, shape, unavailable)
-    })
-}
-
-/// The plan that compacts `inputs` of `level` into `output_level`. Returns `None` if the plan would
-/// touch anything unavailable. In level 0 each older file that overlaps an input must be an input
-/// too.
-pub(crate) fn plan_files(
-    levels: &Levels,
-    level: usize,
-    output_level: usize,
-    inputs: Vec<u64>,
-    shape: &TreeShape,
-    unavailable: &Unavailable,
-) -> Option<Plan> {
-    let inputs: HashSet<u64> = inputs.into_iter().collect();
-    let chosen: Vec<&FileMeta> =
-        levels[level].iter().copied().filter(|f| inputs.contains(&f.number)).collect();
-    let (smallest, largest) = bounds(chosen.iter().copied())?;
-    let below = if output_level == level {
-        &[][..]
-    } else {
-        overlapping(&levels[output_level], smallest, largest)
-    };
-    let touches_busy =
-        |files: &[&FileMeta]| files.iter().any(|f| unavailable.busy.contains(&f.number));
-    if touches_busy(&chosen) || touches_busy(below) {
-        return None;
+impl Plan {
+    /// The plan that takes `files` of `level` and no others, and whose outputs stay in `level`.
+    /// `None` if there is no file.
+    pub(super) fn within(level: usize, files: &[&FileMeta], kind: PlanKind) -> Option<Plan> {
+        let (smallest, largest) = bounds(files.iter().copied())?;
+        Some(Plan {
+            level,
+            output_level: level,
+            output: Span { level, smallest: smallest.to_vec(), largest: largest.to_vec() },
+            inputs: files.iter().map(|file| file.number).collect(),
+            output_inputs: Vec::new(),
+            input_bytes: files.iter().map(|file| file.file_bytes).sum(),
+            kind,
+            fences: Vec::new(),
+        })
     }
-    let (first, last) = bounds(chosen.iter().chain(below).copied())?;
-    let output = Span { level: output_level, smallest: first.to_vec(), largest: last.to_vec() };
-    let damaged = DamagedFiles::new(levels, &unavailable.damaged);
-    if unavailable.outputs.iter().any(|running| running.excludes(&output))
-        || !chosen.iter().all(|file| damaged.lets_pass(file, level, output_level))
-        || damaged.is_reached_over(output_level, &output.smallest, &output.largest)
-    {
-        return None;
-    }
-    let fences = damaged.fences(output_level, &output.smallest, &output.largest);
-    // A file that overlaps much of the level after the output level would be expensive to compact
-    // later.
-    let grandparent_bytes = grandparent_bytes(levels, output_level, smallest, largest);
-    let may_move = are_disjoint(&chosen)
-        && below.is_empty()
-        && output_level != level
-        && fences.is_empty()
-        && grandparent_bytes <= max_grandparent_bytes(shape);
-    Some(Plan {
-        level,
-        output_level,
-        kind: if may_move { PlanKind::Move } else { PlanKind::Merge },
-        input_bytes: chosen.iter().chain(below).map(|f| f.file_bytes).sum(),
-        inputs: chosen.iter().map(|f| f.number).collect(),
-        output_inputs: below.iter().map(|f| f.number).collect(),
-        output,
-        fences,
-    })
 }
 
-/// The bytes of the files of level `level + 1` that overlap the range.
-pub(super) fn grandparent_bytes(
-    levels: &Levels,
-    level: usize,
-    smallest: &[u8],
-    largest: &[u8],
-) -> u64 {
-    levels
-        .get(level + 1)
-        .map_or(0, |level| overlapping(level, smallest, largest).iter().map(|f| f.file_bytes).sum())
+/// Plans the compactions of a tree. Knows the tree's files, the sizes that it should have, and what
+/// a new compaction must not touch.
+pub(crate) struct Planner<'a> {
+    pub(super) levels: &'a Levels<'a>,
+    pub(super) shape: &'a TreeShape,
+    pub unavailable: &'a Unavailable,
+    pub(super) damaged: DamagedFiles<'a>,
+    /// The level that level 0 is compacted into, and the target of each level in bytes
+    /// ([`super::targets`]).
+    pub(super) base: usize,
+    pub(super) targets: [u64; LEVELS],
+}
+
+impl<'a> Planner<'a> {
+    pub fn new(
+        levels: &'a Levels<'a>,
+        shape: &'a TreeShape,
+        unavailable: &'a Unavailable,
+    ) -> Planner<'a> {
+        let damaged = DamagedFiles::new(levels, &unavailable.damaged);
+        let (base, targets) = level_targets(&level_bytes(levels), shape);
+        Planner { levels, shape, unavailable, damaged, base, targets }
+    }
+
+    /// The level that `level` is compacted into: the base, or the next level if `level` is the base
+    /// or deeper. A level between `level` and the base that still holds files takes precedence,
+    /// because newer files must not move past these files.
+    pub fn next_level(&self, level: usize) -> usize {
+        let left_over = (level + 1..self.base).find(|&between| !self.levels[between].is_empty());
+        left_over.unwrap_or(self.base.max(level + 1))
+    }
+
+    /// Whether a compaction is reading the file.
+    pub(super) fn is_busy(&self, file: &FileMeta) -> bool {
+        self.unavailable.busy.contains(&file.number)
+    }
+
+    /// Whether a compaction is reading the file, or the file is damaged.
+    pub(super) fn is_held(&self, file: &FileMeta) -> bool {
+        self.is_busy(file) || self.unavailable.damaged.contains(&file.number)
+    }
+
+    /// The plan that compacts as many of `files` as may leave level 0 together. `files` are in
+    /// level 0, newest first. They go into `deepest`, or into a shallower level if damaged files
+    /// let more of them go there. Every other file of level 0 must be newer than each of `files`
+    /// that it overlaps.
+    pub fn plan_level_0(&self, files: &[&'a FileMeta], deepest: usize) -> Option<Plan> {
+        let free = |level: &usize| self.damaged.free_in_level_0(files, *level);
+        // Of levels with equal counts `max_by_key` returns the last, which is the deepest.
+        let output_level = (1..=deepest).max_by_key(|level| free(level).len())?;
+        let mut parts = self.damaged.parted(&free(&output_level), output_level);
+        parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
+        parts.iter().find_map(|part| self.plan_files(part, 0, output_level))
+    }
+
+    /// The plan that compacts the first series of `files` that may be merged together. `files` are
+    /// neighbours in `level`.
+    pub fn plan_neighbours(
+        &self,
+        files: &[&FileMeta],
+        level: usize,
+        output_level: usize,
+    ) -> Option<Plan> {
+        let runs = files.split(|file| !self.damaged.lets_pass(file, level, output_level));
+        let mut runs = runs.flat_map(|run| self.damaged.parted(run, output_level));
+        runs.find_map(|run| self.plan_files(&run, level, output_level))
+    }
+
+    /// The plan that compacts `files` of `level`, in the order of the level, into `output_level`.
+    /// Returns `None` if the plan would touch anything unavailable. In level 0 each older file that
+    /// overlaps an input must be an input too.
+    pub fn plan_files(
+        &self,
+        files: &[&FileMeta],
+        level: usize,
+        output_level: usize,
+    ) -> Option<Plan> {
+        let (smallest, largest) = bounds(files.iter().copied())?;
+        let below = if output_level == level {
+            &[][..]
+        } else {
+            overlapping(&self.levels[output_level], smallest, largest)
+        };
+        let mut inputs = files.iter().chain(below).copied();
+        let (first, last) = bounds(inputs.clone())?;
+        let output = Span { level: output_level, smallest: first.to_vec(), largest: last.to_vec() };
+        if inputs.any(|file| self.is_busy(file))
+            || self.unavailable.outputs.iter().any(|running| running.excludes(&output))
+            || !files.iter().all(|file| self.damaged.lets_pass(file, level, output_level))
+            || self.damaged.is_reached_over(output_level, first, last)
+        {
+            return None;
+        }
+        let fences = self.damaged.fences(output_level, first, last);
+        // A file that overlaps much of the level after the output level would be expensive to
+        // compact later.
+        let may_move = are_disjoint(files)
+            && below.is_empty()
+            && output_level != level
+            && fences.is_empty()
+            && self.is_narrow(output_level, smallest, largest);
+        Some(Plan {
+            level,
+            output_level,
+            kind: if may_move { PlanKind::Move } else { PlanKind::Merge },
+            input_bytes: files.iter().chain(below).map(|f| f.file_bytes).sum(),
+            inputs: files.iter().map(|f| f.number).collect(),
+            output_inputs: below.iter().map(|f| f.number).collect(),
+            output,
+            fences,
+        })
+    }
+
+    /// Whether a table of this range in `level` overlaps so few bytes of the next level that a
+    /// merge would not cut the table because of them.
+    pub(super) fn is_narrow(&self, level: usize, smallest: &[u8], largest: &[u8]) -> bool {
+        let below = self.levels.get(level + 1).map_or(&[][..], |files| &files[..]);
+        let below = overlapping(below, smallest, largest).iter().map(|f| f.file_bytes);
+        below.sum::<u64>() <= max_grandparent_bytes(self.shape)
+    }
 }
 
 /// The smallest user key and the largest internal key of the files; `None` if there is no file.
@@ -238,7 +273,7 @@ pub(super) fn bounds<'a>(
     Some((smallest, largest))
 }
 
-/// Whether no two files share a user key. Writes in key order leave such files in level 0.
+/// Whether no two files share a user key, as after writes in key order.
 fn are_disjoint(files: &[&FileMeta]) -> bool {
     let mut files = files.to_vec();
     files.sort_by(|a, b| key::compare(&a.smallest, &b.smallest));

@@ -12,10 +12,10 @@
 //!   kept ranges         2           7     9         2 only if an older table overlaps its range
 //! ```
 //!
-//! Surviving range deletions are cut at the ends of the outputs, so that the range deletions of a
+//! Range deletions that remain are cut at the ends of the outputs, so that the range deletions of a
 //! file are within the file's range. A range deletion is dropped if it is in the oldest stripe and
-//! no older table overlaps its range. The entries that it hid in the inputs are dropped by the same
-//! merge.
+//! no older table overlaps its range. The entries of the inputs that it hides are dropped by the
+//! same merge.
 
 use std::sync::Arc;
 
@@ -52,7 +52,8 @@ impl<'a> Ranges<'a> {
         Ranges::of(RangeTombstones::new(sets.flat_map(|set| set.iter())), snapshots, below)
     }
 
-    /// Takes the range deletions from `set`. `below` is the older data.
+    /// Range deletions from another source than tables, such as a memtable. `below` is the older
+    /// data.
     pub fn of(
         set: RangeTombstones,
         snapshots: &'a [SequenceNumber],
@@ -113,9 +114,9 @@ impl<'a> Ranges<'a> {
         })
     }
 
-    /// Adds the surviving range deletions from `lower` to before `upper` to an output, and finishes
-    /// it. If there are such range deletions but no table, `create` opens one for them.
-    /// `oldest_deletion` is passed to [`NewTable::describe_deletions`].
+    /// Adds the surviving range deletions from `lower` to before `upper` to an output table, and
+    /// finishes the table. If there are such range deletions but no table, `create` makes one for
+    /// them. `oldest_deletion` is passed to [`NewTable::describe_deletions`].
     pub fn end_table<'t>(
         &self,
         mut table: Option<NewTable<'t>>,
@@ -125,22 +126,14 @@ impl<'a> Ranges<'a> {
     ) -> Result<Option<Arc<TableFile>>> {
         let mut hidden_bytes = 0;
         for range in self.survivors(lower, upper) {
-            let table = match &mut table {
-                Some(table) => table,
-                None => table.insert(create()?),
-            };
-            table.add_range(range)?;
-            hidden_bytes += self.hidden_bytes(range);
+            NewTable::in_slot(&mut table, &create)?.add_range(range)?;
+            // Only tables that the range cuts are counted, because a table inside the range is
+            // dropped unread.
+            hidden_bytes += self.below.bytes_cut(range.start, range.end);
         }
         let Some(mut table) = table else { return Ok(None) };
         table.describe_deletions(oldest_deletion, hidden_bytes);
         table.finish().map(Some)
-    }
-
-    /// The approximate bytes of older tables that the range hides. Tables that are completely
-    /// inside the range do not count, because they are dropped unread.
-    fn hidden_bytes(&self, range: RangeTombstone<'_>) -> u64 {
-        self.below.bytes_cut(range.start, range.end)
     }
 
     fn surviving_sequences(

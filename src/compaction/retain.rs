@@ -12,11 +12,16 @@
 //!
 //! A tombstone is dropped when it has nothing left to hide. Two things can be left: an entry of an
 //! older table ([`super::below`]), and an older version of the key that the same merge keeps for a
-//! snapshot. Whether the merge keeps such a version is known only later, so the tombstone is
-//! *held*: it is written if a kept older version of its key follows, and dropped otherwise.
+//! snapshot. Whether the merge keeps such a version is known only after the tombstone was read, so
+//! the tombstone is *held*: it is written if a kept older version of its key follows, and dropped
+//! otherwise.
 
+use super::below::Below;
+use super::ranges::Ranges;
+use crate::cursor::Cursor;
 use crate::encoding::key;
 use crate::encoding::key::{EntryKind, SequenceNumber};
+use crate::error::Result;
 
 pub(crate) struct Retention {
     /// Sequence numbers of the snapshots, ascending.
@@ -28,7 +33,7 @@ pub(crate) struct Retention {
     was_tombstone: bool,
     hits: u64,
     /// Whether the last entry's key has a version of an unknown kind. That version may need the
-    /// older ones, as a merge operand does, so they all stay.
+    /// older ones, as a merge operand does, so all of them are kept.
     keeps_older: bool,
 }
 
@@ -86,6 +91,36 @@ impl Retention {
     }
 }
 
+/// Passes each kept entry to `keep`, from the cursor's current entry on. Before each entry
+/// `goes_on` is called with the internal key. If it returns `false`, the merge ends.
+pub(crate) fn keep_survivors<C: Cursor>(
+    cursor: &mut C,
+    deleted: &Ranges,
+    retention: &mut Retention,
+    below: &mut Below,
+    mut goes_on: impl FnMut(&[u8]) -> Result<bool>,
+    mut keep: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut held = HeldTombstones::default();
+    while cursor.valid() && goes_on(cursor.key())? {
+        let key = cursor.key();
+        if !deleted.drops(key) {
+            match retention.next(key, |key| below.may_hold(key)) {
+                Verdict::Keep => {
+                    for held in held.release(key) {
+                        keep(&held, &[])?;
+                    }
+                    keep(key, cursor.value())?;
+                }
+                Verdict::Hold => held.hold(key),
+                Verdict::Drop => {}
+            }
+        }
+        cursor.next()?;
+    }
+    Ok(())
+}
+
 /// The verdict on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -98,7 +133,7 @@ pub(crate) enum Verdict {
 
 /// The tombstones of one key that wait for an older version of the key, as internal keys.
 #[derive(Default)]
-pub(crate) struct HeldTombstones(Vec<Vec<u8>>);
+struct HeldTombstones(Vec<Vec<u8>>);
 
 impl HeldTombstones {
     /// Holds a tombstone back. Held tombstones of another key are dropped, because no older version
@@ -160,8 +195,9 @@ mod tests {
         assert_eq!(kept(&[9], &versions, false), [] as [u64; 0], "the snapshot sees no value");
     }
 
-    /// All entries of a queue were put and deleted while an older snapshot was held. Each of these
-    /// tombstones stayed until the snapshot was released, although it hid nothing.
+    /// A queue once put and deleted all its entries while an older snapshot was held. Each of the
+    /// tombstones stayed until the snapshot was released, although it hid nothing that the snapshot
+    /// saw. Now the next merge drops it.
     #[test]
     fn a_tombstone_above_a_snapshot_goes_when_no_older_version_stays() {
         assert_eq!(kept(&[3], &[(9, 0), (6, 1)], false), [] as [u64; 0]);

@@ -3,13 +3,13 @@
 //!
 //! An output ends at the target size. It ends earlier
 //!
-//! - before it overlaps too much of the level after the output level (the *grandparents* of the
-//!   inputs),
+//! - when it overlaps too many bytes of the level after the output level, whose files are the
+//!   *grandparents* of the inputs,
 //! - at the end of a grandparent, if the output is full enough by then,
 //! - at each fence of the plan.
 //!
 //! An output never ends between two versions of a user key, because a level holds a user key in one
-//! file. Its range deletions are cut at the first key of the next output.
+//! file. The range deletions of an output are cut at the first key of the next output.
 //!
 //! A large compaction is split by key range ([`super::split`]) over several threads. Each part is a
 //! separate merge. The tables of all parts are returned together, or none is: the first part that
@@ -23,7 +23,7 @@ use std::thread;
 use super::below::Below;
 use super::plan::Plan;
 use super::ranges::Ranges;
-use super::retain::{HeldTombstones, Retention, Verdict};
+use super::retain::{Retention, keep_survivors};
 use super::split;
 use super::split::KeyRange;
 use super::targets::{TreeShape, max_grandparent_bytes};
@@ -44,7 +44,7 @@ pub(crate) struct Job<'a> {
     /// Sequence numbers that snapshots hold, ascending.
     pub snapshots: Vec<SequenceNumber>,
     pub filter: FilterSpec,
-    /// Set when the database closes: the job then stops and leaves nothing behind.
+    /// Set when the database closes. The job then ends and leaves no table.
     pub cancelled: &'a AtomicBool,
     /// The approximate number of parts of the compaction. Each gets a thread if possible.
     pub parts: usize,
@@ -55,13 +55,13 @@ pub(crate) struct Outcome {
     /// Synced tables. Their names are not durable yet.
     pub outputs: Vec<Arc<TableFile>>,
     pub bytes_written: u64,
-    /// Deletions that met an older entry of their key.
+    /// The number of deletions for which an older entry of their key was dropped.
     pub hits: u64,
     /// The number of parts that the compaction was split into.
     pub parts: usize,
 }
 
-/// Merges the files of `plan`. If it fails, no table stays behind.
+/// Merges the files of `plan`. After an error no new table is left.
 pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     let (mut inputs, mut output_inputs) = input_files(job.version, plan);
     let all = inputs.iter().chain(&output_inputs);
@@ -98,7 +98,8 @@ pub(crate) fn run(job: &Job, plan: &Plan) -> Result<Outcome> {
     });
     let hits = match merged {
         Some(Err(error)) => {
-            // No version will list these tables, so each file is deleted with its handle.
+            // No version will list these tables, so each file is deleted when its handle is
+            // dropped.
             outputs.iter().for_each(|file| file.mark_obsolete(plan.output_level));
             return Err(error);
         }
@@ -120,8 +121,8 @@ struct Part {
     merged: Result<u64>,
 }
 
-/// Runs the ranges in parallel, each on its own thread if possible. Returns the results in the
-/// order of `ranges`.
+/// Runs `run_part` for the ranges in parallel, each on its own thread if possible. Returns the
+/// results in the order of `ranges`.
 fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) -> Vec<Part> {
     let parts: Vec<OnceLock<Part>> = ranges.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
@@ -144,7 +145,7 @@ fn in_parallel(ranges: &[KeyRange], run_part: impl Fn(KeyRange) -> Part + Sync) 
     parts.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-/// The files of the plan's level, and those of its output level.
+/// The inputs in the plan's level, and those in its output level.
 fn input_files(version: &Version, plan: &Plan) -> (Vec<Arc<TableFile>>, Vec<Arc<TableFile>>) {
     let files = |level: usize, numbers: &[u64]| -> Vec<Arc<TableFile>> {
         let numbers: HashSet<u64> = numbers.iter().copied().collect();
@@ -187,25 +188,22 @@ fn merge(
         Some(lower) => cursor.seek(&key::seek_key(lower, MAX_SEQUENCE))?,
         None => cursor.seek_to_first()?,
     }
-    while cursor.valid() && range.upper.is_none_or(|upper| user_key(cursor.key()) < upper) {
+    let goes_on = |key: &[u8]| {
         if job.cancelled.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
-        if !outputs.deleted.drops(cursor.key()) {
-            match retention.next(cursor.key(), |key| below.may_hold(key)) {
-                Verdict::Keep => outputs.add(cursor.key(), cursor.value())?,
-                Verdict::Hold => outputs.held.hold(cursor.key()),
-                Verdict::Drop => {}
-            }
-        }
-        cursor.next()?;
-    }
+        Ok(range.upper.is_none_or(|upper| user_key(key) < upper))
+    };
+    let deleted = outputs.deleted;
+    keep_survivors(&mut cursor, deleted, &mut retention, &mut below, goes_on, |key, value| {
+        outputs.add(key, value)
+    })?;
     Ok(retention.hits())
 }
 
 /// The time at which the oldest deletion of the files was flushed, in seconds since 1970. 0 if no
 /// file records this time.
-fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
+pub(crate) fn oldest_deletion<'a>(files: impl Iterator<Item = &'a Arc<TableFile>>) -> u64 {
     let times = files.map(|file| file.meta.contents.garbage.oldest_deletion);
     times.filter(|&time| time > 0).min().unwrap_or(0)
 }
@@ -216,7 +214,6 @@ struct Outputs<'a> {
     metadata: MetadataForm,
     deleted: &'a Ranges<'a>,
     oldest_deletion: u64,
-    held: HeldTombstones,
     /// The current table takes range deletions from this user key on. `None`: from the first range
     /// deletion on.
     lower: Option<Vec<u8>>,
@@ -230,7 +227,7 @@ struct Outputs<'a> {
     overlapped_bytes: u64,
     /// The number of grandparents that ended while the current table was being written.
     crossed: usize,
-    /// The remaining fences of the plan.
+    /// The fences of the plan that no key has passed yet.
     fences: &'a [Vec<u8>],
 }
 
@@ -251,7 +248,6 @@ impl<'a> Outputs<'a> {
             metadata,
             deleted,
             oldest_deletion,
-            held: HeldTombstones::default(),
             lower: lower.map(<[u8]>::to_vec),
             finished: Vec::new(),
             current: None,
@@ -265,13 +261,6 @@ impl<'a> Outputs<'a> {
     }
 
     fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
-        for held in self.held.release(internal_key) {
-            self.write(&held, &[])?;
-        }
-        self.write(internal_key, value)
-    }
-
-    fn write(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         let key = user_key(internal_key);
         if !key::is_same(&self.last_user_key, key) || self.current.is_none() {
             self.pass_fences(|fence| fence <= key)?;
@@ -283,17 +272,11 @@ impl<'a> Outputs<'a> {
             self.last_user_key.clear();
             self.last_user_key.extend_from_slice(key);
         }
-        let table = match &mut self.current {
-            Some(table) => table,
-            None => {
-                let new = create(self.job, self.metadata, self.output_level)?;
-                self.current.insert(new)
-            }
-        };
-        table.add(internal_key, value)
+        let create = || create(self.job, self.metadata, self.output_level);
+        NewTable::in_slot(&mut self.current, create)?.add(internal_key, value)
     }
 
-    /// Cuts at the fences that the next key has passed.
+    /// Cuts at the fences for which `is_passed` holds.
     fn pass_fences(&mut self, is_passed: impl Fn(&[u8]) -> bool) -> Result<()> {
         while let Some((fence, rest)) = self.fences.split_first()
             && is_passed(fence)
@@ -338,8 +321,8 @@ impl<'a> Outputs<'a> {
                 && bytes >= table_bytes / 100 * early_cut_percent(crossed_before))
     }
 
-    /// Finishes the current table with the range deletions before `upper`. Range deletions without
-    /// entries form a table too.
+    /// Finishes the current table with the range deletions before `upper`. If there are range
+    /// deletions but no table, makes one for them.
     fn cut(&mut self, upper: Option<&[u8]>) -> Result<()> {
         self.overlapped_bytes = 0;
         self.crossed = 0;

@@ -4,75 +4,68 @@
 //! small file for every small flush. When nothing more urgent is due, a series of neighbours in one
 //! level is merged if
 //!
-//! - each is smaller than a **sixteenth** of a table. The flush of a full memtable of the default
-//!   size usually writes a larger one, so a fill in key order still writes everything once. The
-//!   tables that are too large for this rule are at most sixteen times as many as necessary;
+//! - each is smaller than a **sixteenth** of the target size of a table. The flush of a full
+//!   memtable of the default size usually writes a larger table, so a fill in key order still
+//!   writes everything once. The tables that are too large for this rule are at most sixteen times
+//!   as many as necessary;
 //! - there are at least **eight** of them, so that one rewrite saves at least seven files;
 //! - the largest holds at most **half** of their bytes. Each rewrite then puts a byte into a table
 //!   at least twice as large, so a byte that goes from a table of s bytes to one of S is rewritten
-//!   at most log2(S/s) times. Without this rule every seven new small files would rewrite a large
-//!   neighbour;
+//!   at most log2(S/s) times. Without this rule a large neighbour would be rewritten for every
+//!   seven new small files;
 //! - together they make at most one table.
 //!
 //! The merges end, because an output either is no longer small or replaces at least eight tables.
 
-use super::damaged::DamagedFiles;
-use super::plan::{Plan, Unavailable, grandparent_bytes, plan_files};
-use super::targets::{Levels, TreeShape, max_grandparent_bytes};
+use super::plan::{Plan, Planner};
 use crate::encoding::key::user_key;
 use crate::version::FileMeta;
 
 /// Tables smaller than this fraction of `table_bytes` are small.
 const TINY_FRACTION: u64 = 16;
 
-/// A series of small tables has at least this many.
+/// A series has at least this many small tables.
 const TINY_SERIES: usize = 8;
 
-/// A plan for the first series of small tables in the level. The series is as long as possible.
-pub(super) fn small_series(
-    levels: &Levels,
-    level: usize,
-    shape: &TreeShape,
-    unavailable: &Unavailable,
-    damaged: &DamagedFiles,
-) -> Option<Plan> {
-    let files = &levels[level];
-    let is_small = |file: &&FileMeta| {
-        file.file_bytes < shape.table_bytes / TINY_FRACTION
-            && !unavailable.busy.contains(&file.number)
-    };
-    (0..files.len()).find_map(|start| {
-        let (mut bytes, mut largest_bytes, mut run) = (0, 0, None);
-        for (count, file) in (1..).zip(files[start..].iter().take_while(|file| is_small(file))) {
-            bytes += file.file_bytes;
-            largest_bytes = file.file_bytes.max(largest_bytes);
-            if bytes > shape.table_bytes {
-                break;
-            }
-            if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
-                let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
-                // The output would be cut into small tables, or would overlap a damaged file.
-                if grandparent_bytes(levels, level, smallest, largest)
-                    > max_grandparent_bytes(shape)
-                    || !damaged.fences(level, smallest, largest).is_empty()
-                    || damaged.is_reached_over(level, smallest, largest)
-                {
+impl Planner<'_> {
+    /// A plan for the first series of small tables in the level. The series is as long as possible.
+    pub(super) fn small_series(&self, level: usize) -> Option<Plan> {
+        let (files, table_bytes) = (&self.levels[level], self.shape.table_bytes);
+        let is_small = |file: &&&FileMeta| {
+            file.file_bytes < table_bytes / TINY_FRACTION && !self.is_busy(file)
+        };
+        (0..files.len()).find_map(|start| {
+            let (mut bytes, mut largest_bytes, mut run) = (0, 0, None);
+            for (count, file) in (1..).zip(files[start..].iter().take_while(is_small)) {
+                bytes += file.file_bytes;
+                largest_bytes = file.file_bytes.max(largest_bytes);
+                if bytes > table_bytes {
                     break;
                 }
-                run = Some(start..start + count);
+                if count >= TINY_SERIES && largest_bytes * 2 <= bytes {
+                    let (smallest, largest) = (user_key(&files[start].smallest), &file.largest);
+                    // A longer series is no better: its output would be cut into small tables, or
+                    // would overlap a damaged file.
+                    if !self.is_narrow(level, smallest, largest)
+                        || !self.damaged.fences(level, smallest, largest).is_empty()
+                        || self.damaged.is_reached_over(level, smallest, largest)
+                    {
+                        break;
+                    }
+                    run = Some(start..start + count);
+                }
             }
-        }
-        let numbers = files[run?].iter().map(|file| file.number).collect();
-        plan_files(levels, level, level, numbers, shape, unavailable)
-    })
+            self.plan_files(&files[run?], level, level)
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::dead::Conditions;
     use super::super::fixtures::{SHAPE, busy, file, levels};
-    use super::super::pick::pick;
-    use super::super::plan::PlanKind;
+    use super::super::plan::{PlanKind, Unavailable};
+    use super::super::targets::TreeShape;
     use super::*;
     use crate::encoding::key::internal_key;
 
@@ -85,7 +78,7 @@ mod tests {
     const TIDY: TreeShape = TreeShape { table_bytes: 1600, ..SHAPE };
 
     fn tidy_from(files: &[(usize, FileMeta)], unavailable: &Unavailable) -> Option<Plan> {
-        pick(&levels(files), &TIDY, &Conditions::default(), unavailable)
+        Planner::new(&levels(files), &TIDY, unavailable).pick(&Conditions::default())
     }
 
     #[test]
@@ -167,7 +160,7 @@ mod tests {
         );
     }
 
-    /// Each plan is simulated: an output is as large as all its inputs together.
+    /// Simulates each plan by an output that is as large as all its inputs together.
     #[test]
     fn tiny_tables_come_to_an_end_with_few_rewrites() {
         let mut files: Vec<(usize, FileMeta)> = Vec::new();
@@ -197,7 +190,7 @@ mod tests {
         // The files have 15,000 bytes in all, and a table with 100 bytes or more is not small.
         assert!(files.len() < 15_000 / 100 + 20, "{}", files.len());
         // A byte goes from a table of 3 bytes to one of 100. Each rewrite at least doubles the size
-        // of its table, most by far more.
+        // of the table that holds the byte, and most rewrites do far more.
         assert!(rewritten <= 3 * written, "{rewritten} of {written}");
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   file a   ├──▪──▪──▪──▪──▪──▪──▪──┤         ▪ anchor: a user key, and the bytes
-//!   file b        ├▪─▪─▪─▪─▪─▪─▪─▪┤              of the file up to it
-//!   parts    [ …      ) [ …   ) [ …  ]         about as many bytes in each
+//!   file b        ├▪─▪─▪─▪─▪─▪─▪─▪┤              since the anchor before
+//!   parts    [ …      ) [ …   ) [ …  ]         about equal in bytes
 //! ```
 //!
 //! Anchors come from the files' indexes, so no data block is read. A cut is the first user key of a
 //! part, so all versions of a key are in one part.
 //!
-//! The functions here know no threads.
+//! The functions here start no threads.
 
 use std::sync::Arc;
 
@@ -33,14 +33,14 @@ struct Anchor {
     bytes: u64,
 }
 
-/// The number of parts into which a compaction of `input_bytes` is split: so many that each fills a
-/// table, but at most `threads`.
+/// The number of parts into which a compaction of `input_bytes` is split: one for each full table
+/// of input, but at most `threads` and at least one.
 pub(crate) fn part_count(input_bytes: u64, table_bytes: u64, threads: usize) -> usize {
     (input_bytes / table_bytes.max(1)).clamp(1, threads.max(1) as u64) as usize
 }
 
-/// The user keys, ascending, that cut `files` into about `parts` pieces of equal size. There are
-/// fewer if the anchors have too few distinct keys.
+/// The user keys, ascending, that cut `files` into about `parts` pieces of equal size. Returns
+/// fewer keys if the anchors have too few distinct ones.
 pub(crate) fn cuts<'a>(
     files: impl Iterator<Item = &'a Arc<TableFile>>,
     parts: usize,

@@ -1,16 +1,17 @@
-//! How large each level may be, and how far the tree is from that: pure functions.
+//! How large each level may be, and how many bytes must be rewritten to reach these sizes: pure
+//! functions.
 //!
 //! This is leveled compaction with dynamic level targets, like RocksDB's
 //! `level_compaction_dynamic_level_bytes`. The last level is as large as its data. Every level
 //! above it may hold a tenth of the next level. The *base level*, into which level 0 is compacted,
-//! is the first one whose target is at least `level_base_bytes`. Levels between 0 and the base stay
-//! empty. So at most about a ninth of the data is hidden by newer versions, however small the
-//! database is.
+//! is the shallowest one whose target is at least `level_base_bytes`, or the last level if no
+//! target is that large. Levels between 0 and the base stay empty. So at most about a ninth of the
+//! data is hidden by newer versions, however small the database is.
 //!
-//! Why the base must hold `level_base_bytes`: if its target were below the size of one compaction
-//! of level 0, the data would move on at once, after a rewrite that gained nothing. RocksDB starts
-//! to use a level as soon as the next level is larger than `level_base_bytes`, so its base may be
-//! ten times smaller.
+//! Why the target of the base must be at least `level_base_bytes`: if it were below the size of one
+//! compaction of level 0, that compaction would be followed at once by one into the next level, so
+//! the first rewrite would gain nothing. RocksDB starts to use a level as soon as the next level is
+//! larger than `level_base_bytes`, so the target of its base may be ten times smaller.
 //!
 //! ```text
 //!   L0   newest first, ranges overlap         score = files / l0_trigger
@@ -37,7 +38,7 @@ pub(crate) struct TreeShape {
     pub level_base_bytes: u64,
     /// Each level may be this many times as large as the level above it.
     pub level_multiplier: u64,
-    /// A compaction ends a table at this size.
+    /// A compaction ends an output table at this size.
     pub table_bytes: u64,
     /// A memtable is flushed at this size.
     pub memtable_bytes: u64,
@@ -46,12 +47,12 @@ pub(crate) struct TreeShape {
 /// The files of each level: newest first in level 0, in key order in the others.
 pub(crate) type Levels<'a> = [Vec<&'a FileMeta>; LEVELS];
 
-pub(crate) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
+pub(super) fn level_bytes(levels: &Levels) -> [u64; LEVELS] {
     std::array::from_fn(|level| levels[level].iter().map(|f| f.file_bytes).sum())
 }
 
 /// The base level, and the target of every level in bytes.
-pub(crate) fn level_targets(
+pub(super) fn level_targets(
     level_bytes: &[u64; LEVELS],
     shape: &TreeShape,
 ) -> (usize, [u64; LEVELS]) {
@@ -66,14 +67,6 @@ pub(crate) fn level_targets(
     (base, targets)
 }
 
-/// The level that `level` is compacted into: the base, or the next level if `level` is the base or
-/// deeper. A level between `level` and the base that still holds files takes precedence, because
-/// newer files must not move past these files.
-pub(crate) fn next_level(levels: &Levels, level: usize, base: usize) -> usize {
-    let left_over = (level + 1..base).find(|&between| !levels[between].is_empty());
-    left_over.unwrap_or(base.max(level + 1))
-}
-
 /// An output table is cut before it overlaps more than about this many bytes of the level below its
 /// own.
 pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
@@ -81,9 +74,9 @@ pub(super) fn max_grandparent_bytes(shape: &TreeShape) -> u64 {
 }
 
 /// The bytes that compaction must still rewrite until every level is within its target. If level 0
-/// is due, its files and those of the base count. For each level, its excess counts, and the part
-/// of the next level that this excess overlaps if keys are spread evenly. This is RocksDB's
-/// estimate of pending compaction bytes.
+/// is due for a compaction into the base, all bytes of both levels count. For each level from the
+/// base on, the bytes above its target count, and those bytes of the next level that they overlap
+/// if keys are spread evenly. This is RocksDB's estimate of pending compaction bytes.
 pub(crate) fn debt_bytes(levels: &Levels, shape: &TreeShape) -> u64 {
     let bytes = level_bytes(levels);
     let (base, targets) = level_targets(&bytes, shape);
@@ -134,8 +127,9 @@ mod tests {
         assert_eq!(debt_of(&[]), 0);
         let balanced: Vec<_> = l0(3).chain([last.clone(), (5, file(2, 0, 9, 1000))]).collect();
         assert_eq!(debt_of(&balanced), 0);
-        // The base is level 4, which may hold 100 bytes and has 50. 200 bytes come in, so 150 go on
-        // to level 5. Level 5 may hold 1000 bytes and has 900, so 50 go on to level 6.
+        // The base is level 4, which may hold 100 bytes and has 50. Level 0 brings 200 bytes, so
+        // 150 must move to level 5. Level 5 may hold 1000 bytes and has 900, so 50 must move to
+        // level 6.
         let full: Vec<_> =
             l0(4).chain([(4, file(3, 0, 9, 50)), (5, file(2, 0, 9, 900)), last]).collect();
         let to_base = 200 + 50;

@@ -1,5 +1,5 @@
-//! Compactions over real tables in memory. It is one file because all tests share the trees at its
-//! start.
+//! Tests of compactions over real tables in memory. They are in one file because all of them share
+//! the trees at its start.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::run::{Job, Outcome, run};
-use super::{Conditions, Plan, TreeShape, Unavailable, plan_files};
+use super::{Conditions, Plan, Planner, TreeShape, Unavailable};
 use crate::cache::{BlockCache, PinMetadata};
 use crate::cursor::Cursor;
 use crate::encoding::key;
@@ -74,8 +74,8 @@ fn table(store: &TableStore, entries: &Entries) -> Arc<TableFile> {
     table.finish().unwrap()
 }
 
-/// Four overlapping files in level 0 and disjoint ones in level 6, some keys in all of them and
-/// some with many versions in one file.
+/// Four overlapping files in level 0 and three disjoint ones in level 6. Some keys are in all files
+/// of level 0, and some have many versions in one file.
 fn version(store: &TableStore) -> Version {
     let mut rng = StdRng::seed_from_u64(7);
     let mut sequence = 0;
@@ -106,8 +106,8 @@ fn version(store: &TableStore) -> Version {
 
 fn whole_plan(version: &Version) -> Plan {
     let metas = version.metas();
-    let inputs = metas[0].iter().map(|file| file.number).collect();
-    plan_files(&metas, 0, 6, inputs, &SHAPE, &Default::default()).unwrap()
+    let free = Unavailable::default();
+    Planner::new(&metas, &SHAPE, &free).plan_files(&metas[0], 0, 6).unwrap()
 }
 
 fn job_without_filter<'a>(
@@ -239,7 +239,7 @@ fn a_cancelled_compaction_leaves_no_table() {
     assert_eq!(tables_on_disk(&mem), before);
 }
 
-/// Tables that end where a file of the next level ends overlap one file less there.
+/// A table that ends where a file of the next level ends overlaps one file less of that level.
 #[test]
 fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     let store = store(Arc::new(MemFs::new()));
@@ -262,8 +262,8 @@ fn tables_are_cut_where_a_file_of_the_next_level_ends() {
     }
     let version = Version::default().apply(&edit, &opened);
     let metas = version.metas();
-    let inputs = metas[0].iter().map(|file| file.number).collect();
-    let plan = plan_files(&metas, 0, 5, inputs, &SHAPE, &Default::default()).unwrap();
+    let free = Unavailable::default();
+    let plan = Planner::new(&metas, &SHAPE, &free).plan_files(&metas[0], 0, 5).unwrap();
     let cancelled = AtomicBool::new(false);
     let job = job_without_filter(&store, &version, &cancelled, 1);
     let outputs = run(&job, &plan).unwrap().outputs;
@@ -290,9 +290,9 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
         let first = key::user_key(&damaged.smallest);
         let unavailable =
             Unavailable { damaged: [damaged.number].into(), ..Unavailable::default() };
-        let inputs = metas[0].iter().map(|file| file.number).collect();
         let shape = TreeShape { table_bytes: 1 << 20, ..SHAPE };
-        let plan = plan_files(&metas, 0, 5, inputs, &shape, &unavailable).unwrap();
+        let planner = Planner::new(&metas, &shape, &unavailable);
+        let plan = planner.plan_files(&metas[0], 0, 5).unwrap();
         assert_eq!(plan.fences.len(), 2);
         for parts in [1, 3] {
             let cancelled = AtomicBool::new(false);
@@ -314,7 +314,7 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
                 + metas.iter().filter(is_inside).count();
             assert_eq!(count, outputs.len(), "seed {seed}: a table reaches over a fence");
             assert!(count >= 3, "seed {seed}: {count} tables");
-            // Nothing is lost by it.
+            // The cuts lose no entry.
             let removed = plan.inputs.iter().map(|&number| (0, number));
             let removed = removed.chain(plan.output_inputs.iter().map(|&number| (5, number)));
             let edit = VersionEdit {
@@ -329,8 +329,8 @@ fn tables_are_cut_where_a_damaged_file_of_a_deeper_level_begins_and_ends() {
     }
 }
 
-/// What a reader sees: of each key the newest entry, unless a newer range deletion covers it.
-/// Compares every entry with every range deletion.
+/// What a reader at `snapshot` sees: the newest value of each key, unless a newer deletion or range
+/// deletion hides it. Compares every entry with every range deletion.
 fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut newest: BTreeMap<Vec<u8>, (u64, u8, Vec<u8>)> = BTreeMap::new();
     for (_, file) in version.files() {
@@ -355,8 +355,8 @@ fn visible(version: &Version, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     values.map(|(key, (_, _, value))| (key, value)).collect()
 }
 
-/// Three files in level 0, disjoint ones in levels 5 and 6, each with range deletions, and two
-/// files that hold nothing else. Returns the last sequence number too.
+/// Three overlapping files in level 0, three disjoint ones in level 5 and three in level 6. All may
+/// hold range deletions, and two of them hold nothing else. Also returns the last sequence number.
 fn version_with_ranges(store: &TableStore, seed: u64) -> (Version, u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut sequence, mut edit, mut opened) = (0, VersionEdit::default(), HashMap::new());
@@ -440,18 +440,17 @@ fn a_compaction_of_range_deletions_changes_nothing_for_any_reader() {
         };
         let before = seen(&version);
         for step in 0.. {
-            let (level, inputs) = match step {
-                0 => (0, version.levels[0].iter().map(|file| file.meta.number).collect()),
-                _ => match version.levels[5].first() {
-                    Some(file) => (5, vec![file.meta.number]),
-                    None => break,
-                },
-            };
             let metas = version.metas();
+            let (level, inputs) = match step {
+                0 => (0, &metas[0][..]),
+                _ if metas[5].is_empty() => break,
+                _ => (5, &metas[5][..1]),
+            };
             let target = if level == 0 { 5 } else { 6 };
             let shape = TreeShape { table_bytes: 1 << 10, ..SHAPE };
-            let plan =
-                plan_files(&metas, level, target, inputs, &shape, &Default::default()).unwrap();
+            let free = Unavailable::default();
+            let planner = Planner::new(&metas, &shape, &free);
+            let plan = planner.plan_files(inputs, level, target).unwrap();
             let cancelled = AtomicBool::new(false);
             let job = Job {
                 store: &store,
@@ -519,7 +518,8 @@ fn a_merge_within_level_0_counts_older_files_of_it_as_older() {
     let numbers = [newest.meta.number, tombstones.meta.number];
     let version = version_of(&[(0, value), (0, tombstones), (0, newest)]);
     let metas = version.metas();
-    let plan = super::level0::plan_small(&metas, &Conditions::default(), &Default::default());
+    let free = Unavailable::default();
+    let plan = Planner::new(&metas, &SHAPE, &free).plan_small(&Conditions::default());
     let plan = Plan { inputs: numbers.to_vec(), ..plan.unwrap() };
     let cancelled = AtomicBool::new(false);
     let outcome = run(&job_without_filter(&store, &version, &cancelled, 1), &plan).unwrap();
@@ -529,9 +529,9 @@ fn a_merge_within_level_0_counts_older_files_of_it_as_older() {
     assert_eq!(outcome.outputs.len(), 1);
 }
 
-/// A file ended with a range deletion, whose end was the first key of the next file. A flush looked
-/// for that key only in the first file, whose filter said no, and dropped a tombstone, so that the
-/// key came back.
+/// A file once ended with a range deletion, whose end was the first key of the next file. A flush
+/// looked for that key only in the first file, whose filter said no, and dropped the key's
+/// tombstone, so that the key came back. Now the flush looks in the next file.
 #[test]
 fn the_end_of_a_range_deletion_may_be_the_first_key_of_the_next_file() {
     let store = store(Arc::new(MemFs::new()));

@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+pub(crate) enum Direction {
     Forward,
     Backward,
 }

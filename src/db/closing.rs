@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::sync::drain;
 
 impl Inner {
-    /// Closes the database, unless another call has begun to.
+    /// Closes the database, unless another call has begun to close it.
     pub(super) fn close(&self) -> Result<()> {
         self.status.process().check()?;
         if !self.status.begin_closing() {
@@ -30,7 +30,7 @@ impl Inner {
         drain(READERS_PATIENCE);
         let synced = match self.status.failure() {
             Some(Error::OpenedReadOnly) => Ok(()),
-            // Nothing was written.
+            // For lack of space the directory was never taken over, so nothing was written.
             None if self.writing.missing_space().is_some() => Ok(()),
             None => self.sync_wals(),
             Some(error) => Err(error.clone()),

@@ -28,8 +28,8 @@ impl Db {
         &self.inner.store.dir
     }
 
-    /// How many keys have a value. Exact, and slow: it reads every table. See
-    /// [`Db::approximate_len`].
+    /// How many keys have a value. The count is exact, but the call is slow, because it reads every
+    /// table. [`Db::approximate_len`] is fast.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -48,7 +48,7 @@ impl Db {
         count(self.cursor())
     }
 
-    /// About how many keys have a value. Reads nothing.
+    /// About how many keys have a value. Reads no file.
     ///
     /// This is the number of entries in tables and memtables, less two for each tombstone in a
     /// table: the tombstone and the entry that it hides. So a key that was written several times
@@ -67,9 +67,9 @@ impl Db {
         self.inner.approximate_len()
     }
 
-    /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted: see
-    /// [`Db::flush`]. The call reads the indexes of the tables that contain an end of the range,
-    /// and no data.
+    /// About how many bytes of the tables belong to keys in `range`. Memtables are not counted;
+    /// [`Db::flush`] turns them into tables. The call reads the indexes of the tables that contain
+    /// an end of the range, and no data.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -153,8 +153,8 @@ impl Db {
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
     /// are compacted. Cursors remember ranges in which they saw nothing but tombstones and jump
-    /// over them, so the cost of a call usually does not grow with the number of tombstones. The
-    /// first call after the database was opened passes all of them.
+    /// over them, so the cost of a call usually does not grow with the number of tombstones. Only
+    /// the first call after the database was opened passes all tombstones.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -184,8 +184,8 @@ impl Db {
     /// key that cannot be read does not hide the others. All values are read from the same state of
     /// the database.
     ///
-    /// The call is as fast as [`Db::multi_get`], once the keys are collected. If a read fails, it
-    /// takes a snapshot and looks up all keys again, one by one.
+    /// The call is as fast as [`Db::multi_get`], once the keys are collected. If a read fails, the
+    /// call takes a snapshot and looks up all keys again, one by one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -224,7 +224,7 @@ impl Db {
     /// `num-entries-active-mem-table`, `num-entries-imm-mem-tables`,
     /// `estimate-pending-compaction-bytes`, `num-running-flushes`, `num-running-compactions`,
     /// `is-write-stopped`, `num-snapshots`, `block-cache-capacity` and `block-cache-usage`. The
-    /// text of `stats` and `levelstats` is Maypole's.
+    /// text of `stats` and `levelstats` has Maypole's own layout.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

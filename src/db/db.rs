@@ -30,7 +30,7 @@ use crate::slice::Slice;
 use crate::table::SstReader;
 
 /// An open database. Cheap to clone and to share between threads. Dropping the last clone closes
-/// it.
+/// the database.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -78,7 +78,7 @@ pub struct Db {
 /// State that the clones of a [`Db`] share. Closes the database when the last clone is dropped.
 pub(super) struct Handle {
     inner: Arc<Inner>,
-    /// Held by the [`Db::pop_first`] that runs.
+    /// Held by the running [`Db::pop_first`].
     pub(super) pops: Mutex<()>,
 }
 
@@ -188,8 +188,9 @@ impl Db {
         Db::builder(path).destroy()
     }
 
-    /// The counters that the owner of the database in the directory `path`, this process or
-    /// another, has published; `None` if it has published none. See [`Builder::publish_stats`].
+    /// The counters that the owner of the database in the directory `path` has published; `None` if
+    /// it has published none. The owner is the process that has, or had last, the database open for
+    /// writing. See [`Builder::publish_stats`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -217,8 +218,8 @@ impl Db {
     /// directory. If the call succeeds, every acknowledged write is durable.
     ///
     /// From then on other clones and every [`Snapshot`] return
-    /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before continue to work,
-    /// because they keep their tables and memtables.
+    /// [`Error::Closed`](crate::Error::Closed). Iterators and cursors made before the call continue
+    /// to work, because they keep their tables and memtables.
     ///
     /// Dropping the last clone does the same, but cannot report an error.
     ///
@@ -394,7 +395,7 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range(&self, range: impl KeyBounds) -> DbIterator {
-        DbIterator::over_range(self.inner.read_point(None), range)
+        DbIterator::at(self.inner.read_point(None), Bounds::of(range))
     }
 
     /// An iterator over the entries as of now whose keys start with `prefix`, in key order, from
@@ -410,7 +411,7 @@ impl Db {
     /// ```
     #[doc(alias = "prefix_iterator")]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
-        DbIterator::over_prefix(self.inner.read_point(None), prefix.as_ref())
+        DbIterator::at(self.inner.read_point(None), Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// A cursor over all entries as of now. It lends keys and values instead of copying them.
@@ -605,8 +606,8 @@ impl Db {
     /// call is then in the last level that holds data. Drops old versions and tombstones that no
     /// snapshot needs.
     ///
-    /// Reads, writes and automatic compactions go on meanwhile. The call first waits for a flush of
-    /// what is in memory. If a running compaction uses the remaining files, the call waits until
+    /// Reads, writes and automatic compactions continue meanwhile. The call first waits for a flush
+    /// of what is in memory. If a running compaction uses the remaining files, the call waits until
     /// that compaction ends. Calls from several threads run one after the other. The call ends even
     /// if other threads keep writing, and [`Db::close`] ends it early.
     ///
@@ -754,8 +755,9 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// Those of [`Db`], and [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files
-    /// that overlap each other, are empty, or were not made for ingestion.
+    /// Those of [`Db`], [`Error::InvalidArgument`](crate::Error::InvalidArgument) for files that
+    /// overlap each other or have no entries, and [`Error::Unsupported`](crate::Error::Unsupported)
+    /// for files that were not made for ingestion.
     #[doc(alias = "IngestExternalFile")]
     pub fn ingest<P: AsRef<Path>>(&self, files: &[P]) -> Result<()> {
         let files: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();

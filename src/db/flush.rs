@@ -13,17 +13,17 @@
 //! ([`crate::compaction::below`]).
 //!
 //! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
-//! old keys are deleted and new ones are written, one table of both would overlap everything
-//! between them, and be merged with all of it. With separate tables, the new keys move down as they
-//! are, and the deletions meet the tables that they empty. For the same reason tables of deletions
-//! end where older tables start: the deletions that empty one older table then move down without
-//! the deletions for the next table.
+//! old keys are deleted and new ones are written, one table of both would overlap all tables
+//! between the old and the new keys, and would be merged with all of them. With separate tables,
+//! the new keys move down as they are, and the deletions meet the tables that they empty. For the
+//! same reason tables of deletions end where older tables start: the deletions that empty one older
+//! table then move down without the deletions for the next table.
 
 use std::sync::Arc;
 
 use crate::compaction::below::Below;
 use crate::compaction::ranges::Ranges;
-use crate::compaction::retain::{HeldTombstones, Retention, Verdict};
+use crate::compaction::retain::{Retention, keep_survivors};
 use crate::cursor::Cursor;
 use crate::encoding::key::{EntryKind, SequenceNumber, kind_byte, user_key};
 use crate::error::Result;
@@ -35,7 +35,7 @@ use crate::version::{NewTable, TableFile, TableStore, Version, seconds_since_197
 /// A run of deletions gets tables of its own if it is at least 1 / `LONG_RUN_FRACTION` of the
 /// memtable's entries.
 const LONG_RUN_FRACTION: usize = 16;
-/// Such a run has at least this many deletions.
+/// The minimum number of deletions in such a run.
 const MIN_LONG_RUN: usize = 64;
 
 /// Range deletions that hide less than this in older tables get no tables of their own, unless they
@@ -70,7 +70,7 @@ impl Flush<'_> {
         let cuts = self.cuts(memtable, &ranges, &below_ranges)?;
         let mut tables = Tables {
             flush: self,
-            deleted: Ranges::of(ranges, &self.snapshots, &below_ranges),
+            deleted: &Ranges::of(ranges, &self.snapshots, &below_ranges),
             cuts: &cuts,
             lower: None,
             finished: Vec::new(),
@@ -86,25 +86,12 @@ impl Flush<'_> {
 
     fn write(&self, memtable: &Memtable, mut below: Below, tables: &mut Tables) -> Result<()> {
         let mut retention = Retention::new(self.snapshots.clone());
-        let mut held = HeldTombstones::default();
         let mut cursor = memtable.cursor();
         cursor.seek_to_first()?;
-        while cursor.valid() {
-            let key = cursor.key();
-            if !tables.deleted.drops(key) {
-                match retention.next(key, |key| below.may_hold(key)) {
-                    Verdict::Keep => {
-                        for held in held.release(key) {
-                            tables.add(&held, &[])?;
-                        }
-                        tables.add(key, cursor.value())?;
-                    }
-                    Verdict::Hold => held.hold(key),
-                    Verdict::Drop => {}
-                }
-            }
-            cursor.next()?;
-        }
+        let (deleted, all) = (tables.deleted, |_: &[u8]| Ok(true));
+        keep_survivors(&mut cursor, deleted, &mut retention, &mut below, all, |key, value| {
+            tables.add(key, value)
+        })?;
         tables.finish()
     }
 
@@ -125,8 +112,9 @@ impl Flush<'_> {
         let runs = long_runs(memtable)?.into_iter().map(|run| (run, false));
         let mut cuts: Vec<Vec<u8>> = Vec::new();
         for ((start, end), is_of_ranges) in runs.chain(hiding.map(|run| (run, true))) {
-            // The deepest level comes first. Tables of deletions do not count, because they were
-            // cut in this way themselves.
+            // The deepest level comes first, because at most `MAX_CUTS` cuts are made. Tables that
+            // consist mostly of deletions do not count, because they were cut in this way
+            // themselves.
             let levels = self.older.into_iter().flat_map(|older| older.levels.iter().rev());
             let starts = levels.flat_map(|files| {
                 let files = files.iter().map(|file| &file.meta);
@@ -162,8 +150,8 @@ impl Flush<'_> {
     }
 }
 
-/// The ranges that range deletions cover without a gap, each as its first key and the key behind
-/// it.
+/// The ranges that range deletions cover without a gap, each as its first key and its exclusive
+/// end.
 fn joined(ranges: &RangeTombstones) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut bounds: Vec<(&[u8], &[u8])> = ranges.iter().map(|r| (r.start, r.end)).collect();
     bounds.sort_unstable();
@@ -223,7 +211,7 @@ fn long_runs(memtable: &Memtable) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 /// The tables being written.
 struct Tables<'a> {
     flush: &'a Flush<'a>,
-    deleted: Ranges<'a>,
+    deleted: &'a Ranges<'a>,
     /// The cuts that are still to come.
     cuts: &'a [Vec<u8>],
     /// Where the current table's part of the range deletions starts. `None`: at the first one.
@@ -240,10 +228,7 @@ impl<'a> Tables<'a> {
             self.end(Some(cut))?;
             self.cuts = rest;
         }
-        let table = match &mut self.current {
-            Some(table) => table,
-            None => self.current.insert(self.flush.create()?),
-        };
+        let table = NewTable::in_slot(&mut self.current, || self.flush.create())?;
         table.add(internal_key, value)
     }
 
@@ -256,7 +241,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Ends the current table with the range deletions before `upper`. Without a current table,
-    /// these range deletions make a table.
+    /// these range deletions get a table of their own.
     fn end(&mut self, upper: Option<&'a [u8]>) -> Result<()> {
         let (flush, range) = (self.flush, (self.lower, upper));
         let now = seconds_since_1970();
@@ -273,7 +258,7 @@ mod tests {
     use crate::range_tombstones::RangeTombstone;
 
     /// A program that keeps a window of keys by range deletions deletes adjacent ranges, one after
-    /// the other.
+    /// the other. A flush treats them as one range.
     #[test]
     fn range_deletions_that_meet_are_one_range() {
         let range = |start: &'static [u8], end: &'static [u8], sequence| RangeTombstone {

@@ -1,16 +1,16 @@
-//! The database: everything below put together, with threads and locks.
+//! The database: joins all lower layers of the crate, and adds threads and locks.
 //!
 //! ```text
 //!   what happens          file
 //!   the public API        db.rs  snapshot.rs  options.rs   iter/ (iterators, cursors)
-//!   counters for others   stats/
+//!   statistics            stats/
 //!   open, recover, close  open/  closing.rs
 //!   read                  get/  multi_get.rs  iter/ (iter/marks/: what cursors jump over)
 //!                         explain/ (a lookup, watched)
 //!   write                 write/
 //!   flush, compact        flush.rs  background/
-//!   the whole database    maintenance/ (copy, take in, check, remove)  repair/
-//!   small calls over these  convenience.rs (len, first, last, sizes)
+//!   the whole database    maintenance/ (copy, ingest, verify, destroy)  repair/
+//!   short calls over these  convenience.rs (len, first, last, sizes)
 //!   RocksDB's databases   rocks/ (read as they are)
 //!   what all these share  inner/ (parts and their locks)  read_state.rs (no lock)
 //! ```
@@ -20,8 +20,9 @@
 //! The imports of the files form no cycle, so each import names the module that defines the item:
 //! `crate::db::iter::cursor::DbCursor` and not `crate::db::DbCursor`.
 
-// Rustdoc shows the methods of a type in the order of the modules. The pages of `Db` and `Snapshot`
-// begin with `open` and `get`, and end with conveniences such as `len`.
+// Rustdoc shows the methods of a type in the order of the modules. So `db` comes first and
+// `convenience` last: the pages of `Db` and `Snapshot` begin with calls such as `get`, and end with
+// conveniences such as `len`.
 #[allow(clippy::module_inception)] // The handle is what this folder is named after.
 mod db;
 

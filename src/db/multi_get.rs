@@ -12,7 +12,7 @@
 //!         keys whose block is not in memory       are parked: they query no other filter yet.
 //!                                                 Their blocks' reads begin
 //!       keys deleted by a range are done
-//!     the blocks of all parked keys are there
+//!     wait until the blocks of all parked keys are read
 //!     entry; not found: a false positive          the key continues with the next run, and so on
 //! ```
 //!
@@ -21,10 +21,11 @@
 //! misses, and a device serves many reads at a time. The device should not wait until all keys are
 //! searched, so the search continues while the first reads are in progress.
 //!
-//! Each key reads what it would read alone, in the same order. Keys that need the same block read
-//! it once. A guard is held while keys are searched, but not while the device reads, because a slow
-//! device must not keep garbage alive. Parts of filters and indexes that are not in memory are read
-//! together for all keys. Whole filters and indexes are read one after the other.
+//! For each key the call reads what a single `get` would read, in the same order. A block that
+//! several keys need is read once. A guard is held while keys are searched, but not while the
+//! device reads, because a slow device must not keep garbage alive. Parts of filters and indexes
+//! that are not in memory are read together for all keys. Whole filters and indexes are read one
+//! after the other.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
 //! state records how far the search has come, because the search pauses whenever there is something
@@ -143,7 +144,7 @@ struct Lookups<'k, K> {
     unasked: Vec<Question>,
     /// How many of `maybes` were searched.
     searched: usize,
-    /// Whether a lookup has skipped a filter that was not worth its read, in any run.
+    /// Whether a lookup has skipped a filter that was not worth a read, in any run.
     passed_by: bool,
     /// Lookups that need a block that is not in memory.
     parked: Vec<Parked<'k>>,
@@ -151,10 +152,10 @@ struct Lookups<'k, K> {
     later: Vec<(usize, OpenLookup<'k>)>,
 }
 
-/// A lookup that has no answer yet.
+/// A lookup that has no result yet.
 #[derive(Clone)]
 struct OpenLookup<'k> {
-    /// Index of its answer, or [`GONE`].
+    /// Index of the key and of its value in the call's lists, or [`GONE`].
     to: usize,
     key: LookupKey<'k>,
     /// The key's [`Version::head`](crate::version::Version::head).
@@ -318,7 +319,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
     }
 
     /// Reads and queries those filters of the run that are not in memory. A lookup skips a filter
-    /// that is not worth its read.
+    /// that is not worth a read.
     fn read_filters(
         &mut self,
         read_state: &ReadState,

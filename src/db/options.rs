@@ -161,7 +161,7 @@ impl Builder {
         Builder { cache: CacheChoice::Own(bytes), ..self }
     }
 
-    /// A block cache to share with other databases, instead of one of its own.
+    /// A block cache that this database shares with others, instead of a cache of its own.
     pub fn block_cache(self, cache: Arc<BlockCache>) -> Builder {
         Builder { cache: CacheChoice::Shared(cache), ..self }
     }
@@ -275,13 +275,15 @@ impl Builder {
         Builder { max_deletion_age: age, ..self }
     }
 
-    /// How many of its tables the database keeps open, 1 to 1048576. The others are opened when
-    /// they are read. This takes a few microseconds, and checks that they are still the same files.
+    /// How many of its tables the database keeps open, 1 to 1048576. The other tables are opened
+    /// when they are read. Opening one takes a few microseconds, and checks that it is still the
+    /// same file.
     ///
-    /// Default: the databases of the process that do not set this share half of the descriptors
-    /// that the process may have (its soft limit, read at each opening). The other half is for the
-    /// program, and for logs and new tables, a handful for each database. To have more tables open,
-    /// raise the limit of the process. Lower this where the program itself needs more descriptors.
+    /// Default: the databases of the process that do not set this option share half of the
+    /// descriptors that the process may have (its soft limit, read at each opening). The other half
+    /// is for the program, and for logs and new tables, a handful for each database. To have more
+    /// tables open, raise the limit of the process. Lower this number where the program itself
+    /// needs more descriptors.
     ///
     /// Reads do not wait for a descriptor: the tables that are being read may exceed this number.
     /// Iterators and cursors that outlive the database keep their tables open as well, up to a

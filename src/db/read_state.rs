@@ -1,5 +1,4 @@
-//! What a read sees: memtables and tables ([`ReadState`]), and the last write that counts
-//! ([`ReadPoint`]).
+//! What a read sees: memtables and tables ([`ReadState`]), up to a sequence number ([`ReadPoint`]).
 //!
 //! ```text
 //!   publish ──► ReadState 7  ◄── lookups, for as long as they hold their guard
@@ -15,6 +14,7 @@
 use std::sync::Arc;
 
 use super::inner::status::Status;
+use super::inner::tree_state::TreeState;
 use super::iter::marks::Marks;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
@@ -36,19 +36,15 @@ pub(crate) struct ReadState {
     pub marks: Arc<Marks>,
 }
 
-/// The sources of a read state.
-pub(crate) struct Sources {
-    pub memtable: Arc<Memtable>,
-    /// Newest first.
-    pub frozen: Vec<Arc<Memtable>>,
-    pub version: Arc<Version>,
-}
-
 impl ReadState {
-    pub fn new(sources: Sources, counters: &Arc<Counters>, marks: &Arc<Marks>) -> ReadState {
-        let Sources { memtable, frozen, version } = sources;
-        let (counters, marks) = (Arc::clone(counters), Arc::clone(marks));
-        ReadState { memtable, frozen, version, counters, marks }
+    pub fn of(tree: &TreeState, counters: &Arc<Counters>, marks: &Arc<Marks>) -> ReadState {
+        ReadState {
+            memtable: Arc::clone(&tree.memtable),
+            frozen: tree.frozen.iter().rev().map(|it| Arc::clone(&it.memtable)).collect(),
+            version: Arc::clone(&tree.version),
+            counters: Arc::clone(counters),
+            marks: Arc::clone(marks),
+        }
     }
 
     /// All memtables, newest first.
@@ -79,10 +75,10 @@ impl Retired for ReadState {
 pub(crate) struct ReadPoint {
     pub state: Arc<ReadState>,
     pub sequence: SequenceNumber,
-    /// Whether the database was open when this was made. A cursor made before the closing continues
-    /// with what it holds; one made later returns an error.
+    /// Whether the database was open when this read point was made. A cursor made before the
+    /// closing continues with what it holds; one made later returns an error.
     open: bool,
-    /// Whether this is a snapshot, which may be old.
+    /// Whether `sequence` is that of a snapshot, which may be old.
     pub is_snapshot: bool,
     /// A forked child reads nothing through this read point, because another thread may have been
     /// using a block at the fork.
@@ -90,7 +86,6 @@ pub(crate) struct ReadPoint {
 }
 
 impl ReadPoint {
-    /// `is_snapshot`: whether `sequence` is that of a snapshot, and not that of the last write.
     pub fn new(
         state: Arc<ReadState>,
         sequence: SequenceNumber,

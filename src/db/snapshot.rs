@@ -21,8 +21,9 @@ use crate::slice::Slice;
 ///
 /// Compaction keeps every version that a live snapshot sees, so a snapshot held for long costs
 /// space. A snapshot does not keep the database open: after [`Db::close`](crate::Db::close) every
-/// read returns [`Error::Closed`](crate::Error::Closed). An iterator returns it as its only item,
-/// and a cursor from each seek. Iterators and cursors made before continue to work.
+/// read returns [`Error::Closed`](crate::Error::Closed). An iterator returns this error as its only
+/// item, and a cursor returns it from each seek. Iterators and cursors made before the closing
+/// continue to work.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -120,12 +121,12 @@ impl Snapshot {
 
     /// Like [`Db::range`](crate::Db::range), but reads the snapshot.
     pub fn range(&self, range: impl KeyBounds) -> DbIterator {
-        DbIterator::over_range(self.read_point(), range)
+        DbIterator::at(self.read_point(), Bounds::of(range))
     }
 
     /// Like [`Db::prefix`](crate::Db::prefix), but reads the snapshot.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> DbIterator {
-        DbIterator::over_prefix(self.read_point(), prefix.as_ref())
+        DbIterator::at(self.read_point(), Bounds::of_prefix(prefix.as_ref()))
     }
 
     /// Like [`Db::cursor`](crate::Db::cursor), but reads the snapshot.

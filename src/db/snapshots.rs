@@ -29,9 +29,9 @@ struct Live {
 }
 
 impl SnapshotList {
-    /// Registers the number that `current` returns. `current` is called under the lock. So a
-    /// compaction that has read the list before drops only versions that were already hidden at
-    /// that time.
+    /// Registers the number that `current` returns. `current` is called under the lock, so that a
+    /// compaction that has read the list without this number drops only versions that were already
+    /// hidden at that time.
     pub fn register(&self, current: impl FnOnce() -> SequenceNumber) -> SequenceNumber {
         if !self.process.is_current() {
             return current();

@@ -134,6 +134,20 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// A varint of at most `most`; `expected` describes such a number.
+    pub fn varint_up_to(
+        &mut self,
+        most: u64,
+        what: &str,
+        expected: impl std::fmt::Display,
+    ) -> Result<u64, Damage> {
+        let start = self.position;
+        match self.varint(what)? {
+            value if value <= most => Ok(value),
+            value => Err(Damage::new(start, expected, value)),
+        }
+    }
+
     #[inline]
     pub fn varint32(&mut self, what: &str) -> Result<u32, Damage> {
         let start = self.position;

@@ -4,7 +4,7 @@
 //!   file     │       ·      │       ·       │       ·       │      the device's blocks
 //!   wanted                  ├──── range ────┤
 //!   read             ├──────────────────────────────┤              whole blocks
-//!   buffer   ├ slack ┤──────────────────────────────┤              address aligned as the offset
+//!   buffer   ├ slack ┤──────────────────────────────┤              at an aligned address
 //! ```
 //!
 //! A file that is read through the system's cache counts as having blocks of one byte, so only the
@@ -45,13 +45,13 @@ impl BlockRange {
     }
 
     /// The number of bytes from the start of the first block to the end of the range. A read may
-    /// return only so many, because the end of the file may cut the last block.
+    /// return no more than these, because the file may end within the last block.
     pub fn needed(self) -> usize {
         self.skipped() + self.bytes
     }
 
-    /// Where a read that has filled `filled` bytes continues. If these end within a block, this
-    /// block is read again.
+    /// The position in the buffer at which a read continues after `filled` bytes. If these bytes
+    /// end within a block, the whole block is read again.
     pub fn next(self, filled: usize) -> usize {
         filled - filled % self.block_bytes
     }
@@ -63,7 +63,7 @@ impl BlockBuffer {
         let bytes = range.needed().next_multiple_of(range.block_bytes);
         let with_slack = bytes + range.block_bytes - 1;
         if self.0.len() < with_slack {
-            // A new vector, so that nothing is copied.
+            // A new vector, because a resized one would copy the old bytes.
             self.0 = vec![0; with_slack];
         }
         let start = self.0.as_ptr().align_offset(range.block_bytes);

@@ -1,23 +1,18 @@
 //! [`DirectFs`]: files that are read past the system's cache (`O_DIRECT`, Linux).
 //!
-//! The system reads the device's blocks straight into a program's memory. So offset, length and
-//! address must be multiples of the block size. A read fills a `BlockBuffer` of the thread, and the
-//! wanted bytes are copied from it. The copy takes little time compared with the read from the
-//! device.
+//! The system reads the device's blocks straight into a program's memory, so the offset, length and
+//! address of a read must be multiples of the block size. A read fills a `BlockBuffer` of the
+//! thread, and the wanted bytes are copied from it. The copy takes little time compared with the
+//! read from the device.
 //!
-//! Where the file system has no such reads, or needs larger multiples, files are read through the
-//! cache, so that a database works everywhere and differs only in its use of memory.
+//! If the file system cannot bypass its cache, or needs larger multiples, files are read through
+//! the cache. So a database works on every file system, and only its use of memory differs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-#[cfg(target_os = "linux")]
-use super::anchored::AnchoredFs;
-#[cfg(target_os = "linux")]
-use super::real::Opening;
-#[cfg(target_os = "linux")]
-use super::system;
-use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, RealFs, WritableFile};
+use super::anchored::SystemFs;
+use super::{DescriptorPool, FileLock, Fs, RandomAccessFile, WritableFile};
 use crate::error::Result;
 
 /// The operating system's file system, with files that are read past the system's cache. Use it for
@@ -25,9 +20,9 @@ use crate::error::Result;
 /// system's cache would use.
 ///
 /// A lookup whose block is not in the block cache waits for the device. The system does not read
-/// ahead for a scan. Files are written as by [`RealFs`]. When a writing database opens a table, it
-/// drops the system's cached pages of the table. Only Linux has such reads. On other systems this
-/// is the same as `RealFs`.
+/// ahead for a scan. Files are written as by [`RealFs`](super::RealFs). When a database that is
+/// open for writing opens a table, it drops the system's cached pages of the table. On systems
+/// other than Linux, `DirectFs` is the same as `RealFs`.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -48,37 +43,14 @@ use crate::error::Result;
 pub struct DirectFs;
 
 impl Fs for DirectFs {
-    #[cfg(target_os = "linux")]
-    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        linux::open(&Opening::by_name(system::open_directly), path)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn open_pooled(
-        &self,
-        path: &Path,
-        pool: &Arc<DescriptorPool>,
-    ) -> Result<Arc<dyn RandomAccessFile>> {
-        linux::open_pooled(Opening::by_name(system::open_directly), path, pool)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
-        AnchoredFs::open(dir, system::open_directly, true)
-    }
-
-    pass_on! { RealFs =>
-        #[cfg(not(target_os = "linux"))]
-        fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
-        #[cfg(not(target_os = "linux"))]
-        fn open_pooled(
-            &self, path: &Path, pool: &Arc<DescriptorPool>
-        ) -> Result<Arc<dyn RandomAccessFile>>;
-        #[cfg(not(target_os = "linux"))]
-        fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>>;
+    pass_on! { SystemFs::PAST_CACHE =>
         fn absolute(&self, path: &Path) -> Result<PathBuf>;
         fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
         fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+        fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+        fn open_pooled(
+            &self, path: &Path, pool: &Arc<DescriptorPool>
+        ) -> Result<Arc<dyn RandomAccessFile>>;
         fn rename(&self, from: &Path, to: &Path) -> Result<()>;
         fn remove(&self, path: &Path) -> Result<()>;
         fn hard_link(&self, existing: &Path, new: &Path) -> Result<()>;
@@ -87,6 +59,7 @@ impl Fs for DirectFs {
         fn create_dir_all(&self, dir: &Path) -> Result<()>;
         fn sync_dir(&self, dir: &Path) -> Result<()>;
         fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+        fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>>;
     }
 }
 
@@ -99,8 +72,7 @@ pub(super) mod linux {
 
     use crate::error::{Error, Result};
     use crate::fs::block_buffer::{BlockBuffer, BlockRange};
-    use crate::fs::descriptors::{DescriptorPool, HeldDescriptor, PooledFile};
-    use crate::fs::real::{Opening, open_by};
+    use crate::fs::descriptors::HeldDescriptor;
     use crate::fs::system::{self, Borrowed};
     use crate::fs::{RandomAccessFile, past_end};
 
@@ -109,32 +81,17 @@ pub(super) mod linux {
     /// Each thread keeps one buffer, for ranges of up to this length.
     const MAX_KEPT_BYTES: usize = 64 << 10;
 
-    pub fn open(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        Ok(Arc::new(DirectFile { inner: open_by(opening, path)? }))
-    }
-
-    pub fn open_pooled(
-        opening: Opening,
-        path: &Path,
-        pool: &Arc<DescriptorPool>,
-    ) -> Result<Arc<dyn RandomAccessFile>> {
-        let inner = Arc::new(PooledFile::open(path, pool, opening)?);
-        // A table that was just written has cached pages. This call is a hint to drop them, and may
-        // fail.
-        let _ = inner.drop_page_cache();
-        Ok(Arc::new(DirectFile { inner }))
-    }
-
     /// A file whose descriptors read whole blocks of the device.
     #[derive(Debug)]
-    struct DirectFile {
-        inner: Arc<dyn RandomAccessFile>,
+    pub struct DirectFile {
+        pub inner: Arc<dyn RandomAccessFile>,
     }
 
     impl RandomAccessFile for DirectFile {
         fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
             let Some(held) = self.descriptor() else {
-                // The file could not be opened again. This read returns the error.
+                // The file could not be opened again. The read of `inner` returns the reason as its
+                // error.
                 return self.inner.read_exact_at(offset, buffer);
             };
             let wanted = buffer.len();
@@ -213,7 +170,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::fs::write_atomic;
+    use crate::fs::{RealFs, write_atomic};
 
     fn random_file(dir: &Path, bytes: usize) -> PathBuf {
         let mut content = vec![0; bytes];

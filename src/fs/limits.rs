@@ -25,8 +25,8 @@ pub fn open_files_limit() -> OpenFilesLimit {
     OpenFilesLimit { soft, hard }
 }
 
-/// Raises the soft limit to the hard limit, for the whole process. Returns the limits after this.
-/// If the system refuses, they are unchanged.
+/// Raises the soft limit to the hard limit, for the whole process. Returns the limits after the
+/// call, which are unchanged if the system refuses.
 ///
 /// Do not call this in a program that uses `select`, which cannot handle descriptors from 1024 on.
 pub fn raise_open_files_limit() -> OpenFilesLimit {

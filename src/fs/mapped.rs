@@ -13,14 +13,16 @@
 //! the pages (`docs/measurements/2026-11-24-writes.md`).
 //!
 //! * The window is made ready in steps. The space of a step is allocated on the device, and its
-//!   pages are made writable, before it is used, so that a full disk is an error of `append`, not a
-//!   signal during the copy. An append waits only for the steps that it needs ([`Pages`]).
+//!   pages are made writable, before bytes are copied to it, so that a full disk is an error of
+//!   `append`, not a signal during the copy. An append waits only for the steps that it needs
+//!   ([`Pages`]).
 //! * After the written bytes the file holds zeros, to the end of the step. Dropping the file cuts
-//!   them off. After a kill the reader of the log takes the zeros for a torn tail.
-//! * The file continues as the plain file of [`super::real`] if no window is available, for example
-//!   because the file system does not allocate ahead, because memory for the mapping is short
-//!   (`ulimit -v`), or because the file may not become that long (`ulimit -f`). The plain file is
-//!   also the oracle of the tests.
+//!   the zeros off. If the process was killed, the zeros remain, and the reader of the log takes
+//!   them for a torn tail.
+//! * If no window is available, the rest of the file is written as a plain file of [`super::real`].
+//!   This happens, for example, if the file system does not allocate ahead, if memory for the
+//!   mapping is short (`ulimit -v`), or if the file would exceed the limit on its length (`ulimit
+//!   -f`). The plain file is also the oracle of the tests.
 //!
 //! # Where it is safe
 //!
@@ -56,11 +58,11 @@ use crate::error::{Error, Result};
 
 /// Bytes of a window, which is only a range of addresses until its steps are ready.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes of a step, which are made ready at once: a part of a window, and a multiple of every page
-/// size.
+/// Bytes of a step, the part of a window that is made ready at once. It is a multiple of every page
+/// size, and divides [`WINDOW_BYTES`].
 const STEP_BYTES: usize = 64 << 10;
 
-/// The zeros of a step are written by many references to this array.
+/// One call writes the zeros of a step, and refers to this array many times.
 static ZEROS: [u8; 4 << 10] = [0; 4 << 10];
 
 /// How the system's cache holds a step. Linux makes each page as large as the write that creates
@@ -86,13 +88,14 @@ struct MappedWindow {
     filled: usize,
 }
 
-// SAFETY: the mapping is reached through this value only, and belongs to no thread.
+// SAFETY: the mapping is reached through this value only, and is not tied to a thread.
 unsafe impl Send for MappedWindow {}
 // SAFETY: shared references give no access to the mapping.
 unsafe impl Sync for MappedWindow {}
 
 impl MappedWindow {
-    /// Maps `file` from `offset` on, with nothing ready. Returns `None` if it cannot be mapped.
+    /// Maps `file` from `offset` on, with no step ready. Returns `None` if the file cannot be
+    /// mapped.
     fn new(file: &File, offset: u64) -> Option<MappedWindow> {
         let (anywhere, access) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping, at an address of the kernel's choice.
@@ -103,7 +106,8 @@ impl MappedWindow {
     }
 
     /// Makes the next step of the window ready, which starts at `offset` in `file`. Returns `false`
-    /// if that is impossible. In this case a plain write may succeed, or returns the reason.
+    /// if that is impossible. A plain write may then still succeed. If not, it returns the reason
+    /// as its error.
     fn step(&mut self, file: &File, offset: u64, pages: Pages) -> rustix::io::Result<bool> {
         let bytes = STEP_BYTES as u64;
         if longest_file_bytes().is_some_and(|most| offset + bytes > most) {
@@ -119,8 +123,8 @@ impl MappedWindow {
             // The rest after a short write is touched below.
             retry_on_intr(|| pwritev(file, &zeros, offset))?;
         }
-        // SAFETY: this is a part of the mapping, because `ready` is a multiple of a step below the
-        // window's end. The advice changes no byte.
+        // SAFETY: the step is inside the mapping: `ready` is less than `WINDOW_BYTES`, and both are
+        // multiples of `STEP_BYTES`. The advice changes no byte.
         let touched = unsafe {
             let start = self.start.as_ptr().add(self.ready);
             madvise(start.cast(), STEP_BYTES, Advice::LinuxPopulateWrite)
@@ -167,9 +171,9 @@ pub(super) fn is_safe_to_map(file: &File) -> bool {
 
 #[derive(Debug)]
 pub(super) struct Mapped {
-    /// The file before the window.
+    /// The file. Its `written_bytes` are those before the window.
     plain: RealWritableFile,
-    /// `None` if later bytes are written by `plain`.
+    /// `None` if `plain` writes all further bytes.
     window: Option<MappedWindow>,
     /// The pages of the next step. They are small after a step with a sync, because more syncs are
     /// likely.
@@ -185,7 +189,8 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// Makes room in this window, or in a new one. If neither is possible, sets `window` to `None`.
+    /// Makes the next step ready, in this window or, if it is full, in a new one. If that is
+    /// impossible, sets `window` to `None`.
     fn make_room(&mut self) -> Result<()> {
         if self.filled() == WINDOW_BYTES as u64 {
             self.plain.skip(WINDOW_BYTES as u64);
@@ -220,7 +225,7 @@ impl WritableFile for Mapped {
         self.plain.append(rest)
     }
 
-    /// The operating system already has the bytes in a window.
+    /// Flushes only `plain`, because the operating system already has the bytes in a window.
     fn flush(&mut self) -> Result<()> {
         self.plain.flush()
     }
@@ -243,7 +248,8 @@ impl WritableFile for Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // This is a forked child, whose parent may have extended the file since the fork.
+        // A forked child must not truncate the file, which its parent may have extended since the
+        // fork.
         if !self.plain.is_of_this_process() {
             return;
         }
@@ -335,10 +341,11 @@ mod tests {
     }
 
     /// A log that could not be mapped because memory was short once made the database read-only.
+    /// Now such a log is written as a plain file.
     #[test]
     fn without_memory_for_a_window_the_log_is_written_plainly() {
         let dir = tempfile::tempdir().unwrap();
-        // The limit applies to a whole process.
+        // The limit applies to a whole process, so a child process sets it.
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "fs::mapped::tests::child_without_memory", "--ignored"])
             .env("MAYPOLE_MAPPED_TEST_DIRECTORY", dir.path())

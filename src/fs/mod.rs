@@ -1,4 +1,4 @@
-//! The interface to the operating system: the store reads and writes every byte through it.
+//! The interface to the operating system, through which the store reads and writes every byte.
 //!
 //! ```text
 //!            Fs  (names, directories, locks)
@@ -6,8 +6,8 @@
 //! WritableFile  RandomAccessFile        append only   ·   read at an offset, from many threads
 //!
 //! RealFs    the operating system
-//! DirectFs  the same, but reads bypass the system's cache
-//! MemFs     memory; on demand it loses power, and with it all or a part of the unsynced bytes
+//! DirectFs  like RealFs, but reads bypass the system's cache
+//! MemFs     memory; simulates power losses, which may lose all or some of the unsynced bytes
 //! FaultFs   wraps another: fails the n-th call, counts calls, runs a hook before every change
 //!
 //! OverlappedReader   reads many ranges of many files at one time: a kernel ring, or threads
@@ -25,9 +25,9 @@
 //!   so a second sync can falsely succeed (Rebello et al., "Can Applications Recover from fsync
 //!   Failures?", USENIX ATC 2020).
 //!
-//! The interface deliberately has no overwriting, truncating, seeking or asynchronous I/O. A call
-//! of [`OverlappedReader`] returns when all of its reads have ended. Only logs are mapped into
-//! memory, which makes `flush` cheap ([`Fs::create_log`]).
+//! The interface deliberately has no overwriting, truncating, seeking or asynchronous I/O. Even
+//! [`OverlappedReader`], which has many reads in flight, returns only when all of them have ended.
+//! Only logs are mapped into memory, which makes `flush` cheap ([`Fs::create_log`]).
 
 /// Defines methods that pass their arguments on to the same method of `$to`.
 macro_rules! pass_on {
@@ -39,7 +39,6 @@ macro_rules! pass_on {
     };
 }
 
-#[cfg(unix)]
 mod anchored;
 #[cfg(target_os = "linux")]
 mod block_buffer;
@@ -59,7 +58,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 
 pub use descriptors::{DescriptorPool, HeldDescriptor};
 pub use direct::DirectFs;
@@ -69,10 +68,10 @@ pub use mem::MemFs;
 pub use overlapped::{OverlappedReader, ReadBuffer, ReadRequest};
 pub use real::RealFs;
 
-/// A file that is being written passes on this many bytes at a time, and starts each piece at a
-/// multiple of this number. Linux then keeps the piece in large units of its page cache and finds
-/// it faster: random reads of 4 KiB take a third less time than from a file that was written in
-/// pieces of 60 KiB (`docs/measurements/2026-11-25-small-cache.md`).
+/// Unless a writable file is flushed, it passes its bytes to the operating system in pieces of this
+/// size, each of which starts at a multiple of the size. Linux then keeps a piece in large units of
+/// its page cache and finds it faster: random reads of 4 KiB take a third less time than from a
+/// file that was written in pieces of 60 KiB (`docs/measurements/2026-11-25-small-cache.md`).
 const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// A file system.
@@ -126,8 +125,8 @@ pub trait Fs: Send + Sync + fmt::Debug + 'static {
     fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
 
     /// Like [`Fs::open`], but for a file that keeps its name and its bytes while it is open. If
-    /// open files cost descriptors, the file takes a descriptor of `pool` when it is opened or
-    /// read, and may later lose it to another file.
+    /// open files of this file system need descriptors, the file takes a descriptor of `pool` when
+    /// it is opened or read, and may later lose it to another file.
     ///
     /// # Errors
     /// The same as for [`Fs::open`].
@@ -247,16 +246,16 @@ pub trait WritableFile: Send + Sync + fmt::Debug {
     /// The same as for [`WritableFile::append`].
     fn flush(&mut self) -> Result<()>;
 
-    /// Discards the appended bytes that are still in this process. Call it after an `append` or
-    /// `flush` that failed for lack of space, because a later sync must not write bytes that were
-    /// reported as failed. A part of the bytes may be in the file already, so nothing may be
-    /// appended after them.
+    /// Discards the appended bytes that are still in this process. Call this method after an
+    /// `append` or `flush` that failed for lack of space, because a later sync must not write bytes
+    /// that were reported as failed. Some of the failed bytes may already be in the file, so append
+    /// nothing afterwards.
     fn discard_unflushed(&mut self);
 
     /// Makes all appended bytes durable.
     ///
     /// # Errors
-    /// [`Error::Io`] if the device fails. This error is final: drop the file, do not retry.
+    /// [`Error::Io`] if the device fails. Then drop the file: a second sync may falsely succeed.
     fn sync(&mut self) -> Result<()>;
 
     /// The number of bytes appended so far.
@@ -295,8 +294,8 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     fn path(&self) -> &Path;
 
     /// The descriptor through which an [`OverlappedReader`] may read the file. The file keeps it
-    /// open until the returned value is dropped. `None` if the file has none, or cannot be opened
-    /// now. The file is then read by [`RandomAccessFile::read_exact_at`].
+    /// open until the returned value is dropped. `None` if the file has no descriptor, or cannot be
+    /// opened now. The reader then calls [`RandomAccessFile::read_exact_at`] instead.
     fn descriptor(&self) -> Option<HeldDescriptor<'_>> {
         None
     }
@@ -309,8 +308,9 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     }
 
     /// Lets a file of [`Fs::open_pooled`] keep its descriptor from now on, outside its pool,
-    /// because the name of the file may soon be removed. Returns `false` if such files already keep
-    /// a quarter of the process's limit on descriptors. The file then stays in its pool.
+    /// because the name of the file may soon be removed. Returns `false`, and leaves the file in
+    /// its pool, if files that were kept this way already hold a quarter of the descriptors that
+    /// the process may have.
     ///
     /// # Errors
     /// The errors of [`Fs::open`], if the file must be opened again.
@@ -319,7 +319,7 @@ pub trait RandomAccessFile: Send + Sync + fmt::Debug {
     }
 
     /// Requests that the operating system drop its cached pages of this file, so that the next
-    /// reads reach the device. This is a hint: Linux follows it for synced pages, other systems do
+    /// reads reach the device. Linux drops the synced pages. On other systems the call does
     /// nothing.
     ///
     /// # Errors
@@ -347,8 +347,8 @@ pub trait FileLock: Send + Sync + fmt::Debug {}
 /// Replaces the file at `path` by one that holds `bytes`, durably: a crash leaves either the old
 /// file or the new one, complete.
 ///
-/// First writes a temporary file, at `path` with `.tmp` appended. Only one caller at a time may
-/// write to a path.
+/// First writes a temporary file, whose path is `path` with `.tmp` appended. So only one caller at
+/// a time may replace the file at a path.
 ///
 /// # Errors
 /// The errors of the methods of [`Fs`] and [`WritableFile`]. After an error `path` names the old or
@@ -402,14 +402,18 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
+/// The first bytes of a file: at most `most`.
+pub(crate) fn head(fs: &dyn Fs, path: &Path, most: u64) -> Result<Vec<u8>> {
+    let file = fs.open(path)?;
+    let mut bytes = vec![0; file.len().min(most) as usize];
+    file.read_exact_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// The error of a read past the end of a file.
 fn past_end(path: &Path, offset: u64, expected_bytes: usize, found_bytes: u64) -> Error {
-    Error::Corruption {
-        file: path.to_owned(),
-        offset,
-        expected: format!("{expected_bytes} bytes"),
-        found: format!("{found_bytes} bytes before the end of the file"),
-    }
+    let found = format_args!("{found_bytes} bytes before the end of the file");
+    Damage::new(0, format_args!("{expected_bytes} bytes"), found).in_file(path, offset)
 }
 
 #[cfg(test)]

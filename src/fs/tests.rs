@@ -1,4 +1,4 @@
-//! One contract for every file system, then the tests of each.
+//! Tests of the contract of every file system, then of `MemFs` and `FaultFs` alone.
 
 use std::io::ErrorKind;
 
@@ -19,7 +19,8 @@ fn kind_of<T>(result: Result<T>) -> ErrorKind {
     }
 }
 
-/// Runs `test` on every file system, in an empty directory.
+/// Runs `test` in an empty directory of each file system but `DirectFs`, which `direct.rs` compares
+/// with `RealFs`.
 fn on_every_fs(test: impl Fn(&dyn Fs, &Path)) {
     let scratch = tempfile::tempdir().unwrap();
     test(&RealFs, scratch.path());
@@ -116,7 +117,7 @@ fn a_lock_is_held_by_one_and_given_back() {
         let held = fs.lock(&path).unwrap();
         let Err(Error::Locked { path: locked }) = fs.lock(&path) else { panic!("locked twice") };
         assert_eq!(locked, dir);
-        // Another spelling of the same path does not help.
+        // The lock cannot be taken through another spelling of its path either.
         assert!(fs.lock(&dir.join(".").join("LOCK")).is_err());
         drop(held);
         fs.lock(&path).unwrap();
@@ -203,7 +204,7 @@ fn unsynced_names_survive_independently() {
             let bytes = image.read(&dir.join(name)).unwrap();
             assert_eq!(bytes, if name == "created" { &b"created"[..] } else { b"old" });
         }
-        // An image is durable: a second crash takes nothing more.
+        // An image is durable: a second crash loses nothing more.
         assert_eq!(image.crash(seed + 1).list(dir).unwrap(), names);
         outcomes.insert(names.join(" "));
     }
@@ -211,7 +212,7 @@ fn unsynced_names_survive_independently() {
     assert_eq!(outcomes.into_iter().collect::<Vec<_>>(), expected);
     fs.sync_dir(dir).unwrap();
     assert!((0..50).all(|seed| fs.crash(seed).list(dir).unwrap() == ["created", "renamed"]));
-    // The directory itself needs its parent synced.
+    // The name of a directory is durable only after a sync of its parent.
     fs.create_dir_all(&dir.join("sub")).unwrap();
     assert!((0..50).any(|seed| !fs.crash(seed).exists(&dir.join("sub")).unwrap()));
 }

@@ -17,8 +17,7 @@ use std::path::Path;
 
 use super::bytes::RecordLog;
 use super::{Known, MAYPOLE_LOG};
-use crate::error::Result;
-use crate::fs::Fs;
+use crate::fs::{self, Fs};
 
 /// Bytes read from the start of a file.
 const HEAD_BYTES: u64 = 32 << 10;
@@ -54,12 +53,7 @@ pub(super) fn of(fs: &dyn Fs, dir: &Path, names: &[String]) -> Option<Known> {
     let with_extension = |wanted: &str| names.iter().any(|name| extension(name) == wanted);
     let numbered =
         |prefix: &str| names.iter().filter_map(|name| name.strip_prefix(prefix)).any(is_number);
-    let head = |name: &str, bytes: u64| -> Result<Vec<u8>> {
-        let file = fs.open(&dir.join(name))?;
-        let mut head = vec![0; file.len().min(bytes) as usize];
-        file.read_exact_at(0, &mut head)?;
-        Ok(head)
-    };
+    let head = |name: &str, bytes: u64| fs::head(fs, &dir.join(name), bytes);
 
     let mut logs: Vec<&String> = names
         .iter()

@@ -29,7 +29,7 @@ const HEADER_BYTES: usize = 12;
 
 /// One operation that has a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Operation<'a> {
+pub(crate) struct Operation<'a> {
     pub family: u32,
     /// The kind byte of its entry.
     pub kind: u8,
@@ -49,7 +49,7 @@ pub(super) struct Batch<'a> {
 impl<'a> Batch<'a> {
     pub fn decode(payload: &'a [u8]) -> Result<Batch<'a>, Damage> {
         if payload.len() < HEADER_BYTES {
-            let found = format_args!("{} bytes", payload.len()).to_string();
+            let found = format_args!("{} bytes", payload.len());
             return Err(Damage::new(0, "a write batch of at least 12 bytes", found));
         }
         let (first, count) = (fixed64(payload), fixed32(&payload[8..]));

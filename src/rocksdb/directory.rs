@@ -6,17 +6,13 @@
 //! ```
 
 use std::collections::HashSet;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Manifest, OptionsText};
 use crate::error::{Error, Result};
-use crate::fs::Fs;
+use crate::fs::{self, Fs};
 use crate::known_files::MAYPOLE_LOG;
-use crate::version::names;
-
-/// At most this many bytes of `CURRENT` are read. The name of a MANIFEST is shorter.
-const MAX_CURRENT_BYTES: u64 = 64;
+use crate::version::{current_manifest, names};
 
 /// The content of a directory.
 #[derive(Debug)]
@@ -110,43 +106,16 @@ impl Directory {
 
 /// The number of the MANIFEST that `CURRENT` names.
 fn current(fs: &dyn Fs, dir: &Path) -> Result<u64> {
-    let path = names::current_path(dir);
-    let file = match fs.open(&path) {
-        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-            return Err(Error::NoDatabase { path: dir.to_owned() });
-        }
-        other => other?,
-    };
-    let mut bytes = vec![0; file.len().min(MAX_CURRENT_BYTES) as usize];
-    file.read_exact_at(0, &mut bytes)?;
-    let named = std::str::from_utf8(&bytes).ok().and_then(|text| text.strip_suffix('\n'));
-    match named.filter(|name| !name.ends_with(".tmp")).and_then(names::parse) {
-        Some(names::FileKind::Manifest(number)) => Ok(number),
-        _ => Err(Error::Corruption {
-            file: path,
-            offset: 0,
-            expected: "the name of a MANIFEST and a line feed".into(),
-            found: format!("\"{}\"", bytes[..bytes.len().min(40)].escape_ascii()),
-        }),
-    }
+    current_manifest(fs, dir)?.ok_or_else(|| Error::NoDatabase { path: dir.to_owned() })
 }
 
 /// Rejects a database of Maypole's own, whose files have the same names.
 fn refuse_own(fs: &dyn Fs, dir: &Path, manifest: &Path) -> Result<()> {
-    let file = fs.open(manifest)?;
-    let mut head = [0; MAYPOLE_LOG.len()];
-    if file.len() >= head.len() as u64 {
-        file.read_exact_at(0, &mut head)?;
-        if head == MAYPOLE_LOG {
-            return Err(Error::Unsupported {
-                file: dir.to_owned(),
-                what:
-                    "this is a database of Maypole's own; Db::open and the other commands read it"
-                        .into(),
-            });
-        }
+    if fs::head(fs, manifest, MAYPOLE_LOG.len() as u64)? != MAYPOLE_LOG {
+        return Ok(());
     }
-    Ok(())
+    let what = "this is a database of Maypole's own; Db::open and the other commands read it";
+    Err(Error::Unsupported { file: dir.to_owned(), what: what.into() })
 }
 
 /// The number in a name that consists of a number and `ending`.

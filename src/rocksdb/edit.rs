@@ -31,10 +31,12 @@
 //! field with bit 6 is rejected.
 
 use super::{Refusal, unsupported};
-use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
-use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
+use crate::encoding::coding::{Decoder, fixed64, put_length_prefixed, put_varint};
+use crate::encoding::key::SequenceNumber;
 use crate::error::Damage;
-use crate::version::edit::MAX_FILE_NUMBER;
+use crate::version::edit::{
+    MAX_FILE_NUMBER, identity_bytes, key_bounds, put_field, put_numbers, sequence,
+};
 
 /// Later versions may set this bit in the tag of a field that older versions can ignore.
 const IGNORABLE: u32 = 1 << 13;
@@ -93,8 +95,7 @@ impl Edit {
     pub fn encode_new(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(comparator) = &self.comparator {
-            put_varint(&mut out, 1);
-            put_length_prefixed(&mut out, comparator.as_bytes());
+            put_field(&mut out, 1, comparator.as_bytes());
         }
         for (tag, number) in [(2, self.log_number), (3, self.next_file), (4, self.last_sequence)] {
             if let Some(number) = number {
@@ -206,22 +207,15 @@ pub(super) fn put_table(out: &mut Vec<u8>, table: &ListedTable) {
     put_varint(out, table.smallest_sequence);
     put_varint(out, table.largest_sequence);
     if let Some(identity) = table.identity {
-        let mut value = Vec::new();
-        identity.iter().for_each(|&half| put_fixed64(&mut value, half));
-        put_varint(out, 12);
-        put_length_prefixed(out, &value);
+        put_field(out, 12, &identity_bytes(identity));
     }
     for (tag, number) in [(4, table.oldest_blob_file), (13, table.epoch)] {
         if number > 0 {
-            let mut value = Vec::new();
-            put_varint(&mut value, number);
-            put_varint(out, tag);
-            put_length_prefixed(out, &value);
+            put_numbers(out, tag, &[number]);
         }
     }
     if table.path > 0 {
-        put_varint(out, 65);
-        put_length_prefixed(out, &[table.path as u8]);
+        put_field(out, 65, &[table.path as u8]);
     }
     put_varint(out, 1);
 }
@@ -235,36 +229,14 @@ fn text(decoder: &mut Decoder, what: &str) -> Result<String, Damage> {
 }
 
 fn number(decoder: &mut Decoder, what: &str) -> Result<u64, Damage> {
-    let start = decoder.position();
-    let number = decoder.varint(what)?;
-    match number <= MAX_FILE_NUMBER {
-        true => Ok(number),
-        false => Err(Damage::new(start, format_args!("{what} of at most 2^62"), number)),
-    }
-}
-
-fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
-    let start = decoder.position();
-    let sequence = decoder.varint("sequence number")?;
-    match sequence <= MAX_SEQUENCE {
-        true => Ok(sequence),
-        false => Err(Damage::new(start, "a sequence number below 2^56", sequence)),
-    }
+    decoder.varint_up_to(MAX_FILE_NUMBER, what, format_args!("{what} of at most 2^62"))
 }
 
 fn leveldbs_table(decoder: &mut Decoder) -> Result<ListedTable, Damage> {
     let level = decoder.varint32("level")?;
     let number = number(decoder, "file number")?;
     let file_bytes = decoder.varint("file size")?;
-    let start = decoder.position();
-    let smallest = decoder.length_prefixed("smallest key")?.to_vec();
-    let largest = decoder.length_prefixed("largest key")?.to_vec();
-    if smallest.len() < TRAILER_BYTES || largest.len() < TRAILER_BYTES {
-        return Err(Damage::new(start, "two internal keys", "fewer than 8 bytes"));
-    }
-    if compare(&smallest, &largest).is_gt() {
-        return Err(Damage::new(start, "smallest key <= largest key", "the reverse"));
-    }
+    let (smallest, largest) = key_bounds(decoder)?;
     Ok(ListedTable { level, number, file_bytes, smallest, largest, ..ListedTable::default() })
 }
 
@@ -332,7 +304,7 @@ mod tests {
     use super::super::fuzzing::EditBytes;
     use super::*;
     use crate::encoding::coding::{put_length_prefixed, put_varint};
-    use crate::encoding::key::internal_key;
+    use crate::encoding::key::{MAX_SEQUENCE, internal_key};
 
     fn sample() -> ListedTable {
         ListedTable {

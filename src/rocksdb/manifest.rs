@@ -72,7 +72,7 @@ impl Manifest {
             return Err(damage.clone().in_file(path, 0));
         }
         let missing = |what: &str| {
-            let expected = format_args!("a version edit with the {what}").to_string();
+            let expected = format_args!("a version edit with the {what}");
             Damage::new(0, expected, "none").in_file(path, offset)
         };
         for table in builder.families.values_mut().flat_map(|family| family.tables.values_mut()) {
@@ -142,13 +142,10 @@ impl Builder {
             (None, Some(_)) => {}
             (Some(before), Some(left)) if before.checked_sub(1) == Some(left) => {}
             (Some(before), found) => {
-                return Err(Damage::new(
-                    0,
-                    format_args!("an edit of a group of which {before} are missing"),
-                    found.map_or("one of no group".into(), |left| {
-                        format!("one before {left} others")
-                    }),
-                ));
+                let none = || "one of no group".into();
+                let found = found.map_or_else(none, |left| format!("one before {left} others"));
+                let expected = format_args!("an edit of a group of which {before} are missing");
+                return Err(Damage::new(0, expected, found));
             }
         }
         let is_last = edit.group_left == Some(0);
@@ -177,20 +174,16 @@ impl Builder {
         if let Some(name) = edit.created {
             let is_taken = id != 0 && self.families.contains_key(&id);
             if is_taken || self.families.values().any(|it| it.id != id && it.name == name) {
-                let found = format_args!("\"{}\", {id}, which exists already", name.escape_debug())
-                    .to_string();
+                let name = name.escape_debug();
+                let found = format_args!("\"{name}\", {id}, which exists already");
                 return Err(Damage::new(0, "a new column family", found));
             }
-            self.families.entry(id).or_default();
             let family = self.families.entry(id).or_default();
             (family.id, family.name) = (id, name);
         }
         let Some(family) = self.families.get_mut(&id) else {
-            return Err(Damage::new(
-                0,
-                "an edit of a column family",
-                format_args!("number {id}, which does not exist"),
-            ));
+            let found = format_args!("number {id}, which does not exist");
+            return Err(Damage::new(0, "an edit of a column family", found));
         };
         if edit.dropped {
             self.families.remove(&id);
@@ -203,19 +196,15 @@ impl Builder {
             let found = family.tables.remove(&number).map(|table| table.level);
             if found != Some(level) {
                 let found = found.map_or("no such table".into(), |found| format!("level {found}"));
-                let expected =
-                    format_args!("table {number} in level {level} to remove").to_string();
+                let expected = format_args!("table {number} in level {level} to remove");
                 return Err(Damage::new(0, expected, found));
             }
         }
         for table in edit.added {
             let number = table.number;
             if let Some(before) = family.tables.insert(number, table) {
-                return Err(Damage::new(
-                    0,
-                    format_args!("table {number} to enter once"),
-                    format_args!("it in level {} already", before.level),
-                ));
+                let found = format_args!("it in level {} already", before.level);
+                return Err(Damage::new(0, format_args!("table {number} to enter once"), found));
             }
         }
         Ok(())

@@ -37,11 +37,12 @@ mod write;
 
 use std::path::Path;
 
+pub(crate) use batch::Operation;
 pub(crate) use directory::Directory;
 pub(crate) use edit::ListedTable;
 pub(crate) use manifest::{Family, Manifest};
 pub(crate) use options::OptionsText;
-pub(crate) use replay::{LogEntry, replay_logs};
+pub(crate) use replay::replay_logs;
 pub(crate) use write::{NewDatabase, is_rocksdbs_own};
 
 use crate::error::{Damage, Error};

@@ -15,52 +15,31 @@
 //! recovers a prefix of the writes.
 
 use super::Directory;
-use super::batch::Batch;
+use super::batch::{Batch, Operation};
 use super::log::{LogEnd, RecordLog};
 use crate::encoding::key::SequenceNumber;
-use crate::error::{Damage, Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs::Fs;
 
-/// A write that is in no table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogEntry<'a> {
-    pub sequence: SequenceNumber,
-    /// The kind byte, which this build may not understand.
-    pub kind: u8,
-    pub key: &'a [u8],
-    /// The value, or the exclusive end of a range deletion.
-    pub value: &'a [u8],
-}
-
-/// The result of a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Replayed {
-    /// The sequence number of the newest recovered write, in tables or in logs.
-    pub last_sequence: SequenceNumber,
-}
-
-/// Passes every logged write that is in no table to `visit`, with the id of its column family. The
-/// writes come in the order of sequence numbers.
+/// Passes every logged write that is in no table to `visit`, in the order of sequence numbers.
+/// Returns the sequence number of the newest recovered write, in tables or in logs.
 ///
 /// # Errors
-/// [`Error::Corruption`] if a log that the MANIFEST calls synced is missing or short, if a record
-/// with a right checksum is no write batch, or if sequence numbers repeat; [`Error::Unsupported`]
-/// for unknown features.
+/// [`Corruption`](crate::Error::Corruption) if a log that the MANIFEST calls synced is missing or
+/// short, if a record with a right checksum is no write batch, or if sequence numbers repeat;
+/// [`Unsupported`](crate::Error::Unsupported) for unknown features.
 pub(crate) fn replay_logs(
     fs: &dyn Fs,
     directory: &Directory,
-    mut visit: impl FnMut(u32, LogEntry<'_>),
-) -> Result<Replayed> {
+    mut visit: impl FnMut(SequenceNumber, Operation<'_>),
+) -> Result<SequenceNumber> {
     let manifest = &directory.manifest;
     let first_log = manifest.first_log();
     for (&number, _) in manifest.synced_logs.range(first_log..) {
         if !directory.logs.contains(&number) {
-            return Err(Error::Corruption {
-                file: directory.log_path(number),
-                offset: 0,
-                expected: "a log, as the MANIFEST says that it was synced".into(),
-                found: "no such file".into(),
-            });
+            let expected = "a log, as the MANIFEST says that it was synced";
+            let damage = Damage::new(0, expected, "no such file");
+            return Err(damage.in_file(&directory.log_path(number), 0));
         }
     }
     let mut last_sequence = manifest.last_sequence;
@@ -71,12 +50,9 @@ pub(crate) fn replay_logs(
         let mut log = RecordLog::open(fs, &path, number)?;
         let synced = manifest.synced_logs.get(&number).copied().flatten();
         if let Some(bytes) = synced.filter(|&bytes| bytes > log.file_bytes()) {
-            return Err(Error::Corruption {
-                file: path,
-                offset: log.file_bytes(),
-                expected: format!("{bytes} bytes, which the MANIFEST says were synced"),
-                found: "the end of the file".into(),
-            });
+            let expected = format_args!("{bytes} bytes, which the MANIFEST says were synced");
+            let damage = Damage::new(0, expected, "the end of the file");
+            return Err(damage.in_file(&path, log.file_bytes()));
         }
         while let Some(record) = log.next()? {
             let offset = record.offset;
@@ -84,15 +60,11 @@ pub(crate) fn replay_logs(
                 Batch::decode(record.payload).map_err(|damage| damage.in_file(&path, offset))?;
             let next = last_replayed.unwrap_or(manifest.last_sequence) + 1;
             if must_follow && batch.first != next {
-                return Ok(Replayed { last_sequence });
+                return Ok(last_sequence);
             }
             must_follow = false;
             if batch.count > 0 && last_replayed.is_some_and(|last| batch.first <= last) {
-                let damage = Damage::new(
-                    0,
-                    format_args!("writes from {next} on"),
-                    format_args!("{}", batch.first),
-                );
+                let damage = Damage::new(0, format_args!("writes from {next} on"), batch.first);
                 return Err(damage.in_file(&path, offset));
             }
             while let Some((sequence, operation)) =
@@ -102,19 +74,13 @@ pub(crate) fn replay_logs(
                 last_sequence = last_sequence.max(sequence);
                 let family = manifest.families.get(&operation.family);
                 if family.is_some_and(|family| number >= family.log_number) {
-                    let entry = LogEntry {
-                        sequence,
-                        kind: operation.kind,
-                        key: operation.key,
-                        value: operation.value,
-                    };
-                    visit(operation.family, entry);
+                    visit(sequence, operation);
                 }
             }
         }
         must_follow = *log.end() != LogEnd::Clean || must_follow;
     }
-    Ok(Replayed { last_sequence })
+    Ok(last_sequence)
 }
 
 #[cfg(test)]
@@ -123,6 +89,7 @@ mod tests {
 
     use super::super::fuzzing::{EditBytes, LogBytes, batch, put_file};
     use super::*;
+    use crate::error::Error;
     use crate::fs::MemFs;
 
     /// A database with logs of these numbers and bytes. Family 1 needs logs from 9 on, and all
@@ -152,10 +119,10 @@ mod tests {
     fn replay(fs: &MemFs) -> Result<(Vec<String>, SequenceNumber)> {
         let directory = Directory::read(fs, Path::new("/db"))?;
         let mut entries = Vec::new();
-        let visit =
-            |family, entry: LogEntry<'_>| entries.push(format!("{family}:{}", entry.sequence));
-        let replayed = replay_logs(fs, &directory, visit)?;
-        Ok((entries, replayed.last_sequence))
+        let last = replay_logs(fs, &directory, |sequence, operation| {
+            entries.push(format!("{}:{sequence}", operation.family));
+        })?;
+        Ok((entries, last))
     }
 
     fn log(number: Option<u64>, batches: &[(u64, &[u32])]) -> Vec<u8> {

@@ -20,11 +20,12 @@ use super::edit::{Edit, ListedTable};
 use super::log::{
     BLOCK_BYTES, FIRST, HEADER_BYTES, LAST, MIDDLE, RECYCLABLE_HEADER_BYTES, WHOLE, masked_crc32c,
 };
-use crate::encoding::coding::{put_fixed32, put_length_prefixed, put_varint};
+use crate::encoding::coding::put_fixed32;
 use crate::encoding::key::SequenceNumber;
 use crate::error::Result;
 use crate::fs;
 use crate::fs::Fs;
+use crate::version::edit::put_field;
 use crate::version::names;
 
 /// The tag of the database's identity in a version edit.
@@ -62,8 +63,7 @@ impl NewDatabase {
     /// The bytes of the MANIFEST. No file has the number `next_file` or a larger one.
     fn manifest(&self, next_file: u64) -> Vec<u8> {
         let mut identity = Vec::new();
-        put_varint(&mut identity, IDENTITY_TAG);
-        put_length_prefixed(&mut identity, self.identity.as_bytes());
+        put_field(&mut identity, IDENTITY_TAG, self.identity.as_bytes());
         let state = Edit {
             comparator: Some(self.comparator.clone()),
             log_number: Some(next_file),

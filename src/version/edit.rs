@@ -34,7 +34,7 @@
 
 use std::sync::Arc;
 
-use crate::encoding::coding::{Decoder, fixed64, put_fixed64, put_length_prefixed, put_varint};
+use crate::encoding::coding::{Decoder, fixed64, put_length_prefixed, put_varint};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber, TRAILER_BYTES, compare};
 use crate::error::Damage;
@@ -169,36 +169,21 @@ impl VersionEdit {
             put_length_prefixed(&mut out, &file.smallest);
             put_length_prefixed(&mut out, &file.largest);
             if let Some(identity) = file.identity {
-                let mut value = Vec::new();
-                identity.iter().for_each(|&half| put_fixed64(&mut value, half));
-                put_varint(&mut out, TABLE_IDENTITY);
-                put_length_prefixed(&mut out, &value);
+                put_field(&mut out, TABLE_IDENTITY, &identity_bytes(identity));
             }
             if file.tail_bytes > 0 {
-                let mut value = Vec::new();
-                put_varint(&mut value, file.tail_bytes);
-                put_varint(&mut out, TAIL_BYTES);
-                put_length_prefixed(&mut out, &value);
+                put_numbers(&mut out, TAIL_BYTES, &[file.tail_bytes]);
             }
             put_varint(&mut out, NO_MORE);
         }
         if let Some(identity) = &self.db_identity {
-            put_varint(&mut out, DB_IDENTITY);
-            put_length_prefixed(&mut out, identity.as_bytes());
+            put_field(&mut out, DB_IDENTITY, identity.as_bytes());
         }
         for &(number, bytes) in &self.durable_wals {
-            let mut value = Vec::new();
-            put_varint(&mut value, number);
-            put_varint(&mut value, bytes);
-            put_varint(&mut out, DURABLE_WAL);
-            put_length_prefixed(&mut out, &value);
+            put_numbers(&mut out, DURABLE_WAL, &[number, bytes]);
         }
         for &(first, last) in &self.skipped {
-            let mut value = Vec::new();
-            put_varint(&mut value, first);
-            put_varint(&mut value, last);
-            put_varint(&mut out, SKIPPED);
-            put_length_prefixed(&mut out, &value);
+            put_numbers(&mut out, SKIPPED, &[first, last]);
         }
         out
     }
@@ -229,16 +214,13 @@ impl VersionEdit {
                     edit.db_identity = Some(text.to_owned());
                 }
                 DURABLE_WAL => {
-                    let value = decoder.length_prefixed("durable WAL")?;
-                    let value_start = decoder.position() - value.len();
-                    edit.durable_wals
-                        .push(durable_wal(value).map_err(|damage| damage.moved_by(value_start))?);
+                    edit.durable_wals.push(pair(&mut decoder, "durable WAL", |decoder| {
+                        Ok((file_number(decoder)?, decoder.varint("durable bytes of a WAL")?))
+                    })?);
                 }
                 SKIPPED => {
-                    let value = decoder.length_prefixed("sequence numbers that no WAL holds")?;
-                    let value_start = decoder.position() - value.len();
-                    edit.skipped
-                        .push(skipped(value).map_err(|damage| damage.moved_by(value_start))?);
+                    let what = "sequence numbers that no WAL holds";
+                    edit.skipped.push(pair(&mut decoder, what, skipped)?);
                 }
                 tag if tag >= FIRST_WITH_LENGTH && tag.is_multiple_of(2) => {
                     decoder.length_prefixed("field of a later version")?;
@@ -251,47 +233,38 @@ impl VersionEdit {
 }
 
 fn level(decoder: &mut Decoder) -> Result<usize, Damage> {
-    let start = decoder.position();
-    let level = decoder.varint("level")?;
-    if level >= LEVELS as u64 {
-        return Err(Damage::new(start, format_args!("a level below {LEVELS}"), level));
-    }
-    Ok(level as usize)
+    let expected = format_args!("a level below {LEVELS}");
+    Ok(decoder.varint_up_to(LEVELS as u64 - 1, "level", expected)? as usize)
 }
 
 /// Decodes a file number. Files are numbered consecutively from 1, so a number above
 /// [`MAX_FILE_NUMBER`] is damage.
 fn file_number(decoder: &mut Decoder) -> Result<u64, Damage> {
-    let start = decoder.position();
-    let number = decoder.varint("file number")?;
-    if number > MAX_FILE_NUMBER {
-        return Err(Damage::new(
-            start,
-            format_args!("a file number up to {MAX_FILE_NUMBER}"),
-            number,
-        ));
-    }
-    Ok(number)
+    let expected = format_args!("a file number up to {MAX_FILE_NUMBER}");
+    decoder.varint_up_to(MAX_FILE_NUMBER, "file number", expected)
 }
 
-fn durable_wal(value: &[u8]) -> Result<(u64, u64), Damage> {
-    let mut decoder = Decoder::new(value);
-    let wal = (file_number(&mut decoder)?, decoder.varint("durable bytes of a WAL")?);
-    match decoder.is_empty() {
-        true => Ok(wal),
-        false => Err(Damage::new(decoder.position(), "two numbers", "more")),
-    }
+/// Decodes a field whose value is two numbers, by `read`.
+fn pair(
+    decoder: &mut Decoder,
+    what: &str,
+    read: impl FnOnce(&mut Decoder) -> Result<(u64, u64), Damage>,
+) -> Result<(u64, u64), Damage> {
+    let value = decoder.length_prefixed(what)?;
+    let value_start = decoder.position() - value.len();
+    let mut inner = Decoder::new(value);
+    let pair = read(&mut inner).and_then(|pair| match inner.is_empty() {
+        true => Ok(pair),
+        false => Err(Damage::new(inner.position(), "two numbers", "more")),
+    });
+    pair.map_err(|damage| damage.moved_by(value_start))
 }
 
-fn skipped(value: &[u8]) -> Result<(SequenceNumber, SequenceNumber), Damage> {
-    let mut decoder = Decoder::new(value);
-    let (first, last) = (sequence(&mut decoder)?, sequence(&mut decoder)?);
-    if first > last {
-        return Err(Damage::new(0, "a first sequence number <= the last", "the reverse"));
-    }
-    match decoder.is_empty() {
+fn skipped(decoder: &mut Decoder) -> Result<(SequenceNumber, SequenceNumber), Damage> {
+    let (first, last) = (sequence(decoder)?, sequence(decoder)?);
+    match first <= last {
         true => Ok((first, last)),
-        false => Err(Damage::new(decoder.position(), "two numbers", "more")),
+        false => Err(Damage::new(0, "a first sequence number <= the last", "the reverse")),
     }
 }
 
@@ -317,13 +290,39 @@ fn extra_fields(decoder: &mut Decoder, meta: &mut FileMeta) -> Result<(), Damage
     }
 }
 
-fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
+pub(crate) fn sequence(decoder: &mut Decoder) -> Result<SequenceNumber, Damage> {
+    decoder.varint_up_to(MAX_SEQUENCE, "sequence number", "a sequence number below 2^56")
+}
+
+/// Decodes the smallest and the largest internal key of a table.
+pub(crate) fn key_bounds(decoder: &mut Decoder) -> Result<(Vec<u8>, Vec<u8>), Damage> {
     let start = decoder.position();
-    let sequence = decoder.varint("sequence number")?;
-    if sequence > MAX_SEQUENCE {
-        return Err(Damage::new(start, "a sequence number below 2^56", sequence));
+    let smallest = decoder.length_prefixed("smallest key")?;
+    let largest = decoder.length_prefixed("largest key")?;
+    if smallest.len() < TRAILER_BYTES || largest.len() < TRAILER_BYTES {
+        return Err(Damage::new(start, "two internal keys", "fewer than 8 bytes"));
     }
-    Ok(sequence)
+    if compare(smallest, largest).is_gt() {
+        return Err(Damage::new(start, "smallest key <= largest key", "the reverse"));
+    }
+    Ok((smallest.to_vec(), largest.to_vec()))
+}
+
+/// Appends a field whose value has a length.
+pub(crate) fn put_field(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
+    put_varint(out, tag);
+    put_length_prefixed(out, value);
+}
+
+/// Appends a field whose value is these varints.
+pub(crate) fn put_numbers(out: &mut Vec<u8>, tag: u64, numbers: &[u64]) {
+    let mut value = Vec::new();
+    numbers.iter().for_each(|&number| put_varint(&mut value, number));
+    put_field(out, tag, &value);
+}
+
+pub(crate) fn identity_bytes(identity: TableIdentity) -> Vec<u8> {
+    identity.map(u64::to_le_bytes).concat()
 }
 
 fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
@@ -339,15 +338,7 @@ fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
         above if above - 1 <= MAX_SEQUENCE => Some(above - 1),
         above => return Err(Damage::new(global_start, "a sequence number below 2^56", above - 1)),
     };
-    let keys_start = decoder.position();
-    let smallest = decoder.length_prefixed("smallest key")?;
-    let largest = decoder.length_prefixed("largest key")?;
-    if smallest.len() < TRAILER_BYTES || largest.len() < TRAILER_BYTES {
-        return Err(Damage::new(keys_start, "two internal keys", "fewer than 8 bytes"));
-    }
-    if compare(smallest, largest).is_gt() {
-        return Err(Damage::new(keys_start, "smallest key <= largest key", "the reverse"));
-    }
+    let (smallest, largest) = key_bounds(decoder)?;
     Ok(FileMeta {
         number,
         file_bytes,
@@ -356,11 +347,9 @@ fn file_meta(decoder: &mut Decoder) -> Result<FileMeta, Damage> {
         smallest_sequence,
         largest_sequence,
         global_sequence,
-        smallest: smallest.to_vec(),
-        largest: largest.to_vec(),
-        identity: None,
-        tail_bytes: 0,
-        contents: TableContents::default(),
+        smallest,
+        largest,
+        ..FileMeta::default()
     })
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use super::edit::MAX_FILE_NUMBER;
 use super::{FileMeta, Skipped, VersionEdit, names};
 use crate::encoding::key::SequenceNumber;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::fs;
 use crate::fs::Fs;
 use crate::wal::{LogKind, LogReader, LogWriter};
@@ -140,21 +140,16 @@ pub(crate) fn current_manifest(fs: &dyn Fs, dir: &Path) -> Result<Option<u64>> {
     if !fs.exists(&path)? {
         return Ok(None);
     }
-    let file = fs.open(&path)?;
-    let mut bytes = vec![0; file.len().min(MAX_CURRENT_BYTES) as usize];
-    file.read_exact_at(0, &mut bytes)?;
+    let bytes = fs::head(fs, &path, MAX_CURRENT_BYTES)?;
     let named = std::str::from_utf8(&bytes)
         .ok()
         .and_then(|text| text.strip_suffix('\n'))
         .filter(|name| !name.ends_with(".tmp"))
         .and_then(names::parse);
     let Some(names::FileKind::Manifest(number)) = named else {
-        return Err(Error::Corruption {
-            file: path,
-            offset: 0,
-            expected: "the name of a MANIFEST and a newline".into(),
-            found: format!("\"{}\"", bytes[..bytes.len().min(40)].escape_ascii()),
-        });
+        let found = format_args!("\"{}\"", bytes[..bytes.len().min(40)].escape_ascii());
+        let damage = Damage::new(0, "the name of a MANIFEST and a newline", found);
+        return Err(damage.in_file(&path, 0));
     };
     Ok(Some(number))
 }
@@ -179,24 +174,18 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
             match tree.files.remove(&file) {
                 Some((found, _)) if found == level => {}
                 found => {
-                    return Err(Error::Corruption {
-                        file: path.to_owned(),
-                        offset,
-                        expected: format!("table {file} in level {level} to remove"),
-                        found: found.map_or("no such table".into(), |(l, _)| format!("level {l}")),
-                    });
+                    let expected = format_args!("table {file} in level {level} to remove");
+                    let found = found.map_or("no such table".into(), |(l, _)| format!("level {l}"));
+                    return Err(Damage::new(0, expected, found).in_file(path, offset));
                 }
             }
         }
         for (level, file) in edit.added {
             let number = file.number;
             if let Some((other, _)) = tree.files.insert(number, (level, file)) {
-                return Err(Error::Corruption {
-                    file: path.to_owned(),
-                    offset,
-                    expected: format!("table {number} to enter the tree once"),
-                    found: format!("it in level {level}, while it is in level {other}"),
-                });
+                let expected = format_args!("table {number} to enter the tree once");
+                let found = format_args!("it in level {level}, while it is in level {other}");
+                return Err(Damage::new(0, expected, found).in_file(path, offset));
             }
             tree.next_file = tree.next_file.max(number + 1);
         }
@@ -206,12 +195,7 @@ pub(crate) fn read_manifest(fs: &dyn Fs, path: &Path, number: u64) -> Result<Rec
     tree.manifest = (number, log.end());
     // The first edit is durable before CURRENT names the file.
     if edits == 0 {
-        return Err(Error::Corruption {
-            file: path.to_owned(),
-            offset: 0,
-            expected: "a first version edit".into(),
-            found: "none".into(),
-        });
+        return Err(Damage::new(0, "a first version edit", "none").in_file(path, 0));
     }
     Ok(tree)
 }

@@ -90,6 +90,17 @@ impl Version {
             let file = opened.get(&meta.number).or(kept).expect("an added table was opened");
             levels[*level].push(Arc::clone(file));
         }
+        Version::of_levels(levels)
+    }
+
+    /// The version of these tables and their levels, in any order.
+    pub fn of(tables: impl IntoIterator<Item = (usize, Arc<TableFile>)>) -> Version {
+        let mut levels: [Level; LEVELS] = Default::default();
+        tables.into_iter().for_each(|(level, file)| levels[level].push(file));
+        Version::of_levels(levels)
+    }
+
+    fn of_levels(mut levels: [Level; LEVELS]) -> Version {
         // Newest first; file numbers break ties.
         levels[0]
             .sort_by_key(|file| std::cmp::Reverse((file.meta.largest_sequence, file.meta.number)));

@@ -29,6 +29,11 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
+    /// The number of a table's file.
+    pub fn table(self) -> Option<u64> {
+        if let FileKind::Table(number) = self { Some(number) } else { None }
+    }
+
     /// The number in the name.
     pub fn number(self) -> Option<u64> {
         match self {

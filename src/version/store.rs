@@ -10,7 +10,7 @@ use super::table_file::ObsoleteTables;
 use super::{FileMeta, TableContents, TableFile, names};
 use crate::cache::PinMetadata;
 use crate::encoding::key::SequenceNumber;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::filter::FilterSpec;
 use crate::fs::{DescriptorPool, Fs};
 use crate::range_tombstones::RangeTombstone;
@@ -241,22 +241,17 @@ pub(super) fn check_described(path: &Path, meta: &FileMeta, table: &Table) -> Re
         let text = |identity: Option<TableIdentity>| {
             identity.map_or("none".into(), |[a, b]| format!("{a:016x}{b:016x}"))
         };
-        return Err(another_table(
-            path,
-            format!("identity: {}", text(meta.identity)),
-            text(identity),
-        ));
+        let listed = format!("identity: {}", text(meta.identity));
+        return Err(another_table(path, listed, text(identity)));
     }
     Ok(())
 }
 
 fn another_table(path: &Path, listed: String, found: String) -> Error {
-    Error::Corruption {
-        file: path.to_owned(),
-        offset: 0,
-        expected: format!("the table that the MANIFEST lists ({listed})"),
-        found: format!("another one ({found}): were files exchanged, or restored from a copy?"),
-    }
+    let expected = format_args!("the table that the MANIFEST lists ({listed})");
+    let found =
+        format_args!("another one ({found}): were files exchanged, or restored from a copy?");
+    Damage::new(0, expected, found).in_file(path, 0)
 }
 
 /// A table being written. If it is dropped unfinished, its file is deleted.
@@ -268,7 +263,18 @@ pub(crate) struct NewTable<'a> {
     builder: Option<TableBuilder>,
 }
 
-impl NewTable<'_> {
+impl<'a> NewTable<'a> {
+    /// The table in `slot`, which is created if there is none.
+    pub fn in_slot<'s>(
+        slot: &'s mut Option<NewTable<'a>>,
+        create: impl FnOnce() -> Result<NewTable<'a>>,
+    ) -> Result<&'s mut NewTable<'a>> {
+        match slot {
+            Some(table) => Ok(table),
+            None => Ok(slot.insert(create()?)),
+        }
+    }
+
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         self.builder.as_mut().expect("the table is not finished").add(internal_key, value)
     }

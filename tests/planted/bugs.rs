@@ -1162,7 +1162,7 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a table is removed by its path and not through the directory",
         file: "src/fs/anchored.rs",
-        old: "let removed = system::remove(Some(&self.anchor), path);",
+        old: "let removed = system::remove(self.anchor(), path);",
         new: "let removed = system::remove(None, path);",
         program: "db",
         test: "moved::a_replaced_database_never_touches_its_successor",

@@ -34,7 +34,7 @@ pub(crate) struct Attempts {
     /// The newest attempt that found no space or no thread, and its error. `None` if an attempt has
     /// succeeded since, or if no work is due any more.
     failed: Option<(u64, Error)>,
-    /// The last wait.
+    /// How long the last wait was.
     waited: Duration,
     /// The next attempt starts at once, because a caller waits for its outcome or there may be
     /// space.
@@ -62,7 +62,7 @@ impl Attempts {
         self.started
     }
 
-    /// There is space again, or nothing needs it.
+    /// Records that an attempt has succeeded, or that no work is due any more.
     pub fn succeeded(&mut self) {
         *self = Attempts { started: self.started, ..Attempts::default() };
     }

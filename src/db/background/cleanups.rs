@@ -6,9 +6,9 @@
 
 use std::collections::VecDeque;
 
-use crate::compaction::{Conditions, Plan, TreeShape, Unavailable, dead};
+use crate::compaction::{Conditions, Plan, Planner};
 use crate::encoding::key::user_key;
-use crate::version::{FileMeta, LEVELS};
+use crate::version::FileMeta;
 
 /// The most ranges that wait.
 const MAX_CLEANUPS: usize = 8;
@@ -19,7 +19,7 @@ pub(in crate::db) struct Cleanup {
     /// The first user key of the range, and the first key behind it (`None`: no key is behind it).
     pub from: Vec<u8>,
     pub end: Option<Vec<u8>>,
-    /// Tables of this number and above were written after the walk, so it did not read them.
+    /// Tables of this number and above were written after the walk, so the walk did not read them.
     pub next_file: u64,
 }
 
@@ -64,20 +64,14 @@ impl Cleanups {
 
     /// Returns the next compaction that a cursor has requested: one of a table that is older than
     /// the request. Compactions write newer tables, so the work of a request is finite.
-    pub fn plan(
-        &mut self,
-        levels: &[Vec<&FileMeta>; LEVELS],
-        shape: &TreeShape,
-        conditions: &Conditions,
-        unavailable: &Unavailable,
-    ) -> Option<Plan> {
+    pub fn plan(&mut self, planner: &Planner, conditions: &Conditions) -> Option<Plan> {
         if self.is_empty() {
             return None;
         }
-        let is_wanted = |file: &FileMeta| self.wants(file);
-        let plan = dead::pick_wanted(levels, shape, conditions, unavailable, is_wanted);
-        // The ranges stay while any compaction runs, because it may be using one of their tables.
-        if plan.is_none() && unavailable.busy.is_empty() {
+        let plan = planner.pick_wanted(conditions, |file| self.wants(file));
+        // The ranges stay in the list while any compaction runs, because it may be using one of
+        // their tables.
+        if plan.is_none() && planner.unavailable.busy.is_empty() {
             self.0.clear();
         }
         plan
@@ -92,6 +86,7 @@ impl Cleanups {
 mod tests {
     use super::*;
     use crate::encoding::key::internal_key;
+    use crate::sync::lock;
 
     fn cleanup(from: &str, end: Option<&str>) -> Cleanup {
         Cleanup { from: from.into(), end: end.map(Into::into), next_file: 7 }
@@ -128,7 +123,7 @@ mod tests {
         let fs = std::sync::Arc::new(crate::fs::MemFs::new());
         let open = || crate::Db::builder("/db").fs(fs.clone()).open().unwrap();
         let db = open();
-        let asked = |db: &crate::Db| !db.inner.background.has_cleanups();
+        let asked = |db: &crate::Db| lock(&db.inner.background.cleanups).is_empty();
         let key = |n: u32| n.to_be_bytes();
         let mut batch = crate::WriteBatch::new();
         for n in 0..=12_000 {
@@ -149,7 +144,7 @@ mod tests {
         drop(snapshot);
         db.close().unwrap();
 
-        // No mark is left.
+        // Opening the database again forgets all marks.
         let db = open();
         assert_eq!(db.last_key_value().unwrap().unwrap().0, &key(0)[..]);
         db.wait_for_compaction().unwrap();

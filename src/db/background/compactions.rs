@@ -1,24 +1,25 @@
 //! Compactions: which one is due, and its steps from the plan to the new tree.
 //!
 //! Compactions run in parallel if they share no file and their outputs cannot overlap within a
-//! level. A compaction of level 0 usually takes that whole level, so two of them seldom run at a
-//! time. A large compaction from level 0 is split over the idle threads, and so is a large step of
-//! a manual compaction.
+//! level. A compaction of level 0 usually takes that whole level, so two such compactions seldom
+//! run at the same time. A large compaction from level 0 is split over the idle threads, and so is
+//! a large step of a manual compaction.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::compaction::run::Job;
-use crate::compaction::{self, dead, run, split};
-use crate::compaction::{Conditions, Plan, PlanKind, TreeShape};
+use crate::compaction::{Conditions, Plan, PlanKind, Planner, TreeShape, dead, run, split};
+use crate::db::inner::Inner;
 use crate::db::inner::reading::Reading;
 use crate::db::inner::tree_state::TreeState;
-use crate::db::inner::{Inner, Settings};
+use crate::db::options::Builder;
 use crate::db::stats::report::DamagedTable;
 use crate::encoding::key::MAX_SEQUENCE;
 use crate::error::{Error, Result};
 use crate::filter_policy::FilterContext;
 use crate::stats::Ticker;
+use crate::sync::lock;
 use crate::version::{Version, VersionEdit, seconds_since_1970};
 
 impl Inner {
@@ -86,25 +87,20 @@ impl Inner {
         let plan = self.next_plan(state)?;
         // Writers may be waiting for a compaction of level 0, so it may use all idle threads.
         let most_threads = if plan.level == 0 { state.idle_threads } else { 1 };
-        Some(state.start(plan, &self.settings.shape, most_threads, Caller::Job))
+        Some(state.start(plan, &self.options.shape, most_threads, Caller::Job))
     }
 
     /// The next compaction: one that the shape of the tree requires, or else one that a cursor has
     /// requested, or else one that the filter policy requires.
     pub(super) fn next_plan(&self, state: &TreeState) -> Option<Plan> {
         let metas = state.version.metas();
-        let conditions = state.conditions(&self.reading, &self.settings);
+        let conditions = state.conditions(&self.reading, &self.options);
         let claimed = state.claimed.as_ref().map(|plan| state.unavailable.with(plan));
         let unavailable = claimed.as_ref().unwrap_or(&state.unavailable);
-        let due = compaction::pick(&metas, &self.settings.shape, &conditions, unavailable);
-        let due = due.or_else(|| {
-            let shape = &self.settings.shape;
-            self.background.plan_cleanup(&metas, shape, &conditions, unavailable)
-        });
-        due.or_else(|| {
-            let Settings { policy, shape, .. } = &self.settings;
-            compaction::plan_overspent(policy, &state.version, shape, unavailable)
-        })
+        let planner = Planner::new(&metas, &self.options.shape, unavailable);
+        let due = planner.pick(&conditions);
+        let due = due.or_else(|| lock(&self.background.cleanups).plan(&planner, &conditions));
+        due.or_else(|| planner.plan_overspent(&self.options.filter, &state.version))
     }
 
     /// Runs a compaction that [`TreeState::start`] has started. Returns the numbers of the tables
@@ -116,8 +112,8 @@ impl Inner {
             Err(error) => damaged_input(&plan, &version, error),
             Ok(_) => None,
         };
-        // The version is dropped before the change is announced, because an obsolete file is
-        // deleted with the last version that holds it.
+        // The version is dropped before waiting threads are woken, so that these threads find
+        // obsolete files deleted: a file is deleted with the last version that holds it.
         drop(version);
         let mut state = self.tree.lock();
         state.release(&plan, borrowed);
@@ -166,9 +162,9 @@ impl Inner {
         let job = Job {
             store: &self.store,
             version,
-            shape: &self.settings.shape,
+            shape: &self.options.shape,
             snapshots: self.reading.snapshots().sequences(),
-            filter: self.settings.policy.spec_for(&context),
+            filter: self.options.filter.spec_for(&context),
             cancelled: self.status.closing(),
             parts: threads,
         };
@@ -192,9 +188,9 @@ impl Inner {
 /// Whose thread runs a compaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// A thread of the database's share.
+    /// One of the database's `compaction_threads`.
     Job,
-    /// A thread of the user, which does not count against the share.
+    /// A thread of the user, which is not one of these.
     User,
 }
 
@@ -204,15 +200,15 @@ pub(crate) struct Compaction {
     version: Arc<Version>,
     /// Threads that it may use.
     threads: usize,
-    /// How many of these threads belong to the database's share. They become idle when the
-    /// compaction ends.
+    /// How many of these threads are among the database's `compaction_threads`. They become idle
+    /// when the compaction ends.
     pub(super) borrowed: usize,
     attempt: u64,
 }
 
 impl TreeState {
     /// What decides, apart from the tree, whether dead data is merged.
-    pub(crate) fn conditions(&self, reading: &Reading, settings: &Settings) -> Conditions {
+    pub(crate) fn conditions(&self, reading: &Reading, options: &Builder) -> Conditions {
         let frozen = self.frozen.iter().map(|frozen| &frozen.memtable);
         let unflushed = frozen.chain([&self.memtable]).map(|memtable| memtable.smallest_sequence());
         Conditions {
@@ -220,7 +216,7 @@ impl TreeState {
             settled: self.settlers > 0 || self.is_idle,
             hit_rate: self.deletion_hits.rate(),
             now: seconds_since_1970(),
-            max_deletion_age: settings.max_deletion_age.as_secs(),
+            max_deletion_age: options.max_deletion_age.as_secs(),
             flushed_before: unflushed.min().unwrap_or(MAX_SEQUENCE),
         }
     }
@@ -318,8 +314,9 @@ mod tests {
         (most, (WINDOW + together) * (15 + 300))
     }
 
-    /// Regression: the tree grew to three times the bytes of the live entries. The bound below
-    /// holds while no compaction runs, because a running compaction keeps its inputs until it ends.
+    /// Regression: the tree once grew to three times the bytes of the live entries. Now the bound
+    /// below holds whenever no compaction runs. A running compaction needs more space, because it
+    /// keeps its inputs until it ends.
     #[test]
     fn a_retention_takes_at_no_moment_more_than_its_window_and_three_memtables() {
         for together in [1, 500] {

@@ -83,7 +83,7 @@ impl Inner {
             // rewrite the tree's tables, and ingested tables are newer than the memtable.
             older: Some(&version),
             snapshots: self.reading.snapshots().sequences(),
-            filter: self.settings.policy.spec_for(&context),
+            filter: self.options.filter.spec_for(&context),
         };
         let files = flush.run(&memtable)?;
         drop(version);

@@ -20,8 +20,8 @@ use crate::error::Result;
 use crate::sync::drain;
 use crate::version::{TableFile, VersionEdit};
 
-/// How long a change of the tree waits for running lookups before it frees the replaced read state.
-/// If they take longer, that read state stays in memory until the next change.
+/// How long a change of the tree waits for running lookups, so that it can free the replaced read
+/// state. If the lookups take longer, that read state stays in memory until the next change.
 pub(crate) const READERS_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Inner {

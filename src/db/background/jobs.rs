@@ -7,14 +7,15 @@
 //!                                                              ─► panicked     ─► latched
 //! ```
 //!
-//! **No space.** The job changes nothing, and no error is latched, so the database does not become
-//! read-only. Readers continue. Writers continue until they would have to wait for the job, and
-//! then get its error. While the job waits, no other job of its kind starts. A caller of
-//! [`Inner::wait_until`] makes it try again at once, and gets the error if that attempt fails too.
+//! **No space.** A job that finds no space changes nothing, and its error is not latched, so the
+//! database does not become read-only. Readers continue. Writers continue until they would have to
+//! wait for the job, and then get its error. While the job waits, no other job of its kind starts.
+//! A caller of [`Inner::wait_until`] makes the job try again at once, and gets the error if that
+//! attempt fails too.
 //!
-//! **Closing** waits until no job is left. A job may drop the last `Db`, because the caller's `Fs`
-//! may own it. The thread of such a job cannot wait for that job, so the last job to end closes the
-//! database.
+//! **Closing** waits until no job is left. A job may drop the last `Db`, because the user's `Fs`,
+//! which jobs call, may own that `Db`. The thread of such a job cannot wait for its own job, so the
+//! last job to end finishes the closing.
 //!
 //! What the jobs do is in [`crate::db::background`], and their threads are in [`super::pool`].
 
@@ -166,12 +167,13 @@ impl Inner {
             WriteStallCause::Level0 | WriteStallCause::Debt => &state.work.compactions,
         };
         let error = attempts.last_error()?.clone();
-        // An attempt that got no thread has left no job that would try again.
+        // If the last attempt got no thread, no job is left that would try again, so one is started
+        // here.
         self.schedule(state);
         Some(error)
     }
 
-    /// Waits until `done` holds of the state.
+    /// Waits until `done` returns true for the state.
     ///
     /// # Errors
     ///

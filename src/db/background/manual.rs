@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering;
 
 use super::compactions::{Caller, Compaction};
 use super::jobs::Awaited;
-use crate::compaction::{self, LAST_LEVEL, Plan, PlanKind, Unavailable};
+use crate::compaction::{LAST_LEVEL, Plan, PlanKind, Planner, Unavailable, overlapping};
 use crate::db::inner::Inner;
 use crate::db::inner::tree_state::TreeState;
 use crate::db::iter::bounds::Bounds;
@@ -49,7 +49,7 @@ struct Manual {
     last_old: SequenceNumber,
     /// Tables from this number on were written after work on the current level had begun.
     first_new: u64,
-    /// Tables that its steps have written.
+    /// Tables that the steps of this compaction have written.
     written: HashSet<u64>,
 }
 
@@ -127,7 +127,7 @@ impl Inner {
             if let Some(plan) = self.plan_of_level(&state, level, manual, &state.unavailable) {
                 state.claimed = None;
                 let (plan, most) = (Plan { kind: PlanKind::Merge, ..plan }, state.idle_threads);
-                return Ok(Some(state.start(plan, &self.settings.shape, most, Caller::User)));
+                return Ok(Some(state.start(plan, &self.options.shape, most, Caller::User)));
             }
             let unblocked = state.unavailable.at_rest();
             state.claimed = self.plan_of_level(&state, level, manual, &unblocked);
@@ -138,7 +138,7 @@ impl Inner {
         }
     }
 
-    /// The next step in `level`.
+    /// Plans the next step in `level`, without what is in `unavailable`.
     fn plan_of_level(
         &self,
         state: &TreeState,
@@ -148,12 +148,11 @@ impl Inner {
     ) -> Option<Plan> {
         let metas = state.version.metas();
         let last_used = (1..LEVELS).rev().find(|&l| !metas[l].is_empty());
-        let (base, _) =
-            compaction::level_targets(&compaction::level_bytes(&metas), &self.settings.shape);
+        let planner = Planner::new(&metas, &self.options.shape, unavailable);
         let output_level = match level {
             // The deepest level is rewritten in place, to drop what no snapshot can see.
             _ if Some(level) == last_used => level,
-            _ => compaction::next_level(&metas, level, base).min(LAST_LEVEL),
+            _ => planner.next_level(level).min(LAST_LEVEL),
         };
         let (lower, upper) = (manual.range.lower(), manual.range.upper());
         if level == 0 {
@@ -162,13 +161,7 @@ impl Inner {
             // An old file moves down together with all older files: files of level 0 may overlap,
             // so a file that moved alone could end up below an older version.
             let newer = metas[0].iter().take_while(|file| !manual.is_old(file)).count();
-            return compaction::plan_level_0(
-                &metas,
-                &metas[0][newer..],
-                output_level,
-                &self.settings.shape,
-                unavailable,
-            );
+            return planner.plan_level_0(&metas[0][newer..], output_level);
         }
         let is_done = |file: &&FileMeta| {
             let is_rewritten =
@@ -178,19 +171,11 @@ impl Inner {
         let files = state.version.overlapping(level, lower, upper);
         let files: Vec<_> = files.map(|file| &file.meta).collect();
         let below = if output_level == level { &[][..] } else { &metas[output_level] };
-        let step_bytes = self.settings.shape.table_bytes.saturating_mul(STEP_TABLES);
+        let step_bytes = self.options.shape.table_bytes.saturating_mul(STEP_TABLES);
         // A step takes adjacent files only, because its outputs may reach from the first input to
         // the last.
-        files.split(is_done).flat_map(|files| steps(files, below, step_bytes)).find_map(|files| {
-            compaction::plan_neighbours(
-                &metas,
-                level,
-                output_level,
-                files,
-                &self.settings.shape,
-                unavailable,
-            )
-        })
+        let mut steps = files.split(is_done).flat_map(|files| steps(files, below, step_bytes));
+        steps.find_map(|files| planner.plan_neighbours(files, level, output_level))
     }
 }
 
@@ -205,7 +190,7 @@ fn steps<'a, 'f>(
     while !files.is_empty() {
         let mut bytes = 0u64;
         let fitting = files.iter().take_while(|file| {
-            let below = compaction::overlapping(below, user_key(&file.smallest), &file.largest);
+            let below = overlapping(below, user_key(&file.smallest), &file.largest);
             let below: u64 = below.iter().map(|file| file.file_bytes).sum();
             bytes = bytes.saturating_add(file.file_bytes).saturating_add(below);
             bytes <= step_bytes
@@ -232,8 +217,8 @@ mod tests {
         }
     }
 
-    /// Regression: one step took a whole level, and blocked every compaction into the next level
-    /// until it ended.
+    /// Regression: one step once took a whole level, and blocked every compaction into the next
+    /// level until it ended. Now the bytes of a step are bounded.
     #[test]
     fn a_step_is_one_file_or_fits_its_bytes_with_what_lies_below() {
         let files: Vec<_> = (0..6).map(|i| file(i, 10 * i as u8, 10 * i as u8 + 5, 10)).collect();

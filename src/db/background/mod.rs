@@ -3,8 +3,8 @@
 //! ```text
 //!   schedule.rs ──► flushes.rs        frozen memtables become tables of level 0
 //!               ──► compactions.rs    what the shape of the tree or the filter policy requires
-//!   a caller    ──► manual.rs         compact_range, next to all of these
-//!   cursors     ──► requests.rs       where they passed much that is hidden; cleanups.rs: the list
+//!   a caller    ──► manual.rs         compact_range, in parallel with all of these
+//!   cursors     ──► requests.rs       ranges with many hidden entries; cleanups.rs lists them
 //!
 //!   all of them ──► install.rs        a change of the tree, durable and then visible
 //!   jobs.rs, pool.rs, attempts.rs     how jobs start, wait for space and end; their threads

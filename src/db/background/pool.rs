@@ -2,7 +2,7 @@
 //! one, and a thread that stays idle ends.
 //!
 //! ```text
-//!   run(job) ─► an idle thread takes it ─► it waits for the next ─► none came: it leaves
+//!   run(job) ─► an idle thread takes it ─► it waits for the next ─► none came: it ends
 //!           └─► none is idle: a new thread
 //! ```
 //!
@@ -123,7 +123,7 @@ mod tests {
         receiver
     }
 
-    /// Waits for what another thread is about to do.
+    /// Waits until other threads have made `holds` true.
     fn eventually(pool: &'static Pool, holds: impl Fn(&PoolState) -> bool) {
         let end = Instant::now() + Duration::from_secs(60);
         while !holds(&lock(&pool.shared.get().state)) {
@@ -141,7 +141,7 @@ mod tests {
         static POOL: Pool = Pool::new("test", Duration::from_millis(50));
         let (release, stalled) = mpsc::channel::<()>();
         let first = run(&POOL, move || stalled.recv().is_ok());
-        // Each of these ends while the first does not.
+        // Each of these jobs ends while the first one still runs.
         let ids: Vec<ThreadId> =
             (0..20).map(|_| run(&POOL, || thread::current().id()).recv().unwrap()).collect();
         assert_eq!(ids.len(), 20);

@@ -1,14 +1,15 @@
-//! What cursors request of the database: to take in the marks that they propose (`iter/marks/`),
-//! and to compact a range with many hidden entries.
+//! What cursors request of the database: to accept the marks that they propose (`iter/marks/`), and
+//! to compact a range with many hidden entries.
 
 use std::sync::atomic::Ordering;
 
 use super::cleanups::Cleanup;
 use crate::db::inner::Inner;
 use crate::db::iter::marks::Owner;
+use crate::sync::lock;
 
 impl Owner for Inner {
-    /// If another thread leads the writers, that thread or the next leader takes the marks in.
+    /// If another thread leads the writers, that thread or the next leader takes in the proposals.
     fn take_in_marks(&self) {
         if let Some(mut writer) = self.writing.try_lead() {
             let last = writer.last_sequence;
@@ -19,7 +20,8 @@ impl Owner for Inner {
     fn request_cleanup(&self, from: &[u8], end: Option<&[u8]>) {
         let next_file = self.store.next_file.load(Ordering::Relaxed);
         let (from, end) = (from.to_vec(), end.map(<[u8]>::to_vec));
-        if self.background.request_cleanup(Cleanup { from, end, next_file }) {
+        let cleanup = Cleanup { from, end, next_file };
+        if lock(&self.background.cleanups).request(cleanup) {
             self.schedule(&mut self.tree.lock());
         }
     }

@@ -18,11 +18,12 @@ use crate::compaction::dead;
 use crate::db::inner::Inner;
 use crate::db::inner::tree::Tree;
 
-/// The time between two looks. The tree counts as idle after one to two of these intervals without
-/// a write.
+/// The time between two looks of the timer at the tree. The tree counts as idle after one to two of
+/// these intervals without a write.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest wait for a deletion that is due later. It is bounded because the clock may be set.
+/// The longest wait for a deletion that is due later. It is bounded because the system's clock may
+/// be changed during the wait.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 static LOOK: TurnWork = TurnWork(Inner::look_for_rest);
@@ -40,7 +41,7 @@ impl Inner {
         }
     }
 
-    /// A turn of the timer.
+    /// Called by the timer. Returns the wait until the next call; `None` if there is to be none.
     fn look_for_rest(&self) -> Option<Duration> {
         let is_idle = self.background.look(self.reading.visible());
         let mut state = self.tree.lock();
@@ -52,14 +53,14 @@ impl Inner {
         if !is_idle || state.compactions > 0 || state.flushing {
             return Some(LOOK_EVERY);
         }
-        let conditions = state.conditions(&self.reading, &self.settings);
+        let conditions = state.conditions(&self.reading, &self.options);
         let version = &state.version;
         let due = version.files().filter_map(|(_, file)| dead::deadline(&file.meta, &conditions));
         let wait = due.min().map(|due| Duration::from_secs(due.saturating_sub(conditions.now)));
         // The wait is at least `LOOK_EVERY`, because a deletion that is overdue, but whose
         // compaction was not picked, involves a damaged table or waits for space.
         let wait = wait.map(|wait| wait.clamp(LOOK_EVERY, MAX_WAIT));
-        // If the tree changes during a longer wait, it is looked at earlier.
+        // A change of the tree during a longer wait makes the timer look earlier.
         if wait != Some(LOOK_EVERY) {
             self.background.set_awaits_rest(false);
         }
@@ -89,8 +90,9 @@ mod tests {
     use super::*;
     use crate::Db;
 
-    /// While the timer waited a day for a deletion to become due, a load of writes that ended was
-    /// not noticed, so the tree did not count as idle until that day was over.
+    /// Regression: while the timer waited a day for a deletion to become due, it did not notice
+    /// that a load of writes began and ended, so the tree did not count as idle until that day was
+    /// over. Now a change of the tree shortens the wait.
     #[test]
     fn new_writes_are_looked_at_soon_although_a_deletion_is_due_much_later() {
         let dir = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ pub(crate) fn start(inner: &Arc<Inner>) {
     let itself = Arc::downgrade(inner);
     inner.reading.marks().belong_to(itself);
     inner.schedule(&mut inner.tree.lock());
-    if inner.background.publishing().is_some() {
+    if inner.background.publishing.is_some() {
         static PUBLISH: TurnWork = TurnWork(Inner::publish_turn);
         timer::add(inner, Duration::ZERO, &PUBLISH);
     }

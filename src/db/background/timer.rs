@@ -40,7 +40,7 @@ struct TimerState {
 }
 
 /// The work of a turn. Its function returns the wait until the next turn; `None` if there is no
-/// next turn. The address of the static identifies the work.
+/// next turn. Each work is a `static`, whose address identifies it.
 pub(crate) struct TurnWork(pub fn(&Inner) -> Option<Duration>);
 
 /// A database that waits for its turn.
@@ -120,7 +120,8 @@ fn work_by_turns() {
         let working = inner.upgrade().and_then(|inner| inner.work_until_closed().ok());
         let Some(working) = working else { continue };
         drop(state);
-        // The caller's file system may panic, and the thread serves other databases too.
+        // The user's file system may panic. The panic is caught, because the thread serves other
+        // databases too.
         let next = catch_unwind(AssertUnwindSafe(|| work.0(working.inner())));
         state = lock(&timer.state);
         // If closing began during the work, `cancel` did not find this turn, so it must not be

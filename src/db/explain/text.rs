@@ -1,7 +1,7 @@
 //! [`LookupTrace`] as text: the levels from top to bottom, each with the steps in its table.
 //!
 //! ```text
-//! level 4    file 000012 of 3, "apple" to "melon"                 50 ns
+//! level 4    000012.sst of 3, "apple" to "melon": in its range   50 ns
 //!   filter   …                                      the steps: `src/table/lookup/text.rs`
 //! ```
 

@@ -47,7 +47,7 @@ pub struct LookupTrace {
     /// Files of level 0 and deeper levels that the lookup did not reach, because it had ended
     /// before.
     pub levels_spared: usize,
-    /// How it ended.
+    /// How the lookup ended.
     pub outcome: LookupOutcome,
     /// The value. It may share the cached block it was found in.
     pub value: Option<Slice>,
@@ -78,7 +78,7 @@ pub enum LookupOutcome {
 }
 
 impl LookupOutcome {
-    /// The words for it in reports.
+    /// The name of the outcome in reports.
     pub fn name(self) -> &'static str {
         match self {
             LookupOutcome::Value => "value",
@@ -102,9 +102,9 @@ impl LookupOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemtableTrace {
-    /// Entries in it.
+    /// Entries in the memtable.
     pub entries: usize,
-    /// Bytes that it takes.
+    /// Bytes of memory that the memtable takes.
     pub bytes: usize,
     /// The kind of the newest entry of the key that the lookup sees: 1 value, 0 tombstone.
     pub found: Option<u8>,
@@ -132,12 +132,13 @@ pub struct LevelTrace {
     /// 0 to 6.
     pub level: usize,
     /// The number of files: 1 for a file of level 0, and otherwise all files of the level. In a
-    /// tree that Maypole wrote they share no user key, so at most one of them is searched. In a
-    /// tree of another engine several may be searched. Then each has a [`LevelTrace`] of its own.
+    /// tree that Maypole wrote, the files of a deeper level share no user key, so at most one of
+    /// them is searched. In a tree of another engine several may be searched. Then each has a
+    /// [`LevelTrace`] of its own.
     pub files: usize,
-    /// The first user key of the first of them.
+    /// The first user key of the first of these files.
     pub smallest: Vec<u8>,
-    /// The last user key of the last of them.
+    /// The last user key of the last of these files.
     pub largest: Vec<u8>,
     /// The file whose range holds the key; `None` if the key is outside the ranges of all files.
     pub file: Option<FileTrace>,
@@ -186,7 +187,7 @@ pub struct FileTrace {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LookupCost {
-    /// Tables that are searched: an index each.
+    /// Tables whose index is searched.
     pub tables: u64,
     /// Data blocks that are searched.
     pub blocks: u64,

@@ -3,7 +3,7 @@
 //! ```text
 //!   read state ─► memtables, newest first ─► found (value or tombstone): done
 //!              ─► candidates: files of level 0 newest first, then at most one file a level
-//!                   the deepest: prefetch its filter         the largest, so from far away
+//!                   the deepest: prefetch its filter         the largest, so the slowest to fetch
 //!                   for each: range deletion covers the key ─► the last file to search
 //!                             filter says no ─► next         counted: useful
 //!                             index ─► block ─► entry        found: done; else a false positive
@@ -26,7 +26,7 @@
 //!
 //! **Misses.** While a lookup holds its guard, no memory that the process retires is freed, and a
 //! read of the device may take any time. So a lookup that needs what is not in memory drops its
-//! guard, keeps the version by a reference count instead, and continues from there
+//! guard, keeps the version by a reference count instead, and continues where it stopped
 //! (`find_and_read`). It does not keep the memtables, because it has already searched them.
 //!
 //! **User code** may take any time too. [`get_with`] lends it the value ([`Guard::lend`]), which
@@ -79,8 +79,8 @@ pub(super) fn contains_key(
 }
 
 /// The lookup that all calls share. Every step is reported to `observer`: `()` ignores it,
-/// [`explain`](super::explain) records it. The lookup last uses its guard in `visit`. No visitor
-/// calls user code under the guard ([`Lend`]).
+/// [`explain`](super::explain) records it. The lookup uses its guard for the last time in `visit`.
+/// No visitor calls user code under the guard ([`Lend`]).
 #[inline]
 pub(super) fn lookup<V: Visit>(
     reading: &Reading,
@@ -95,8 +95,8 @@ pub(super) fn lookup<V: Visit>(
     let tickers = reading.counters().on_thread(&guard);
     let key = LookupKey::new(key, sequence);
     observer.started(&key, read_state);
-    // A memtable counts an entry before its sequence number is published, so the result `false` is
-    // certain.
+    // A memtable counts an entry before the entry's sequence number is published, so the result
+    // `false` proves that no visible entry is in memory.
     if read_state.has_entries_in_memory()
         && let Some(entry) =
             observer.call_find_in_memtables(read_state, &key.for_call(), &guard, tickers)?

@@ -1,8 +1,8 @@
 //! The steps of a lookup that are functions of their own, and [`TreeObserver`], which observes all
 //! steps.
 //!
-//! Inside a table, a [`TableObserver`] takes over. Its file says why calls go through the observer,
-//! and why the observer of `get` costs nothing.
+//! Inside a table, a [`TableObserver`] takes over. Its file, `table/lookup/observer.rs`, says why
+//! calls go through the observer, and why the observer of `get` costs nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(in crate::db) trait TreeObserver: Copy {
     ) {
     }
 
-    /// The key lies outside of all files.
+    /// The key lies outside the ranges of all files.
     #[inline(always)]
     fn all_runs_passed(self, _version: &Version) {}
 
@@ -120,7 +120,7 @@ pub(in crate::db) fn find_in_memtables<'g>(
         if let Some((sequence, kind, value)) = newest {
             tickers.add(Ticker::MemtableHit, 1);
             let is_value = kind == EntryKind::Value as u8;
-            // Only a log of RocksDB has entries of such kinds.
+            // Only a log of RocksDB has entries of kinds that this build does not know.
             if !is_value && EntryKind::of_point(kind).is_none() && sequence >= deleted_at {
                 return Err(unsupported_entry(Path::new("the log"), key.user_key, kind));
             }

@@ -3,13 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::compaction::{Conditions, Plan, TreeShape, Unavailable};
-use crate::db::background::cleanups::{Cleanup, Cleanups};
+use crate::db::background::cleanups::Cleanups;
 use crate::db::stats::published::Publishing;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::FileLock;
 use crate::sync::lock;
-use crate::version::{FileMeta, LEVELS};
 
 /// See the module.
 pub(crate) struct Background {
@@ -17,13 +15,13 @@ pub(crate) struct Background {
     holds: Arc<()>,
     /// The ranges in which cursors passed many hidden entries. A thread may take this lock while it
     /// holds the state of the tree, but not the other way round.
-    cleanups: Mutex<Cleanups>,
+    pub cleanups: Mutex<Cleanups>,
     /// The timer will soon check whether the tree has come to rest.
     awaits_rest: AtomicBool,
     /// The last visible write when the timer looked.
     visible_at_look: AtomicU64,
     /// `None`: the counters are not published.
-    publishing: Option<Publishing>,
+    pub publishing: Option<Publishing>,
     /// The lock of the directory. The last field, because it must be dropped last.
     directory: Mutex<Option<Box<dyn FileLock>>>,
 }
@@ -40,35 +38,14 @@ impl Background {
         }
     }
 
-    /// What a job holds until it has dropped the database.
+    /// What a job holds until it has dropped its reference to the database.
     pub fn hold(&self) -> Arc<()> {
         Arc::clone(&self.holds)
     }
 
-    /// Whether a job still holds the database.
+    /// Whether a job still holds a reference to the database.
     pub fn is_held(&self) -> bool {
         Arc::strong_count(&self.holds) > 1
-    }
-
-    /// Notes a range in which tables hold many hidden entries. Returns whether it was added.
-    pub fn request_cleanup(&self, cleanup: Cleanup) -> bool {
-        lock(&self.cleanups).request(cleanup)
-    }
-
-    /// The next compaction that a cursor has requested.
-    pub fn plan_cleanup(
-        &self,
-        levels: &[Vec<&FileMeta>; LEVELS],
-        shape: &TreeShape,
-        conditions: &Conditions,
-        unavailable: &Unavailable,
-    ) -> Option<Plan> {
-        lock(&self.cleanups).plan(levels, shape, conditions, unavailable)
-    }
-
-    #[cfg(test)]
-    pub fn has_cleanups(&self) -> bool {
-        !lock(&self.cleanups).is_empty()
     }
 
     /// Whether the timer will soon look at the tree.
@@ -85,10 +62,6 @@ impl Background {
     /// looked.
     pub fn look(&self, visible: SequenceNumber) -> bool {
         self.visible_at_look.swap(visible, Ordering::Relaxed) == visible
-    }
-
-    pub fn publishing(&self) -> Option<&Publishing> {
-        self.publishing.as_ref()
     }
 
     pub fn release_directory(&self) {

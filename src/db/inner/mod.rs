@@ -3,7 +3,7 @@
 //! ```text
 //!   part         what it holds                                              file
 //!   status       whether the database may be used                           status.rs
-//!   settings     the options that count after the opening                   below
+//!   options      the options with which the database was opened             db/options.rs
 //!   store        opens and creates tables                                   version/store.rs
 //!   reading      the current read state, the last visible write             reading.rs
 //!   writing      WALs and the memtable that they are for                    writing.rs
@@ -11,9 +11,10 @@
 //!   background   what jobs, the timer and closing share                     background.rs
 //! ```
 //!
-//! The fields of a part are private. A function takes the part that it needs. A function that needs
-//! several parts, because it leads a write, a flush or a compaction from its start to its end,
-//! takes the `Inner`. The `Inner` contains the parts by value, so a lookup follows one pointer.
+//! Most fields of a part are private. A function takes only the part that it needs. A function that
+//! needs several parts, because it leads a write, a flush or a compaction from its start to its
+//! end, takes the `Inner`. The `Inner` contains the parts by value, so a lookup follows one
+//! pointer.
 //!
 //! **Order of locks.**
 //!
@@ -39,7 +40,6 @@ pub(in crate::db) mod tree_state;
 pub(in crate::db) mod writing;
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use self::background::Background;
 use self::reading::Reading;
@@ -47,11 +47,10 @@ use self::status::Status;
 use self::tree::Tree;
 use self::tree_state::TreeState;
 use self::writing::Writing;
+use super::options::Builder;
 use super::read_state::ReadPoint;
-use crate::compaction::TreeShape;
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
-use crate::filter_policy::FilterPolicy;
 use crate::sync::pin;
 use crate::version::TableStore;
 
@@ -61,22 +60,12 @@ pub(crate) struct Inner {
     /// Itself, for the jobs it starts.
     pub(in crate::db) this: OnceLock<Weak<Inner>>,
     pub(in crate::db) status: Status,
-    pub(in crate::db) settings: Settings,
+    pub(in crate::db) options: Builder,
     pub(in crate::db) store: TableStore,
     pub(in crate::db) reading: Reading,
     pub(in crate::db) writing: Writing,
     pub(in crate::db) tree: Tree,
     pub(in crate::db) background: Background,
-}
-
-/// The options that count after the opening.
-pub(crate) struct Settings {
-    pub policy: FilterPolicy,
-    pub shape: TreeShape,
-    pub memtable_bytes: usize,
-    pub manifest_roll_bytes: u64,
-    /// A deletion reaches the last level within about this time.
-    pub max_deletion_age: Duration,
 }
 
 impl Inner {
@@ -111,7 +100,7 @@ impl Inner {
 
     /// Shows readers and writers what `state` holds now.
     pub fn show(&self, state: &mut TreeState) {
-        self.tree.show(state, &self.reading, &self.settings.shape);
+        self.tree.show(state, &self.reading, &self.options.shape);
     }
 
     /// Makes the database read-only. After a failed write or sync nobody knows what reached the

@@ -14,9 +14,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use super::tree_state::TreeState;
 use crate::compaction::dead;
 use crate::db::iter::marks::Marks;
-use crate::db::read_state::{ReadState, Sources};
+use crate::db::read_state::ReadState;
 use crate::db::snapshots::SnapshotList;
 use crate::encoding::key::SequenceNumber;
 use crate::fs::OverlappedReader;
@@ -33,17 +34,17 @@ pub(crate) struct Reading {
     /// The last sequence number that readers may see.
     visible: AtomicU64,
     snapshots: SnapshotList,
-    /// Where cursors need not look.
+    /// The intervals of keys in which cursors show nothing ([`crate::db::iter::marks`]).
     marks: Arc<Marks>,
     counters: Arc<Counters>,
-    /// Reads the blocks that many lookups miss.
+    /// Reads the blocks that one `multi_get` misses, many at a time.
     overlapped: OverlappedReader,
 }
 
 impl Reading {
-    pub fn new(store: &TableStore, sources: Sources, visible: SequenceNumber) -> Reading {
+    pub fn new(store: &TableStore, tree: &TreeState, visible: SequenceNumber) -> Reading {
         let (marks, counters) = (Arc::new(Marks::new()), Arc::clone(&store.context.counters));
-        let read_state = Arc::new(ReadState::new(sources, &counters, &marks));
+        let read_state = Arc::new(ReadState::of(tree, &counters, &marks));
         Reading {
             read_states: Mutex::new(vec![Arc::downgrade(&read_state)]),
             read_state: ArcCell::new(read_state),
@@ -85,9 +86,9 @@ impl Reading {
         self.read_state.load_arc(&pin())
     }
 
-    /// Replaces the sources that readers see from now on.
-    pub fn show(&self, sources: Sources) {
-        let read_state = Arc::new(ReadState::new(sources, &self.counters, &self.marks));
+    /// Replaces the memtables and tables that readers see from now on.
+    pub fn show(&self, tree: &TreeState) {
+        let read_state = Arc::new(ReadState::of(tree, &self.counters, &self.marks));
         let mut read_states = lock(&self.read_states);
         read_states.retain(|read_state| read_state.strong_count() > 0);
         read_states.push(Arc::downgrade(&read_state));
@@ -194,7 +195,8 @@ mod tests {
             let found = db.multi_get(&["file", "later"]).unwrap();
             [found[0].is_some(), found[1].is_some()]
         };
-        // A lookup of one key sees the file, because the write after it is visible.
+        // A `get` must find the key of the file, because it reads at the sequence number of the
+        // later write.
         let by_get: Read = |db| [db.get("file").unwrap().is_some(), true];
         for read in [by_cursor, by_multi_get, by_get] {
             let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,4 +1,4 @@
-//! [`Status`]: whether the database may be used, and by whom.
+//! [`Status`]: whether the database may be used, and by which process.
 //!
 //! It has no lock. A thread that waits for the tree must notice a change of the status, so each
 //! function that closes or latches the database wakes that thread

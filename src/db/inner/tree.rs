@@ -40,7 +40,7 @@ pub(crate) struct Tree {
     state: Mutex<TreeState>,
     /// Signalled whenever `state` or the status changes.
     changed: Condvar,
-    /// Whether the tables stall writers. If not, a writer with room in its memtable need not lock
+    /// Whether the tables stall writers. If not, a writer whose memtable is not full need not lock
     /// `state`.
     stalls_writers: AtomicBool,
 }
@@ -88,7 +88,7 @@ impl Tree {
 
     /// Shows readers and writers what `state` holds now.
     pub fn show(&self, state: &mut TreeState, reading: &Reading, shape: &TreeShape) {
-        reading.show(state.sources());
+        reading.show(state);
         state.pressure = Pressure::of_tree(&state.version, shape, &state.unavailable);
         let stalls_writers = write_stall_for(state.pressure) != WriteStall::None;
         self.stalls_writers.store(stalls_writers, Ordering::Release);
@@ -124,7 +124,8 @@ impl Tree {
         for (level, file) in old.files().filter(|(_, file)| !kept.contains(&file.meta.number)) {
             file.mark_obsolete(level);
         }
-        // The lock is dropped first, because dropping `old` deletes tables that nothing else holds.
+        // The MANIFEST is unlocked first, because dropping `old` deletes tables that nothing else
+        // holds.
         drop((manifest, old));
         Ok(())
     }
@@ -147,7 +148,7 @@ impl Tree {
 
     /// Lets the next MANIFEST list the WALs.
     pub fn enter_durable_wals_later(&self, wals: Vec<(u64, u64)>) {
-        // The holder of the MANIFEST may replace the progress.
+        // The MANIFEST is locked too, because its holder may be about to replace the progress.
         let _manifest = lock(&self.manifest);
         lock(&self.progress).durable_wals.extend(wals);
     }

@@ -1,11 +1,11 @@
-//! [`TreeState`]: what changes when the tree does. Plain data: its lock is the tree's.
+//! [`TreeState`]: what changes when the tree does. It is plain data; its lock is in
+//! [`Tree`](super::tree::Tree).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::compaction::{DeletionHits, Plan, Unavailable};
 use crate::db::background::attempts::Work;
-use crate::db::read_state::Sources;
 use crate::db::write::write_stall::Pressure;
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -18,20 +18,20 @@ pub(crate) struct TreeState {
     pub version: Arc<Version>,
     /// How strongly `version` stalls writers.
     pub pressure: Pressure,
-    /// What compactions must leave alone.
+    /// The files and key ranges that compactions must not use.
     pub unavailable: Unavailable,
     pub flushing: bool,
     /// Compactions that run.
     pub compactions: usize,
-    /// Threads of the database's share that no compaction uses.
+    /// How many of the database's `compaction_threads` are free.
     pub idle_threads: usize,
     /// Callers that wait for the tree to come to rest.
     pub settlers: usize,
     /// Nothing has been written for some time.
     pub is_idle: bool,
-    /// How much earlier deletions found to delete.
+    /// How many of the earlier deletions met an entry to delete.
     pub deletion_hits: DeletionHits,
-    /// A manual compaction is under way. Others wait for their turn.
+    /// A manual compaction is under way. Other manual compactions wait until it ends.
     pub manual: bool,
     /// The step that the manual compaction waits to start. No automatic compaction that would block
     /// it may start.
@@ -48,15 +48,4 @@ pub(crate) struct Frozen {
     /// The WAL that took the writes after this memtable. Once the memtable is flushed, older WALs
     /// can be deleted.
     pub next_wal: u64,
-}
-
-impl TreeState {
-    /// What readers see from now on.
-    pub fn sources(&self) -> Sources {
-        Sources {
-            memtable: Arc::clone(&self.memtable),
-            frozen: self.frozen.iter().rev().map(|f| Arc::clone(&f.memtable)).collect(),
-            version: Arc::clone(&self.version),
-        }
-    }
 }

@@ -32,7 +32,8 @@ pub(crate) struct Writer {
     pub wal_number: u64,
     pub memtable: MemtableWriter,
     pub last_sequence: SequenceNumber,
-    /// How long delayed writers must still wait for what they wrote.
+    /// How long writers must still wait for what they wrote while writes are delayed
+    /// ([`WriteStall`](crate::WriteStall)).
     pub owed_wait: Duration,
     pub marks: Keeper,
 }
@@ -47,7 +48,7 @@ pub(crate) struct Write {
 type WriterLock = CombiningLock<Writer, Write, Result<()>>;
 pub(crate) type LeadingWriter<'a> = Leading<'a, Writer, Write, Result<()>>;
 
-/// WALs of frozen memtables, neither synced nor obsolete yet, oldest first.
+/// WALs that get no more records, and are neither synced nor obsolete yet, oldest first.
 #[derive(Default)]
 struct SealedWals {
     logs: Vec<(u64, LogWriter)>,
@@ -67,7 +68,7 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// The name of the writer's WAL is durable.
+    /// The name of the writer's WAL must already be durable.
     pub fn new(writer: Writer, pending: Option<PendingWritable>) -> Writing {
         let named = writer.wal_number;
         Writing {
@@ -171,9 +172,9 @@ impl Writing {
         *lock(&self.sealed_wals) = SealedWals { logs: Vec::new(), named: number };
     }
 
-    /// Drops the WALs, which closing must do. Dropping a log that is written through memory cuts
-    /// its file to length. A snapshot may outlive the closing and drop the log later, when the next
-    /// owner of the directory already reads that file.
+    /// Drops the WALs. Closing must do this, because dropping a log that is written through memory
+    /// truncates its file to the bytes written. Otherwise a snapshot that outlives the closing
+    /// would drop the log later, when the next owner of the directory may already read that file.
     pub fn drop_wals(&self) {
         self.lead().wal = None;
         *lock(&self.sealed_wals) = SealedWals::default();

@@ -6,10 +6,10 @@ use std::ops::{
 };
 
 /// A range of keys: `a..b`, `a..=b`, `a..`, `..b`, `..=b`, `..`, or a pair of [`Bound`]s. A key is
-/// anything that gives bytes.
+/// of any type that is `AsRef<[u8]>`.
 ///
-/// [`RangeBounds`] is not used because it needs a type of key. `..` has none, so `db.range(..)`
-/// would not compile.
+/// [`RangeBounds`] is not used, because it needs a type of key. `..` names no such type, so
+/// `db.range(..)` would not compile.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -6,8 +6,8 @@
 //!   Source …        memtables, and levels of tables                 sources.rs
 //! ```
 //!
-//! The cursor shows the newest version of each key that its sequence number may see. It shows no
-//! entry for a key if that version is a tombstone, or if a range deletion hides it
+//! For each key, the cursor shows the newest version up to its own sequence number. It shows no
+//! entry for the key if that version is a tombstone, or if a range deletion hides it
 //! ([`RangeDelAggregator`]).
 //!
 //! **Forward**, the versions of a key come newest first, so the cursor stays on the entry it shows,
@@ -16,8 +16,8 @@
 //! key.
 //!
 //! **Hidden entries.** A *mark* (`marks/`) is an interval of keys in which nothing is shown. A seek
-//! to a key in a mark goes to the mark's other end. A walk that has passed many hidden entries
-//! jumps over marks too.
+//! forward to a key in a mark goes to the end of the mark, a seek backward to its start. A walk
+//! that has passed many hidden entries jumps over marks too.
 //!
 //! **Counting.** A step adds to a plain counter of the cursor. The tickers get the sum at the next
 //! seek and when the cursor is dropped.
@@ -310,8 +310,8 @@ impl DbCursor {
         }
     }
 
-    /// Moves to the last entry whose key is before `bound`, which is not past the upper bound.
-    /// `None` means the end of all keys.
+    /// Moves to the last entry whose key is before `bound`, which is not past the cursor's upper
+    /// bound. `None` means the end of all keys.
     fn find_before(&mut self, bound: Option<&[u8]>) -> Result<()> {
         self.position = Position::NoEntry;
         let marks = &self.point.state.marks;
@@ -405,7 +405,7 @@ impl Drop for DbCursor {
         if self.point.is_of_this_process() {
             return self.count_steps();
         }
-        // Blocks and tables take locks when they are dropped.
+        // These are leaked, because blocks and tables take locks when they are dropped.
         std::mem::forget(std::mem::replace(&mut self.merged, MergingCursor::new(Vec::new())));
         std::mem::forget(self.aggregator.take());
     }

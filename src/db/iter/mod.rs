@@ -11,7 +11,7 @@ pub(crate) mod range_del;
 pub(crate) mod sources;
 pub(crate) mod visible;
 
-use self::bounds::{Bounds, KeyBounds};
+use self::bounds::Bounds;
 use self::cursor::DbCursor;
 use super::read_state::ReadPoint;
 use crate::error::Result;
@@ -56,15 +56,7 @@ impl std::fmt::Debug for DbIterator {
 }
 
 impl DbIterator {
-    pub(crate) fn over_range(point: ReadPoint, range: impl KeyBounds) -> DbIterator {
-        DbIterator::new(point, Bounds::of(range))
-    }
-
-    pub(crate) fn over_prefix(point: ReadPoint, prefix: &[u8]) -> DbIterator {
-        DbIterator::new(point, Bounds::of_prefix(prefix))
-    }
-
-    fn new(point: ReadPoint, bounds: Bounds) -> DbIterator {
+    pub(crate) fn at(point: ReadPoint, bounds: Bounds) -> DbIterator {
         let keys = SlicePacker::default();
         let (fill_cache, finished) = (true, false);
         DbIterator { point, bounds, front: None, back: None, keys, fill_cache, finished }
@@ -86,7 +78,7 @@ impl DbIterator {
         self
     }
 
-    /// The next entry of the front.
+    /// The next entry from the front.
     #[inline(always)]
     fn next_entry(&mut self) -> Result<Option<(Slice, Slice)>> {
         let front = match &mut self.front {
@@ -106,7 +98,7 @@ impl DbIterator {
         Ok(Some((self.keys.pack(front.key()), front.value_slice())))
     }
 
-    /// The next entry of the back.
+    /// The next entry from the back.
     fn next_back_entry(&mut self) -> Result<Option<(Slice, Slice)>> {
         let back = match &mut self.back {
             Some(back) => {
@@ -125,7 +117,7 @@ impl DbIterator {
         Ok(Some((self.keys.pack(back.key()), back.value_slice())))
     }
 
-    /// Ends the iterator once one end runs out, or meets the other.
+    /// Ends the iterator once one end runs out, or meets the other end.
     #[cold]
     fn finish(&mut self, last: Result<Option<(Slice, Slice)>>) -> Option<Result<(Slice, Slice)>> {
         self.finished = true;

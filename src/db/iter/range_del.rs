@@ -2,8 +2,8 @@
 //!
 //! A cursor meets the entries of all sources in one order, so it must know the range deletions of
 //! all of them. An entry is hidden when any source has a range deletion that is newer, covers its
-//! key, and is visible to the cursor. This includes sources that the cursor skips because their
-//! filter denies the prefix.
+//! key, and is visible to the cursor. Range deletions count also in sources that the cursor skips
+//! because their filter denies the prefix.
 //!
 //! ```text
 //!   memtables, files of level 0     each is checked
@@ -11,13 +11,14 @@
 //!
 //!   memtable     ───────[■■■■■■■■ 9 ■■■■■■■■)──────────
 //!   level 1      ──[■■■ 5 ■■■)───────[■■■■■ 4 ■■■■■)───
-//!   stretch        |    |    |       |      |      |         one answer holds up to the next bound
+//!   stretch        |    |    |       |      |      |         one result holds up to the next bound
 //!                                                           5, 9, 4: sequence numbers
 //! ```
 //!
 //! A result holds for a *stretch* of keys: the common part of the fragments of all sources. It is
 //! kept until the cursor leaves the stretch, so most entries cost two comparisons of keys. Once
-//! many entries of a stretch were hidden, the sources older than the range deletion skip the rest.
+//! many entries of a stretch were hidden, the sources older than the range deletion skip the rest
+//! of the stretch.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use crate::range_tombstones::{Fragment, RangeTombstones};
 use crate::version::Version;
 
 pub(crate) struct RangeDelAggregator {
-    /// What the cursor sees.
+    /// The last sequence number that the cursor sees.
     sequence: SequenceNumber,
     /// The range deletions of the memtables.
     memtables: Vec<Arc<RangeTombstones>>,
@@ -43,7 +44,7 @@ pub(crate) struct RangeDelAggregator {
 }
 
 /// This number of hidden entries is passed one by one, because a skip to the end of the stretch
-/// costs more than that.
+/// costs more than passing a few entries.
 const SKIP_AFTER: usize = 16;
 
 impl RangeDelAggregator {
@@ -85,8 +86,9 @@ impl RangeDelAggregator {
         hides
     }
 
-    /// Called after an entry was hidden. Returns the stretch once, when it is time to skip the
-    /// rest: its first user key, its end, and the sequence number below which entries are hidden.
+    /// Called after an entry was hidden. Returns the stretch once, after its first `SKIP_AFTER`
+    /// hidden entries, so that the rest is skipped: its first user key, its end, and the sequence
+    /// number below which entries are hidden.
     pub fn stretch_to_skip(&mut self) -> Option<(&[u8], &[u8], SequenceNumber)> {
         if self.hidden != SKIP_AFTER {
             return None;

@@ -41,8 +41,8 @@ impl Deref for LevelFiles {
 }
 
 impl Source {
-    /// Whether all entries have smaller sequence numbers. Returns false for a memtable, because it
-    /// may always get larger ones.
+    /// Whether all entries have smaller sequence numbers than `sequence`. Returns false for a
+    /// memtable, because writers may still add larger ones.
     pub fn is_older_than(&self, sequence: SequenceNumber) -> bool {
         match self {
             Source::Memtable(_) => false,
@@ -50,7 +50,7 @@ impl Source {
         }
     }
 
-    /// Whether blocks that are read from now on enter the block cache. By default they do.
+    /// Sets whether blocks that are read from now on enter the block cache. By default they do.
     pub fn set_fill_cache(&mut self, fill_cache: bool) {
         match self {
             Source::Memtable(_) => {}

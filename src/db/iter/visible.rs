@@ -16,6 +16,7 @@ use std::path::Path;
 use super::cursor::{DbCursor, Position, WalkEnd};
 use super::marks::Proposal;
 use super::range_del::RangeDelAggregator;
+use crate::cursor::merging::Direction;
 use crate::cursor::{Cursor, next_by_copy};
 use crate::db::read_state::ReadState;
 use crate::encoding::key;
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::table::unsupported_entry;
 
 /// At most this many versions of one key are passed one by one. A seek past the other versions
-/// costs about as much.
+/// costs about as much as this many steps.
 const SEEK_AFTER: u64 = 8;
 
 /// After each group of this many hidden entries, a walking cursor looks for a mark
@@ -42,7 +43,8 @@ const PROPOSE_AFTER_STEP: u64 = 256;
 /// compaction.
 const CLEAN_UP_AFTER: u64 = 10_000;
 
-/// How many hidden entries a walk passed, and how many of them in the first source.
+/// How many hidden entries a walk passed, and how many of them were in the first source, which is
+/// the memtable if the cursor reads it.
 #[derive(Debug, Clone, Copy)]
 struct Passed {
     entries: u64,
@@ -53,7 +55,7 @@ struct Passed {
 impl DbCursor {
     /// Moves forward from the merge's entry to the first one to show. With `hidden`, a newer
     /// version was shown or is a tombstone, so this entry and the following entries of its user key
-    /// are not shown. With `sought`, the merge came here by a seek to `key`.
+    /// are not shown. With `sought`, the merge came here by a seek to `self.key`.
     #[inline(never)]
     pub(super) fn find_forward(&mut self, hidden: bool, sought: bool) -> Result<()> {
         // Nearly always the first entry is shown.
@@ -94,7 +96,7 @@ impl DbCursor {
                         self.position = Position::Forward;
                         break;
                     }
-                    if self.skip_deleted(Skip::Forward)? {
+                    if self.skip_deleted(Direction::Forward)? {
                         continue;
                     }
                 }
@@ -213,14 +215,14 @@ impl DbCursor {
     /// After a range deletion hid an entry: moves the sources that are older than the range
     /// deletion past what it hides. Returns whether it moved them.
     #[cold]
-    fn skip_deleted(&mut self, skip: Skip) -> Result<bool> {
+    fn skip_deleted(&mut self, direction: Direction) -> Result<bool> {
         let Some(aggregator) = &mut self.aggregator else { return Ok(false) };
         let Some((start, end, deleted_at)) = aggregator.stretch_to_skip() else {
             return Ok(false);
         };
-        let user_key = match skip {
-            Skip::Forward => end,
-            Skip::Backward => start,
+        let user_key = match direction {
+            Direction::Forward => end,
+            Direction::Backward => start,
         };
         let target = key::internal_key(user_key, key::MAX_SEQUENCE, key::SEEK_KIND);
         self.merged.skip(&target, |source| source.is_older_than(deleted_at))?;
@@ -269,7 +271,7 @@ impl DbCursor {
                     Some(EntryKind::Deletion | EntryKind::SingleDeletion) => found = false,
                     _ if is_deleted(&mut self.aggregator, internal_key) => {
                         found = false;
-                        if self.skip_deleted(Skip::Backward)? {
+                        if self.skip_deleted(Direction::Backward)? {
                             continue;
                         }
                     }
@@ -359,13 +361,6 @@ enum Jump {
     Done,
     /// No entry follows.
     ToTheEnd,
-}
-
-/// Which end of a deleted stretch to skip to.
-#[derive(Debug, Clone, Copy)]
-enum Skip {
-    Forward,
-    Backward,
 }
 
 /// Whether a range deletion hides the entry.

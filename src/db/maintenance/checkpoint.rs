@@ -35,22 +35,16 @@ use crate::version::{FileMeta, Manifest, TableFile, TableStore, Version, Version
 
 impl Inner {
     pub(in crate::db) fn checkpoint(&self, dir: &Path) -> Result<()> {
-        self.status.check_open()?;
-        let fs = &self.store.fs;
-        let absolute = lasting(&**fs, dir)?;
         let mut shared = SharedTables::default();
-        self.copy_tree(&absolute, |_, _, file, target| {
-            shared.add(&**fs, file, target)?;
+        self.copy_tree(dir, |_, _, file, target| {
+            shared.add(&*self.store.fs, file, target)?;
             Ok(file.meta.clone())
         })
     }
 
     /// Like a checkpoint, but each table gets the filter that `policy` gives it at its level.
     pub(in crate::db) fn copy_with_filters(&self, dir: &Path, policy: &FilterPolicy) -> Result<()> {
-        self.status.check_open()?;
-        let fs = &self.store.fs;
-        let absolute = lasting(&**fs, dir)?;
-        self.copy_tree(&absolute, |version, level, file, target| {
+        self.copy_tree(dir, |version, level, file, target| {
             let summary =
                 refilter(&self.store, file, spec_at(policy, version, level, file), target)?;
             let TableSummary { file_bytes, tail_bytes, .. } = summary;
@@ -58,14 +52,15 @@ impl Inner {
         })
     }
 
-    /// Makes a new database in `dir`, an absolute path, with the tree of this one. `copy` makes the
-    /// file of a table.
+    /// Makes a new database in `dir` with the tree of this one. `copy` makes the file of a table.
     fn copy_tree(
         &self,
         dir: &Path,
         copy: impl FnMut(&Version, usize, &TableFile, &Path) -> Result<FileMeta>,
     ) -> Result<()> {
+        self.status.check_open()?;
         let fs = &self.store.fs;
+        let dir = &lasting(&**fs, dir)?;
         // The flush comes before anything is made, so that a database that cannot be written makes
         // no copy.
         make_database(&**fs, &self.store.dir, dir, || self.flush(), || self.fill(dir, copy))
@@ -88,7 +83,7 @@ impl Inner {
         let progress = Progress { flushed_sequence, oldest_wal: number + 1, ..Progress::default() };
         let tree = whole_tree(&self.store, &read_state.version, &progress, number + 1);
         let tree = VersionEdit { added, ..tree };
-        Manifest::create(fs, dir, number, &tree, self.settings.manifest_roll_bytes)?;
+        Manifest::create(fs, dir, number, &tree, self.options.manifest_roll_bytes)?;
         Ok(())
     }
 
@@ -103,8 +98,8 @@ impl Inner {
             })
         };
         let (true, tree) = current() else {
-            // A table was ingested while earlier writes were in a new memtable. While ingestions
-            // are locked out, another flush writes these to tables too.
+            // A table was ingested while earlier writes were in a new memtable. Another flush,
+            // during which ingestions are locked out, moves these writes to tables too.
             let _ingesting = self.writing.lock_ingestions();
             self.flush()?;
             return Ok(current().1);
@@ -146,7 +141,7 @@ pub(in crate::db) fn spec_at(
 pub(in crate::db) struct SharedTables {
     pub linked: usize,
     pub copied: usize,
-    /// Bytes of both.
+    /// Bytes of the linked and the copied tables.
     pub file_bytes: u64,
     /// Why the first of the copied tables was not linked.
     pub not_linked: Option<String>,

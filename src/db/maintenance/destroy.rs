@@ -64,7 +64,7 @@ pub(in crate::db) fn destroy(options: &Builder) -> Result<DestroyReport> {
     if !fs.exists(dir)? || !fs.list(dir)?.iter().any(is_ours) {
         return Err(no_database(dir));
     }
-    // RocksDB's files have the same names. Only a MANIFEST that can be read tells them apart.
+    // RocksDB's files have the same names as ours. Only reading the MANIFEST tells the two apart.
     let owned = |directory: Directory| {
         if !directory.is_unfinished_copy {
             directory.refuse_lost_current(&**fs, dir)?;

@@ -1,8 +1,8 @@
 //! Ingestion: tables from outside enter the tree as one write, newer than all earlier writes.
 //!
 //! ```text
-//!   copy each file in, read it whole            writers go on, as does everything else
-//!   does a memtable overlap a file?             it is flushed first; writers go on
+//!   copy each file in, read it whole            all other calls continue
+//!   does a memtable overlap a file?             it is flushed first; writers continue
 //!   sync the WALs                               writers wait from here on
 //!   one sequence number for all files           the *global sequence number* of these tables
 //!   a level for each file                       under the locks of the tree: see below
@@ -67,12 +67,12 @@ use crate::version::{FileMeta, LEVELS, TableFile, Version, VersionEdit, names};
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// An ingested table is opened before its level is known. For pinning it counts as one of the
-/// deepest.
+/// An ingested table is opened before its level is known. For pinning it counts as a table of the
+/// deepest level.
 const DEEPEST: usize = LEVELS - 1;
 
-/// How often an ingestion looks for a memtable that overlaps the files. If it finds one at the last
-/// look, writers wait for the flush of this memtable.
+/// How often an ingestion looks for a memtable that overlaps the files. If the last look finds one,
+/// writers wait for the flush of this memtable.
 const MAX_ATTEMPTS: u32 = 4;
 
 impl Inner {
@@ -102,7 +102,7 @@ impl Inner {
             let copies = numbers.iter().map(own).zip(&files);
             copies.fold(error, |error, (own, known)| error.in_place_of(&own, known))
         });
-        // Only copies that no MANIFEST lists are left here.
+        // `copied` holds only copies that no MANIFEST lists.
         for meta in copied {
             // A file that cannot be removed now is deleted at the next opening.
             let _ = self.store.fs.remove(&names::table_path(&self.store.dir, meta.number));

@@ -1,4 +1,4 @@
-//! Calls that copy, check, warm up or remove a whole database, or take in tables that were made
+//! Calls that copy, verify, warm up or remove a whole database, or ingest tables that were made
 //! elsewhere.
 
 pub(in crate::db) mod checkpoint;

@@ -1,4 +1,4 @@
-//! Verification: every table is read once, to know that it can be read.
+//! Verification: reads every table once, to find out whether all of them can be read.
 
 use std::sync::atomic::Ordering;
 
@@ -36,7 +36,8 @@ pub struct VerifyReport {
     /// Entries that are in logs and in no table yet, range deletions included. Those that were
     /// replayed at opening were checked then.
     pub log_entries: usize,
-    /// Files that are named like a database's, but are not this one's. They are left alone.
+    /// Files that have names of database files, but do not belong to this database. They are left
+    /// alone.
     pub strays: Vec<String>,
 }
 

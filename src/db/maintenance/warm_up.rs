@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   level 0, newest first ─► level 1 ─► … ─► the deepest          filter and index of each table
-//!   until the next table's would displace another's
+//!   a table is left out if its filter and index would displace those of another
 //! ```
 //!
 //! Why shallow levels first: a lookup queries a table of each level, so a small filter of a shallow

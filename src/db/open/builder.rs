@@ -75,7 +75,8 @@ impl Builder {
     /// - [`Error::NoDatabase`] where there is none.
     /// - [`Error::Unsupported`] where the directory is another program's, or where the whole
     ///   database needs what this build lacks, for example if a log has a two-phase transaction.
-    ///   Where only one column family needs it, [`RocksDb::column_family`] returns the error.
+    ///   Where only one column family needs something that is missing, [`RocksDb::column_family`]
+    ///   returns the error.
     /// - [`Error::Corruption`] where CURRENT, the MANIFEST, a synced log or a table's end is
     ///   damaged.
     /// - [`Error::InvalidArgument`] where the process may not open all tables, or where a writer
@@ -143,7 +144,7 @@ impl Builder {
     ///
     /// - [`Error::NoDatabase`] where there is none.
     /// - [`Error::Corruption`] where the file is damaged or not one of Maypole's. An owner that
-    ///   publishes replaces it.
+    ///   publishes replaces the file.
     /// - [`Error::Unsupported`] where a newer version wrote it.
     /// - [`Error::Io`] where the operating system returns an error.
     pub fn published_stats(self) -> Result<Option<PublishedStats>> {
@@ -203,7 +204,7 @@ impl Builder {
     }
 }
 
-/// Whether a file is in the place of the directory.
+/// Whether the path is that of a file and not of a directory.
 fn is_file(fs: &dyn Fs, path: &Path) -> bool {
     let no_directory = |error: Error| match error {
         Error::Io { source, .. } => source.kind() == ErrorKind::NotADirectory,

@@ -1,7 +1,7 @@
 //! Reads what a directory holds, and opens its tables.
 //!
 //! ```text
-//!   CURRENT ─► MANIFEST ─► open the tables it lists, compare each with what it says of them
+//!   CURRENT ─► MANIFEST ─► open the tables it lists, compare each with its description there
 //! ```
 //!
 //! The replay of the WALs comes next: [`super::recover`].
@@ -16,14 +16,12 @@ use std::sync::atomic::AtomicU64;
 use crate::cache::BlockCache;
 use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::user_key;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::fs::{DescriptorPool, Fs};
 use crate::stats::Counters;
 use crate::table::format::identity::{Creator, new_db_identity};
 use crate::table::{TableContext, TableOptions};
-use crate::version::{
-    FileMeta, Recovered, TableFile, TableStore, Version, VersionEdit, names, read_current,
-};
+use crate::version::{FileMeta, Recovered, TableFile, TableStore, Version, names, read_current};
 use crate::wal::{LogKind, LogReader};
 
 /// What is in a directory.
@@ -63,20 +61,18 @@ impl Directory {
         }
     }
 
-    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`. It held a
-    /// database, and creating a new one would delete these files. A directory without such files is
-    /// new, or a crash interrupted the creation of its database.
+    /// Rejects a directory that has tables or a log of writes, but no `CURRENT`. Such a directory
+    /// held a database, and creating a new one would delete these files. A directory without such
+    /// files is new, or a crash interrupted the creation of its database.
     pub fn refuse_lost_current(&self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         if self.recovered.is_some() {
             return Ok(());
         }
+        let current = names::current_path(dir);
         if self.is_unfinished_copy {
-            return Err(Error::Corruption {
-                file: names::current_path(dir),
-                offset: 0,
-                expected: "the name of a MANIFEST, because the directory has tables".into(),
-                found: "a copy that was cut short; make it again, or remove the directory".into(),
-            });
+            let expected = "the name of a MANIFEST, because the directory has tables";
+            let found = "a copy that was cut short; make it again, or remove the directory";
+            return Err(Damage::new(0, expected, found).in_file(&current, 0));
         }
         for &(number, kind) in &self.files {
             let what = match kind {
@@ -84,14 +80,10 @@ impl Directory {
                 names::FileKind::Wal(_) if holds_writes(fs, dir, number)? => "a log with writes",
                 _ => continue,
             };
-            return Err(Error::Corruption {
-                file: names::current_path(dir),
-                offset: 0,
-                expected: format!(
-                    "the name of a MANIFEST, because the directory has {what} (a repair may save them)"
-                ),
-                found: "no such file".into(),
-            });
+            let expected = format_args!(
+                "the name of a MANIFEST, because the directory has {what} (a repair may save them)"
+            );
+            return Err(Damage::new(0, expected, "no such file").in_file(&current, 0));
         }
         Ok(())
     }
@@ -127,7 +119,7 @@ fn holds_writes(fs: &dyn Fs, dir: &Path, number: u64) -> Result<bool> {
     }
 }
 
-/// The [`TableStore`], which makes and opens the tables of a database. It documents
+/// The [`TableStore`], which makes and opens the tables of a database. Its fields document
 /// `keeps_tables_open`.
 pub(crate) fn table_store(
     options: &Builder,
@@ -185,15 +177,15 @@ pub(super) fn open_tables(
 ) -> Result<Version> {
     let listed = |file: &TableFile| recovered.files.get(&file.meta.number);
     opened.retain(|_, file| listed(file).is_some_and(|(_, meta)| file.is_described_by(meta)));
-    let mut edit = VersionEdit::default();
+    let mut tables = Vec::new();
     for (&number, (level, meta)) in &recovered.files {
         let file = match opened.entry(number) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(new) => new.insert(store.open(meta.clone(), *level)?),
         };
-        edit.added.push((*level, file.meta.clone()));
+        tables.push((*level, Arc::clone(file)));
     }
-    let version = Version::default().apply(&edit, opened);
+    let version = Version::of(tables);
     check_disjoint(&version, &store.dir.join(names::manifest_name(recovered.manifest.0)))?;
     Ok(version)
 }
@@ -207,12 +199,9 @@ pub(in crate::db) fn check_disjoint(version: &Version, manifest: &Path) -> Resul
                 [&meta.smallest, &meta.largest].map(|key| user_key(key).escape_ascii());
             format!("{:06} from \"{from}\" to \"{to}\"", meta.number)
         };
-        return Err(Error::Corruption {
-            file: manifest.to_owned(),
-            offset: 0,
-            expected: format!("tables of level {level} that share no key"),
-            found: format!("{} and {}", range(one), range(other)),
-        });
+        let expected = format_args!("tables of level {level} that share no key");
+        let found = format_args!("{} and {}", range(one), range(other));
+        return Err(Damage::new(0, expected, found).in_file(manifest, 0));
     }
     Ok(())
 }
@@ -221,7 +210,7 @@ pub(in crate::db) fn check_disjoint(version: &Version, manifest: &Path) -> Resul
 mod tests {
     use super::*;
     use crate::fs::MemFs;
-    use crate::version::{Manifest, ROLL_AFTER_BYTES};
+    use crate::version::{Manifest, ROLL_AFTER_BYTES, VersionEdit};
     use crate::{Db, fs};
 
     /// Regression: a MANIFEST that listed overlapping files in a level from 1 on hid an
@@ -262,7 +251,7 @@ mod tests {
 
     /// Regression: a reader opened the tables one by one. While a fast writer ran, one of them was
     /// always deleted before the reader opened it, so the reader dropped the open tables and never
-    /// succeeded.
+    /// succeeded. Now the next attempt keeps the tables that are open.
     #[test]
     fn a_table_that_was_opened_once_may_go() {
         let fs: Arc<dyn fs::Fs> = Arc::new(MemFs::new());
@@ -291,7 +280,7 @@ mod tests {
         let error = open_tables(&store, &recovered, &mut opened).err().unwrap();
         assert!(error.to_string().contains(&format!("{third:06}.sst")), "{error}");
         assert_eq!(opened.len(), 2);
-        // Back again, with the others gone.
+        // The third table is back, and the other two are gone.
         [first, second, third].into_iter().for_each(away);
         let version = open_tables(&store, &recovered, &mut opened).unwrap();
         assert_eq!(version.metas()[0].len(), 3);

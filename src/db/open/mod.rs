@@ -5,8 +5,8 @@
 //!   builder.rs      the calls of the `Builder`
 //!   directory.rs    CURRENT, MANIFEST, tables
 //!   recover.rs      WALs
-//!   writable.rs    the directory becomes ours: new WAL, new MANIFEST
-//!   read_only.rs    instead of that: nothing is written
+//!   writable.rs     the directory becomes ours: new WAL, new MANIFEST
+//!   read_only.rs    a read-only opening, which writes nothing
 //! ```
 
 mod builder;

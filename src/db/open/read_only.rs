@@ -93,7 +93,7 @@ pub(in crate::db) struct Kept {
 
 struct Attempt {
     inner: Inner,
-    /// Where sequence numbers stopped following each other.
+    /// Where the sequence numbers of the WALs have a gap.
     gap: Option<String>,
 }
 

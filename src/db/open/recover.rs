@@ -33,7 +33,7 @@ use crate::encoding::key::SequenceNumber;
 use crate::error::{Damage, Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::memtable::{Memtable, MemtableWriter};
-use crate::version::{Recovered, Skipped, TableStore, Version, VersionEdit, names};
+use crate::version::{Recovered, Skipped, TableStore, Version, names};
 use crate::wal::{LogKind, LogReader};
 
 /// Replayed writes go to memtables of at least this size, even if the database's own memtables are
@@ -114,8 +114,7 @@ impl std::fmt::Display for Gap {
 /// Replays WALs.
 pub(crate) struct Replay<'a> {
     store: &'a TableStore,
-    policy: &'a FilterPolicy,
-    memtable_bytes: usize,
+    options: &'a Builder,
     /// Whether full memtables become tables as soon as they are full.
     flushes: bool,
     state: Replayed,
@@ -137,21 +136,12 @@ impl<'a> Replay<'a> {
     ) -> Result<(Replayed, Option<Gap>)> {
         let fresh = Recovered::default();
         let recovered = directory.recovered.as_ref().unwrap_or(&fresh);
-        let version = Arc::new(open_tables(store, recovered, opened)?);
-        let (memtable, writer) = Memtable::new(options.memtable_bytes);
-        let state = Replayed {
-            version,
-            flushed_sequence: recovered.flushed_sequence,
-            skipped: recovered.skipped.clone(),
-            last_sequence: recovered.flushed_sequence,
-            full: Vec::new(),
-            memtable,
-            writer,
-            origin: Origin::default(),
-        };
-        let (policy, memtable_bytes) = (&options.filter, options.memtable_bytes);
-        let (no_space, gap) = (false, None);
-        let mut replay = Replay { store, policy, memtable_bytes, flushes, state, no_space, gap };
+        let version = open_tables(store, recovered, opened)?;
+        let mut state = Replayed::new(version, options.memtable_bytes);
+        state.flushed_sequence = recovered.flushed_sequence;
+        state.last_sequence = recovered.flushed_sequence;
+        state.skipped = recovered.skipped.clone();
+        let mut replay = Replay { store, options, flushes, state, no_space: false, gap: None };
         replay.wals(directory, recovered)?;
         replay.check_skipped(recovered)?;
         Ok((replay.state, replay.gap))
@@ -164,12 +154,9 @@ impl<'a> Replay<'a> {
         let found = found.map(|&(number, _)| number);
         let wals: Vec<u64> = found.filter(|&number| number >= recovered.oldest_wal).collect();
         if let Some((&number, bytes)) = durable.iter().find(|(number, _)| !wals.contains(number)) {
-            return Err(Error::Corruption {
-                file: names::wal_path(&self.store.dir, number),
-                offset: 0,
-                expected: format!("a log whose first {bytes} bytes were synced"),
-                found: "no such file".into(),
-            });
+            let path = names::wal_path(&self.store.dir, number);
+            let expected = format_args!("a log whose first {bytes} bytes were synced");
+            return Err(Damage::new(0, expected, "no such file").in_file(&path, 0));
         }
         for (index, &number) in wals.iter().enumerate() {
             if !self.wal(number, &wals[index..], durable)? {
@@ -191,7 +178,7 @@ impl<'a> Replay<'a> {
             // because the WALs from which it was made are still here.
             return Ok(true);
         }
-        let most_rewritten = MAX_REWRITTEN_BYTES.min(self.memtable_bytes / 2);
+        let most_rewritten = MAX_REWRITTEN_BYTES.min(self.options.memtable_bytes / 2);
         let (was_empty, full_before) = (self.state.memtable.is_empty(), self.state.full.len());
         let mut is_first = true;
         while let Some(record) = log.next()? {
@@ -213,15 +200,12 @@ impl<'a> Replay<'a> {
                 state.last_sequence = sequence;
             }
             if state.last_sequence != first + count - 1 {
-                let damage = Damage::new(
-                    0,
-                    format_args!("{count} operations"),
-                    format_args!("{}", state.last_sequence + 1 - first),
-                );
+                let found = state.last_sequence + 1 - first;
+                let damage = Damage::new(0, format_args!("{count} operations"), found);
                 return Err(damage.in_file(&path, offset));
             }
             state.origin.add(record.payload, most_rewritten);
-            if state.writer.bytes() >= self.memtable_bytes.max(REPLAY_MEMTABLE_BYTES) {
+            if state.writer.bytes() >= self.options.memtable_bytes.max(REPLAY_MEMTABLE_BYTES) {
                 self.memtable_is_full()?;
             }
         }
@@ -229,12 +213,8 @@ impl<'a> Replay<'a> {
         // are missing before the next log.
         let end = log.end();
         if let Some(bytes) = durable_bytes.filter(|&bytes| end < bytes) {
-            return Err(Error::Corruption {
-                file: path,
-                offset: end,
-                expected: format!("intact records, as the first {bytes} bytes were synced"),
-                found: "none".into(),
-            });
+            let expected = format_args!("intact records, as the first {bytes} bytes were synced");
+            return Err(Damage::new(0, expected, "none").in_file(&path, end));
         }
         let holds_all = was_empty && self.state.full.len() == full_before;
         if holds_all && log.kind() == LogKind::RecoveredWal && durable_bytes == Some(end) {
@@ -244,7 +224,8 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks that no write before an ingestion is missing: these writes were synced before the
-    /// MANIFEST recorded the ingestion. The last write may be an ingestion.
+    /// MANIFEST recorded the ingestion. The last write may itself be an ingestion, so its number
+    /// counts as used.
     fn check_skipped(&mut self, recovered: &Recovered) -> Result<()> {
         let state = &mut self.state;
         state.last_sequence = state.skipped.after(state.last_sequence);
@@ -253,12 +234,10 @@ impl<'a> Replay<'a> {
         else {
             return Ok(());
         };
-        Err(Error::Corruption {
-            file: self.store.dir.join(names::manifest_name(recovered.manifest.0)),
-            offset: 0,
-            expected: format!("logs with all writes before the ingestion {first}"),
-            found: format!("logs that end at write {}", state.last_sequence),
-        })
+        let path = self.store.dir.join(names::manifest_name(recovered.manifest.0));
+        let expected = format_args!("logs with all writes before the ingestion {first}");
+        let found = format_args!("logs that end at write {}", state.last_sequence);
+        Err(Damage::new(0, expected, found).in_file(&path, 0))
     }
 
     /// Distinguishes a lost tail from damage. If only a tail is lost, the gap is at the start of a
@@ -285,21 +264,15 @@ impl<'a> Replay<'a> {
             self.gap = Some(gap);
             return Ok(());
         }
-        Err(Error::Corruption {
-            file: gap.path,
-            offset: gap.offset,
-            expected: format!("the write with sequence number {}", gap.expected),
-            found: format!("{}, in a log that was synced", gap.found),
-        })
+        let expected = format_args!("the write with sequence number {}", gap.expected);
+        let found = format_args!("{}, in a log that was synced", gap.found);
+        Err(Damage::new(0, expected, found).in_file(&gap.path, gap.offset))
     }
 
     fn memtable_is_full(&mut self) -> Result<()> {
-        let (memtable, writer) = Memtable::new(self.memtable_bytes);
-        self.state.full.push(std::mem::replace(&mut self.state.memtable, memtable));
-        self.state.writer = writer;
-        self.state.origin = Origin::default();
+        self.state.freeze(self.options.memtable_bytes);
         if self.flushes && !self.no_space {
-            match self.state.flush_full(self.store, self.policy, &[]) {
+            match self.state.flush_full(self.store, &self.options.filter, &[]) {
                 Err(error) if error.is_out_of_space() => self.no_space = true,
                 flushed => return flushed,
             }
@@ -309,6 +282,29 @@ impl<'a> Replay<'a> {
 }
 
 impl Replayed {
+    /// The state before the first log is read.
+    pub fn new(version: Version, memtable_bytes: usize) -> Replayed {
+        let (memtable, writer) = Memtable::new(memtable_bytes);
+        Replayed {
+            version: Arc::new(version),
+            flushed_sequence: 0,
+            skipped: Skipped::default(),
+            last_sequence: 0,
+            full: Vec::new(),
+            memtable,
+            writer,
+            origin: Origin::default(),
+        }
+    }
+
+    /// Adds the memtable to the full ones, and starts another.
+    pub fn freeze(&mut self, memtable_bytes: usize) {
+        let (memtable, writer) = Memtable::new(memtable_bytes);
+        self.full.push(std::mem::replace(&mut self.memtable, memtable));
+        self.writer = writer;
+        self.origin = Origin::default();
+    }
+
     /// Writes the full memtables to tables. No MANIFEST lists them yet.
     pub fn flush_full(
         &mut self,
@@ -327,10 +323,9 @@ impl Replayed {
             let files = flush.run(memtable)?;
             let memtable = self.full.remove(0);
             self.flushed_sequence = self.flushed_sequence.max(memtable.largest_sequence());
-            let added = files.iter().map(|file| (0, file.meta.clone())).collect();
-            let edit = VersionEdit { added, ..VersionEdit::default() };
-            let opened = files.into_iter().map(|file| (file.meta.number, file)).collect();
-            self.version = Arc::new(self.version.apply(&edit, &opened));
+            let older = self.version.files().map(|(level, file)| (level, Arc::clone(file)));
+            let tables = older.chain(files.into_iter().map(|file| (0, file)));
+            self.version = Arc::new(Version::of(tables));
         }
         Ok(())
     }

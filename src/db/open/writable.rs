@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   LOCK ─► what the directory holds (directory.rs, recover.rs)
-//!        ─► much of it was in WALs:  write it to tables
-//!           little:                  write it to a recovered WAL, and sync that
+//!        ─► many bytes in WALs:  write them to tables
+//!           few bytes in WALs:   write them to a recovered WAL, and sync that
 //!        ─► new WAL ─► new MANIFEST, which lists all of this; CURRENT names it
-//!        ─► delete what it does not list
+//!        ─► delete the files that the new MANIFEST does not list
 //! ```
 //!
 //! **A crash at any point** leaves the old state or the new one. Until `CURRENT` names the new
@@ -13,8 +13,8 @@
 //! nor the recovered WAL. Once `CURRENT` names the new MANIFEST, the old WALs are obsolete,
 //! including their torn tails and gaps.
 //!
-//! **Without space** for this, an existing database still opens for reading, with the entries of
-//! the WALs in memory. [`Inner::ensure_taken_over`] tries again at each write.
+//! **Without space** for these steps, an existing database still opens for reading, with the
+//! entries of the WALs in memory. [`Inner::ensure_taken_over`] tries again at each write.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ use std::time::Duration;
 use super::directory::{Directory, OpenTables, no_database, table_store};
 use super::recover::{Origin, PendingWritable, Replay, Replayed};
 use crate::compaction::Unavailable;
+use crate::db::inner::Inner;
 use crate::db::inner::background::Background;
 use crate::db::inner::progress::{Progress, whole_tree};
 use crate::db::inner::reading::Reading;
@@ -32,7 +33,6 @@ use crate::db::inner::status::Status;
 use crate::db::inner::tree::Tree;
 use crate::db::inner::tree_state::{Frozen, TreeState};
 use crate::db::inner::writing::{Writer, Writing};
-use crate::db::inner::{Inner, Settings};
 use crate::db::iter::marks::Keeper;
 use crate::db::options::Builder;
 use crate::db::stats::published::Publishing;
@@ -64,26 +64,23 @@ pub(crate) fn open(options: Builder) -> Result<Inner> {
     let store = table_store(&options, &directory, false);
     let (mut replayed, _) =
         Replay::run(&store, &options, &directory, &mut OpenTables::new(), true)?;
-    let settings = settings_of(&options);
-    let taken = match open_writable(&store, &settings, &[], &mut replayed) {
+    let taken = match open_writable(&store, &options, &[], &mut replayed) {
         Ok(taken) => Ok(taken),
         Err(error) if error.is_out_of_space() && directory.recovered.is_some() => Err(error),
         Err(error) => return Err(error),
     };
-    Ok(assemble(&options, settings, store, replayed, taken.map_err(Some), Some(file_lock)))
+    Ok(assemble(options, store, replayed, taken.map_err(Some), Some(file_lock)))
 }
 
 /// Assembles a database that is opened read-only: nothing is written, no lock is taken.
 pub(crate) fn only_read(options: Builder, store: TableStore, replayed: Replayed) -> Inner {
-    let settings = settings_of(&options);
-    assemble(&options, settings, store, replayed, Err(None), None)
+    assemble(options, store, replayed, Err(None), None)
 }
 
-/// Puts the parts together. `taken` is `Err(Some(error))` where the take-over must wait for space,
-/// and `Err(None)` where the database is opened read-only.
+/// Puts the parts of the database together. `taken` is `Err(Some(error))` where the take-over must
+/// wait for space, and `Err(None)` where the database is opened read-only.
 fn assemble(
-    options: &Builder,
-    settings: Settings,
+    options: Builder,
     store: TableStore,
     replayed: Replayed,
     taken: Result<TakenOver, Option<Error>>,
@@ -102,7 +99,7 @@ fn assemble(
         Ok(taken) => (Some(taken), replayed.writer, None),
         Err(reason) => {
             // The real writer of the memtable stays in `replayed` until the take-over.
-            let (_, nowhere) = Memtable::new(settings.memtable_bytes);
+            let (_, nowhere) = Memtable::new(options.memtable_bytes);
             match reason {
                 Some(error) => (None, nowhere, Some(PendingWritable { replayed, error })),
                 None => (None, nowhere, None),
@@ -118,7 +115,7 @@ fn assemble(
     let state = TreeState {
         memtable,
         frozen,
-        pressure: Pressure::of_tree(&version, &settings.shape, &Unavailable::default()),
+        pressure: Pressure::of_tree(&version, &options.shape, &Unavailable::default()),
         version,
         unavailable: Unavailable::default(),
         flushing: false,
@@ -132,9 +129,9 @@ fn assemble(
         waits_for_space: waits,
         work: Default::default(),
     };
-    // Only the holder of the lock may write.
+    // Only the holder of the lock may write `STATS`.
     let publishing = lock.as_ref().and(options.publish_interval).map(Publishing::new);
-    let reading = Reading::new(&store, state.sources(), last_sequence);
+    let reading = Reading::new(&store, &state, last_sequence);
     let writer = Writer {
         wal,
         wal_number,
@@ -146,7 +143,7 @@ fn assemble(
     Inner {
         this: OnceLock::new(),
         status: Status::new(is_read_only),
-        settings,
+        options,
         store,
         reading,
         writing: Writing::new(writer, pending),
@@ -155,33 +152,20 @@ fn assemble(
     }
 }
 
-fn settings_of(options: &Builder) -> Settings {
-    Settings {
-        policy: options.filter.clone(),
-        shape: options.shape.clone(),
-        memtable_bytes: options.memtable_bytes,
-        manifest_roll_bytes: options.manifest_roll_bytes,
-        max_deletion_age: options.max_deletion_age,
-    }
-}
-
 /// Makes the replayed writes durable, so that the next opening finds them, and starts a WAL and a
 /// MANIFEST. After a lack of space it may be called again.
 fn open_writable(
     store: &TableStore,
-    settings: &Settings,
+    options: &Builder,
     snapshots: &[SequenceNumber],
     replayed: &mut Replayed,
 ) -> Result<TakenOver> {
     if replayed.origin.is_too_much() {
-        let (memtable, writer) = Memtable::new(settings.memtable_bytes);
-        replayed.full.push(std::mem::replace(&mut replayed.memtable, memtable));
-        replayed.writer = writer;
-        replayed.origin = Origin::default();
+        replayed.freeze(options.memtable_bytes);
     }
-    replayed.flush_full(store, &settings.policy, snapshots)?;
+    replayed.flush_full(store, &options.filter, snapshots)?;
     let mut new = Vec::new();
-    let taken = start_logs(store, settings, replayed, &mut new);
+    let taken = start_logs(store, options, replayed, &mut new);
     if taken.as_ref().is_err_and(Error::is_out_of_space) {
         // No MANIFEST lists these logs. The next successful take-over deletes those that cannot be
         // removed now.
@@ -190,10 +174,10 @@ fn open_writable(
     taken
 }
 
-/// Creates the logs and the MANIFEST of [`open_writable`]. `new` gets the paths of new WALs.
+/// Creates the WALs and the MANIFEST for [`open_writable`]. `new` gets the paths of new WALs.
 fn start_logs(
     store: &TableStore,
-    settings: &Settings,
+    options: &Builder,
     replayed: &Replayed,
     new: &mut Vec<PathBuf>,
 ) -> Result<TakenOver> {
@@ -211,7 +195,7 @@ fn start_logs(
     .settled();
     let number = store.new_number();
     let tree = whole_tree(store, &replayed.version, &progress, number + 1);
-    let roll_after = settings.manifest_roll_bytes;
+    let roll_after = options.manifest_roll_bytes;
     let manifest = Manifest::create(&store.fs, &store.dir, number, &tree, roll_after)?;
     remove_unlisted(store, &replayed.version, progress.oldest_wal, number);
     Ok(TakenOver { wal, wal_number, manifest, progress })
@@ -284,7 +268,7 @@ impl Inner {
         let mut pending = self.writing.pending();
         let Some(PendingWritable { replayed, error }) = &mut *pending else { return Ok(()) };
         let snapshots = self.reading.snapshots().sequences();
-        let taken = match open_writable(&self.store, &self.settings, &snapshots, replayed) {
+        let taken = match open_writable(&self.store, &self.options, &snapshots, replayed) {
             Ok(taken) => taken,
             Err(again) if again.is_out_of_space() => {
                 *error = again.clone();

@@ -2,11 +2,11 @@
 //! interrupted meanwhile.
 //!
 //! ```text
-//!   new tables get their names                          they repeat what old ones hold; durable
+//!   new tables get their names                          they repeat entries of old ones; durable
 //!                                                       before the next step
 //!   replaced files get second names in lost/            durable before the next step
 //!   new MANIFEST; CURRENT names it                      ◄── the repair happens here, as a whole
-//!   the first names of replaced files go
+//!   the first names of replaced files are removed
 //! ```
 
 use std::collections::HashSet;
@@ -35,8 +35,8 @@ impl Repair<'_> {
         self.name_new_tables()?;
         let oldest_wal = self.store.new_number();
         let manifest_number = self.store.new_number();
-        // The second names are durable before the new MANIFEST is in force, because from then on an
-        // opening may delete what that MANIFEST does not list.
+        // The second names are durable before `CURRENT` names the new MANIFEST, because from then
+        // on an opening may delete what that MANIFEST does not list.
         let replaced = self.link_replaced_files()?;
 
         let edit = VersionEdit {

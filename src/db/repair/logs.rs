@@ -5,13 +5,13 @@
 //!          └──────── kept ────────────────┘           └── left out ──────┘
 //! ```
 //!
-//! A prefix of the writes is kept, as in a recovery, because the program had seen the missing
-//! writes when it made the writes behind a hole. With `salvage_logs`, writes behind a hole are kept
-//! too.
+//! A *hole* is a range of bytes that cannot be read. Only the writes before the first hole are
+//! kept, as in a recovery, because the program that made the later writes had seen the missing
+//! ones. With `salvage_logs`, writes behind a hole are kept too.
 //!
-//! A WAL that does not continue the kept writes is left out. A later WAL may still continue them,
-//! if a recovery started it after the writes that it found, and crashed before it deleted the torn
-//! WALs.
+//! A WAL that does not continue the kept writes is left out. A later WAL may still continue the
+//! kept writes: a recovery may have started that WAL after the writes that it found, and crashed
+//! before it deleted the torn WALs.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -27,7 +27,7 @@ use crate::memtable::{Memtable, MemtableWriter};
 use crate::version::{Skipped, names};
 use crate::wal::{LogKind, LogReader};
 
-/// Writes that become one table.
+/// The bytes of writes that are collected for one flush.
 const MEMTABLE_BYTES: usize = 16 << 20;
 
 /// The result of reading a record.

@@ -1,9 +1,9 @@
 //! What the MANIFESTs of a directory say: all of it, or the parts that can be read.
 //!
-//! Edits behind a hole count too, because each has its own checksum and offset. They show which
-//! tables are obsolete for good, because numbers are never used again. They also have the global
-//! sequence numbers of ingested tables, which the tables themselves do not hold. They do not show
-//! the tree, because one missing edit may have moved any table.
+//! Edits behind unreadable bytes count too, because each edit has its own checksum and offset. They
+//! show which tables are obsolete for good, because numbers are never used again. They also have
+//! the global sequence numbers of ingested tables, which the tables themselves do not hold. They do
+//! not show the tree, because one missing edit may have moved any table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) struct Parts {
     /// Tables that entered the tree, as far as can be told.
     pub entered: BTreeMap<u64, FileMeta>,
     pub flushed_sequence: SequenceNumber,
-    /// WALs below it are obsolete.
+    /// WALs with smaller numbers are obsolete.
     pub oldest_wal: u64,
     /// Sequence numbers that no WAL holds.
     pub skipped: Skipped,
@@ -56,12 +56,7 @@ impl Recovered {
     /// Whether the MANIFEST seems to have lost its end, which looks like a torn tail: files that it
     /// lists are missing, and there are tables that it does not know.
     pub(super) fn is_of_the_past(&self, kinds: &[FileKind], parts: &Parts) -> bool {
-        let tables: BTreeSet<u64> = kinds
-            .iter()
-            .filter_map(
-                |kind| if let FileKind::Table(number) = kind { Some(*number) } else { None },
-            )
-            .collect();
+        let tables: BTreeSet<u64> = kinds.iter().filter_map(|kind| kind.table()).collect();
         let misses_table = self.files.keys().any(|number| !tables.contains(number));
         let misses_log =
             self.durable_wals.keys().any(|&number| !kinds.contains(&FileKind::Wal(number)));
@@ -94,9 +89,9 @@ pub(super) fn read(
         }
         Err(error) => return Err(error),
     };
-    // Only the MANIFEST in force counts, or a newer one that is whole, which `CURRENT` does not
-    // name because of a crash. Without `CURRENT` only the newest counts. An older one describes a
-    // tree of the past.
+    // Only the MANIFEST that `CURRENT` names counts, or a newer one that is whole, which `CURRENT`
+    // does not name because of a crash. Without `CURRENT` only the newest MANIFEST counts. An older
+    // one describes a tree of the past.
     let least = named.or(numbers.last().copied()).unwrap_or(0);
     if named.is_some_and(|named| !numbers.contains(&named)) {
         problems.push(format!("{}: no such file", dir.join(names::manifest_name(least)).display()));

@@ -4,7 +4,7 @@
 //! LOCK ─► sound? every byte is read ──────────────────────────────────────► nothing is changed
 //!      ─► MANIFEST whole:  the tables it lists stay where they are,
 //!                          damaged ones are salvaged block by block,
-//!                          exchanged ones get their names back            ┐
+//!                          misnamed ones get their names back             ┐
 //!      ─► parts or none:   all tables but those known to be obsolete,     ├─► new tables, in lost/
 //!                          and all WALs, are merged into new ones         │
 //!      ─► WALs:            the prefix that can be read becomes tables     ┘
@@ -18,8 +18,9 @@
 //! and a merge compares these numbers. The merge reads and writes all data once.
 //!
 //! **No old table, WAL or MANIFEST is deleted.** Those that are left out or replaced are in `lost/`
-//! afterwards. A crash at any point leaves a directory that can be repaired again: before the new
-//! MANIFEST is in force the old files have their names, and new tables only repeat their entries.
+//! afterwards. A crash at any point leaves a directory that can be repaired again: until `CURRENT`
+//! names the new MANIFEST, the old files keep their names, and the new tables only repeat entries
+//! of old ones.
 
 mod install;
 mod logs;
@@ -28,7 +29,6 @@ pub(in crate::db) mod report;
 mod tables;
 mod work;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,15 +37,15 @@ pub use report::{Loss, RepairReport};
 use super::open::directory::{Directory, OpenTables, no_database, table_store};
 use super::open::recover::Replay;
 use super::options::Builder;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs;
 use crate::version::names::FileKind;
 use crate::version::{Recovered, TableStore, names};
 use manifests::Tree;
 use work::{LOST, Repair, is_table_damage};
 
-/// If no MANIFEST states the next file number, files with higher numbers than this are not the
-/// database's.
+/// If no MANIFEST states the next file number, files with higher numbers than this do not count as
+/// files of the database.
 const MAX_UNKNOWN_NUMBER: u64 = 1 << 40;
 
 pub(super) fn repair(options: &Builder) -> Result<RepairReport> {
@@ -94,7 +94,8 @@ fn look(options: &Builder) -> Result<RepairReport> {
     let directory = Directory::read(&*options.fs, &options.path)?;
     directory.refuse_lost_current(&*options.fs, &options.path)?;
     let Some(Recovered { manifest: (manifest_number, _), .. }) = directory.recovered else {
-        return Err(lost_current(&options.path));
+        let damage = Damage::new(0, "the name of a MANIFEST", "no such file");
+        return Err(damage.in_file(&names::current_path(&options.path), 0));
     };
     let store = table_store(options, &directory, false);
     let (replayed, _) = Replay::run(&store, options, &directory, &mut OpenTables::new(), false)?;
@@ -109,23 +110,11 @@ fn look(options: &Builder) -> Result<RepairReport> {
         newest = newest.max(file.meta.largest_sequence);
     }
     if newest > replayed.last_sequence {
-        return Err(Error::Corruption {
-            file: options.path.join(names::manifest_name(manifest_number)),
-            offset: 0,
-            expected: format!("a last write of at least {newest}, as a table has that one"),
-            found: replayed.last_sequence.to_string(),
-        });
+        let path = options.path.join(names::manifest_name(manifest_number));
+        let expected = format_args!("a last write of at least {newest}, as a table has that one");
+        return Err(Damage::new(0, expected, replayed.last_sequence).in_file(&path, 0));
     }
     Ok(report)
-}
-
-fn lost_current(dir: &Path) -> Error {
-    Error::Corruption {
-        file: names::current_path(dir),
-        offset: 0,
-        expected: "the name of a MANIFEST".into(),
-        found: "no such file".into(),
-    }
 }
 
 impl<'a> Repair<'a> {
@@ -172,10 +161,7 @@ impl<'a> Repair<'a> {
             next_file: AtomicU64::new(whole.next_file.load(Ordering::Relaxed)),
             obsolete: Arc::default(),
         };
-        let tables = directory.files.iter().filter_map(|&(number, kind)| match kind {
-            FileKind::Table(_) => Some(number),
-            _ => None,
-        });
+        let tables = directory.files.iter().filter_map(|(_, kind)| kind.table());
         Ok(Repair {
             options,
             fs,
@@ -209,7 +195,8 @@ impl<'a> Repair<'a> {
     }
 
     /// Raises the last sequence number to the largest one of the tree, whatever a MANIFEST says,
-    /// because otherwise the next write would be taken for an older one.
+    /// because otherwise the next write could get a smaller number than an entry of the tree and
+    /// count as older.
     fn include_tree(&mut self) {
         let newest = self.tree.iter().map(|(_, file, _)| file.meta.largest_sequence);
         self.last_sequence = newest.max().unwrap_or(0).max(self.last_sequence);
@@ -266,6 +253,8 @@ impl<'a> Repair<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::Db;
     use crate::fs::{Fs, MemFs};
@@ -273,7 +262,8 @@ mod tests {
 
     /// Regression: a repair took 0 for the last write, and left a MANIFEST that said so. Later
     /// writes got smaller sequence numbers than the entries of the tables, so a compaction took
-    /// them for the older ones. Another repair reported "sound".
+    /// them for the older ones. Another repair reported "sound". Now a repair raises the last write
+    /// to the newest one in the tables.
     #[test]
     fn a_last_write_below_that_of_a_table_is_raised() {
         let fs: Arc<dyn Fs> = Arc::new(MemFs::new());

@@ -1,7 +1,7 @@
 //! What a repair found, did, and could not bring back.
 
 use std::fmt;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::path::PathBuf;
 
 /// What [`Db::repair`](crate::Db::repair) found and did. `Display` prints it as a report.
@@ -69,17 +69,8 @@ pub struct Loss {
 impl Loss {
     /// Whether a key may be concerned.
     pub fn concerns(&self, key: &[u8]) -> bool {
-        let from = match &self.from {
-            Bound::Unbounded => true,
-            Bound::Included(from) => key >= &from[..],
-            Bound::Excluded(from) => key > &from[..],
-        };
-        let to = match &self.to {
-            Bound::Unbounded => true,
-            Bound::Included(to) => key <= &to[..],
-            Bound::Excluded(to) => key < &to[..],
-        };
-        from && to
+        let bounds = [&self.from, &self.to].map(|bound| bound.as_ref().map(Vec::as_slice));
+        RangeBounds::<[u8]>::contains(&<(Bound<_>, Bound<_>)>::from(bounds), key)
     }
 }
 
@@ -104,7 +95,7 @@ impl fmt::Display for Loss {
 }
 
 impl RepairReport {
-    /// Tables and entries in words.
+    /// The numbers of tables and entries as text.
     fn holds(&self) -> String {
         let tables = if self.tables == 1 { "table" } else { "tables" };
         let entries = if self.entries == 1 { "entry" } else { "entries" };

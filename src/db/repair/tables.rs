@@ -1,7 +1,6 @@
 //! The tables: which are whole, which can be read in part, and which have the name of another
 //! table.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,19 +9,18 @@ use std::sync::atomic::AtomicBool;
 use super::manifests::Parts;
 use super::report::Loss;
 use super::work::{FileLocation, Repair, is_table_damage};
-use crate::compaction::run::Job;
-use crate::compaction::{self, run};
-use crate::compaction::{LAST_LEVEL, Plan, PlanKind};
+use crate::compaction::run::{self, Job};
+use crate::compaction::{LAST_LEVEL, Plan, PlanKind, Planner, Unavailable};
 use crate::db::maintenance::ingest::smallest_and_largest;
 use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, user_key};
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::fs::Fs;
 use crate::known_files;
 use crate::range_tombstones::RangeTombstone;
 use crate::table::{Hole, Salvage, Survey, Table, property_names as property, readable_properties};
 use crate::version::names::FileKind;
-use crate::version::{FileMeta, Recovered, TableFile, Version, VersionEdit, names};
+use crate::version::{FileMeta, Recovered, TableFile, Version, names};
 
 /// The keys that a loss may concern.
 type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -40,7 +38,7 @@ struct Suspect<'a> {
 }
 
 impl Repair<'_> {
-    /// The tables that a whole MANIFEST lists, each in its level.
+    /// Adds the tables that a whole MANIFEST lists to the new tree, each in its level.
     pub(super) fn listed_tables(&mut self, recovered: &Recovered) -> Result<()> {
         for (&number, (level, meta)) in &recovered.files {
             let (level, global_sequence) = (*level, meta.global_sequence);
@@ -114,7 +112,8 @@ impl Repair<'_> {
     pub(super) fn all_tables(&mut self, parts: &Parts) -> Result<()> {
         let mut whole = Vec::new();
         let mut suspects = Vec::new();
-        // The largest sequence number of each table that has its own.
+        // File number and largest sequence number of the tables whose entries have sequence
+        // numbers, and of damaged tables that a MANIFEST describes.
         let mut newest: Vec<(u64, SequenceNumber)> = Vec::new();
         let numbers: Vec<u64> =
             self.tables.iter().copied().filter(|it| !parts.removed.contains(it)).collect();
@@ -322,26 +321,12 @@ impl Repair<'_> {
         // This comes first, because the merge drops tombstones, whose sequence numbers count too.
         self.include_tree();
         let inputs = std::mem::take(&mut self.tree);
-        let edit = VersionEdit {
-            added: inputs.iter().map(|(_, file, _)| (0, file.meta.clone())).collect(),
-            ..VersionEdit::default()
-        };
-        let opened: HashMap<u64, Arc<TableFile>> =
-            inputs.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file))).collect();
-        let version = Version::default().apply(&edit, &opened);
-        let numbers: Vec<u64> = opened.keys().copied().collect();
-        let (metas, shape) = (version.metas(), &self.options.shape);
-        let plan = compaction::plan_files(
-            &metas,
-            0,
-            LAST_LEVEL,
-            numbers,
-            shape,
-            &compaction::Unavailable::default(),
-        );
-        let Some(plan) = plan else { return Ok(()) };
+        let version = Version::of(inputs.iter().map(|(_, file, _)| (0, Arc::clone(file))));
+        let (metas, free) = (version.metas(), Unavailable::default());
+        let planner = Planner::new(&metas, &self.options.shape, &free);
+        let Some(plan) = planner.plan_files(&metas[0], 0, LAST_LEVEL) else { return Ok(()) };
         let plan = Plan { kind: PlanKind::Merge, ..plan };
-        let entries = opened.values().map(|file| file.meta.entries).sum();
+        let entries = metas[0].iter().map(|meta| meta.entries).sum();
         let job = Job {
             store: &self.store,
             version: &version,
@@ -431,12 +416,9 @@ pub(super) fn check_sequences(table: &Table, meta: &FileMeta, survey: &Survey) -
     let listed = (meta.smallest_sequence, meta.largest_sequence);
     match survey.sequences {
         Some((smallest, largest)) if smallest < listed.0 || largest > listed.1 => {
-            Err(Error::Corruption {
-                file: table.block_file().path().to_owned(),
-                offset: 0,
-                expected: format!("sequence numbers from {} to {}", listed.0, listed.1),
-                found: format!("{smallest} to {largest}"),
-            })
+            let expected = format_args!("sequence numbers from {} to {}", listed.0, listed.1);
+            let damage = Damage::new(0, expected, format_args!("{smallest} to {largest}"));
+            Err(damage.in_file(table.block_file().path(), 0))
         }
         _ => Ok(()),
     }
@@ -447,11 +429,10 @@ pub(super) fn check_whole(table: &Table) -> Result<Survey> {
     let survey = table.survey()?;
     match survey.check.filter_misses {
         0 => Ok(survey),
-        misses => Err(Error::Corruption {
-            file: table.block_file().path().to_owned(),
-            offset: 0,
-            expected: "a filter that contains every key".into(),
-            found: format!("one that denies {misses} of them"),
-        }),
+        misses => {
+            let found = format_args!("one that denies {misses} of them");
+            let damage = Damage::new(0, "a filter that contains every key", found);
+            Err(damage.in_file(table.block_file().path(), 0))
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::filter::FilterSpec;
 use crate::filter_policy::FilterContext;
 use crate::fs::Fs;
 use crate::table::Table;
-use crate::version::{FileMeta, TableFile, TableStore, Version, VersionEdit, names};
+use crate::version::{FileMeta, TableFile, TableStore, Version, names};
 
 /// The directory of files that are no longer part of the database.
 pub(super) const LOST: &str = "lost";
@@ -44,22 +44,20 @@ pub(super) enum FileLocation {
     InPlace,
     /// In `lost/`, written by this repair.
     New,
-    /// In the directory, under the name of another.
+    /// In the directory, under the name of another table.
     NamedAs(PathBuf),
 }
 
-/// Whether an error of a table may be damage. The footer of a table has no checksum, so an
-/// unsupported feature may be damage. The header of a log has a checksum, so an unsupported feature
-/// there comes from a newer version.
+/// Whether an error in reading a table may come from damage. The footer of a table has no checksum,
+/// so an unsupported feature may be damage. The header of a log has a checksum, so an unsupported
+/// feature there comes from a newer version.
 pub(super) fn is_table_damage(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Unsupported { .. })
 }
 
 impl Repair<'_> {
     pub(super) fn version(&self) -> Version {
-        let edit = VersionEdit { added: self.added(), ..VersionEdit::default() };
-        let opened = self.tree.iter().map(|(_, file, _)| (file.meta.number, Arc::clone(file)));
-        Version::default().apply(&edit, &opened.collect())
+        Version::of(self.tree.iter().map(|(level, file, _)| (*level, Arc::clone(file))))
     }
 
     pub(super) fn added(&self) -> Vec<(usize, FileMeta)> {

@@ -6,7 +6,7 @@ use crate::db::db::Db;
 use crate::error::{Error, Result};
 use crate::rocksdb::OptionsText;
 
-/// A database of RocksDB's, opened read-only as it stands: see [`RocksDb::open_read_only`].
+/// A database of RocksDB's, opened read-only as it is: see [`RocksDb::open_read_only`].
 ///
 /// It reads databases of RocksDB 5 and later: levelled, universal and FIFO compaction; keys in the
 /// order of their bytes; write-ahead logs, also compressed and recycled ones; RocksDB's own
@@ -94,8 +94,8 @@ impl RocksDb {
     }
 
     /// A column family, as a database that is opened read-only: every call that reads works, and
-    /// every call that writes returns [`Error::OpenedReadOnly`]. It stays open when the [`RocksDb`]
-    /// is dropped.
+    /// every call that writes returns [`Error::OpenedReadOnly`]. The returned database stays open
+    /// when the [`RocksDb`] is dropped.
     ///
     /// # Errors
     ///

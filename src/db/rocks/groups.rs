@@ -18,10 +18,11 @@ use std::sync::Arc;
 use crate::encoding::key;
 use crate::version::{FileMeta, LEVELS, TableFile, Version};
 
-/// From this number of tables in level 0 on, writers are slowed down, so an import leaves no more.
+/// An import leaves at most this number of tables in level 0. It is the number from which writers
+/// are slowed down (`write/write_stall.rs`), and the more tables there are, the slower.
 const MAX_IN_LEVEL_0: usize = 20;
 
-/// Tables that become one, and what is known of it before.
+/// Tables that an import merges into one, and what is known of that table before the merge.
 #[derive(Debug)]
 pub(super) struct Group {
     pub level: usize,
@@ -154,7 +155,7 @@ fn join_neighbours(mut groups: Vec<Group>) -> Vec<Group> {
         return groups;
     };
     let meta = |i: usize| &groups[level_0[i]].meta;
-    // Among tables with the same largest sequence number, such as those of one flush, the file
+    // Among tables with the same largest sequence number, such as those of one ingestion, the file
     // number decides the order. The new table has another file number, so it must take in all of
     // them.
     let is_edge = |i: usize| {
@@ -221,12 +222,12 @@ mod tests {
 
     #[test]
     fn a_full_level_0_moves_down_and_newer_tables_stay_above_older_ones() {
-        // All overlap: one a level, the oldest deepest.
+        // All tables overlap, so each level gets one, the oldest in the deepest level.
         let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, "a", "z")).collect();
         move_down(&mut tables);
         let levels: Vec<_> = tables.iter().map(|group| group.level).collect();
         assert_eq!(levels[..8], [6, 5, 4, 3, 2, 1, 0, 0]);
-        // None overlaps: all to the last level.
+        // No two tables overlap, so all move to the last level.
         let name = |n: u64| format!("{n:03}");
         let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
         move_down(&mut tables);
@@ -241,7 +242,7 @@ mod tests {
         move_down(&mut tables);
         let level = |number| tables.iter().find(|it| it.meta.number == number).unwrap().level;
         assert_eq!([3, 4, 5, 6, 7, 30, 31].map(level), [0, 0, 2, 2, 6, 0, 0]);
-        // A short level 0 stays.
+        // A level 0 of 20 tables stays as it is.
         let mut tables: Vec<_> = (1..=20).map(|n| table(0, n, "a", "z")).collect();
         move_down(&mut tables);
         assert!(tables.iter().all(|group| group.level == 0));
@@ -255,11 +256,11 @@ mod tests {
             // third.
             mixed_table(0, 2, "a", "b", 10..=12),
             mixed_table(0, 3, "e", "k", 5..=20),
-            // Other keys; newer; older.
+            // A table with other keys, a newer one, and an older one.
             mixed_table(0, 4, "m", "p", 5..=20),
             mixed_table(0, 5, "a", "z", 21..=30),
             mixed_table(0, 6, "a", "b", 0..=0),
-            // A key that neighbours share.
+            // Three neighbours that share the key "f", and a fourth table.
             mixed_table(1, 7, "a", "f", 0..=0),
             mixed_table(1, 8, "f", "f", 0..=0),
             mixed_table(1, 9, "f", "k", 0..=0),
@@ -282,7 +283,7 @@ mod tests {
         let mut flush = level_0(24);
         flush[..6].iter_mut().for_each(|group| group.meta.largest_sequence = 6);
         assert_eq!(shown(&join_neighbours(flush))[0], (0, vec![1, 2, 3, 4, 5, 6]));
-        // All have.
+        // All tables have one largest sequence number.
         let mut one = level_0(30);
         one.iter_mut().for_each(|group| group.meta.largest_sequence = 40);
         assert_eq!(join_neighbours(one).len(), 1);

@@ -188,7 +188,8 @@ fn fill(source: &Inner, state: &ReadState, dir: &Path) -> Result<ImportReport> {
         report.log_entries += memtable.len();
     }
     let number = store.new_number();
-    // LevelDB's MANIFEST states no sequence numbers of tables, only the last one of the database.
+    // The numbers of the new tables count too, because LevelDB's MANIFEST states no sequence
+    // numbers of tables, only the last one of the database.
     let largest = added.iter().map(|(_, meta)| meta.largest_sequence).max().unwrap_or(0);
     let edit = VersionEdit {
         next_file: Some(number + 1),

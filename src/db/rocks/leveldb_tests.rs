@@ -72,7 +72,7 @@ fn a_directory_of_leveldb_is_read_and_imported() {
 fn what_leveldbs_relatives_have_is_refused_by_name() {
     let entries: &[_] = &[("a", 40, 1, "a"), ("b", 41, 1, "b")];
     let tables = [(2, "000010.ldb", entries)];
-    // The IndexedDB of browsers.
+    // Browsers store IndexedDB with this comparator.
     let rocks = open(leveldb("idb_cmp1", &tables, 0)).unwrap();
     for error in
         [rocks.column_family("default").map(drop), rocks.import("default", "/new").map(drop)]
@@ -81,7 +81,7 @@ fn what_leveldbs_relatives_have_is_refused_by_name() {
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert!(error.to_string().contains("the comparator idb_cmp1"), "{error}");
     }
-    // Minecraft's worlds.
+    // Minecraft stores its worlds with the first two compressions.
     for (compression, name) in [(2, "zlib"), (4, "raw deflate"), (9, "unknown")] {
         let fs = leveldb(BYTEWISE, &tables, compression);
         let rocks = open(fs.clone()).unwrap();

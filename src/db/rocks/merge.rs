@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use crate::compaction::below::Below;
 use crate::compaction::ranges::Ranges;
-use crate::compaction::retain::{Retention, Verdict};
+use crate::compaction::retain::{Retention, keep_survivors};
+use crate::compaction::run::oldest_deletion;
 use crate::cursor::Cursor;
 use crate::cursor::merging::MergingCursor;
 use crate::error::Result;
 use crate::filter::FilterSpec;
 use crate::table::ScanOptions;
-use crate::version::{LevelCursor, TableFile, TableStore, Version};
+use crate::version::{LevelCursor, NewTable, TableFile, TableStore, Version};
 
 /// Merges `files` into one new table of `store`. `None` where nothing is left.
 pub(super) fn merge(
@@ -26,26 +27,17 @@ pub(super) fn merge(
     level: usize,
 ) -> Result<Option<Arc<TableFile>>> {
     let nothing = Version::default();
-    let below = Below::unknown(&nothing);
-    let deleted = Ranges::new(files.iter().copied(), &[], &below);
+    let (mut below, below_ranges) = (Below::unknown(&nothing), Below::unknown(&nothing));
+    let deleted = Ranges::new(files.iter().copied(), &[], &below_ranges);
     let options = ScanOptions::for_compaction(files.len(), (None, None));
     let source = |file: &&Arc<TableFile>| LevelCursor::new(vec![Arc::clone(file)], options.clone());
     let mut cursor = MergingCursor::new(files.iter().map(source).collect());
     let mut retention = Retention::new(Vec::new());
     let mut table = None;
     cursor.seek_to_first()?;
-    while cursor.valid() {
-        let key = cursor.key();
-        if !deleted.drops(key) && retention.next(key, |_| true) == Verdict::Keep {
-            let table = match &mut table {
-                Some(table) => table,
-                None => table.insert(store.create(filter, level)?),
-            };
-            table.add(key, cursor.value())?;
-        }
-        cursor.next()?;
-    }
-    let ages = files.iter().map(|file| file.meta.contents.garbage.oldest_deletion);
-    let oldest_deletion = ages.filter(|&time| time > 0).min().unwrap_or(0);
-    deleted.end_table(table, (None, None), oldest_deletion, || store.create(filter, level))
+    let (create, all) = (|| store.create(filter, level), |_: &[u8]| Ok(true));
+    keep_survivors(&mut cursor, &deleted, &mut retention, &mut below, all, |key, value| {
+        NewTable::in_slot(&mut table, create)?.add(key, value)
+    })?;
+    deleted.end_table(table, (None, None), oldest_deletion(files.iter().copied()), create)
 }

@@ -1,7 +1,7 @@
 //! RocksDB's databases, read as they are.
 //!
 //! ```text
-//!   RocksDb                            the directory (`crate::rocksdb`), opened without a trace
+//!   RocksDb                            the directory (`crate::rocksdb`), opened read-only
 //!     ├─ column family ─► Db           a version of its tables, memtables of what is in logs: the
 //!     └─ …                             same lookups, cursors, checks and counters as Maypole's own
 //! ```

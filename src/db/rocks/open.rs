@@ -23,15 +23,14 @@ use crate::cache::BlockCache;
 use crate::db::db::Db;
 use crate::db::open::directory::{Directory as NoFiles, check_disjoint, no_database, table_store};
 use crate::db::open::read_only::{Kept, allow_open_files};
-use crate::db::open::recover::{Origin, Replayed};
+use crate::db::open::recover::Replayed;
 use crate::db::open::writable::only_read;
 use crate::db::options::{Builder, CacheChoice};
 use crate::encoding::key::SequenceNumber;
 use crate::error::{Error, Result};
-use crate::memtable::{Memtable, MemtableWriter};
-use crate::rocksdb::{Directory, Family, ListedTable, LogEntry, replay_logs};
+use crate::rocksdb::{Directory, Family, ListedTable, Operation, replay_logs};
 use crate::table::BYTEWISE_COMPARATOR;
-use crate::version::{FileMeta, Skipped, TableStore, Version, VersionEdit};
+use crate::version::{FileMeta, TableStore, Version};
 
 /// The most attempts to read the directory. After that the error says that the writer is too busy.
 const MAX_TRIES: u32 = 10;
@@ -45,7 +44,7 @@ pub(in crate::db) fn open(mut options: Builder) -> Result<RocksDb> {
     if !options.fs.exists(&options.path)? {
         return Err(no_database(&options.path));
     }
-    // One cache for all families.
+    // All families share one cache.
     if let CacheChoice::Own(bytes) = options.cache {
         options.cache = CacheChoice::Shared(BlockCache::new(bytes));
     }
@@ -97,9 +96,9 @@ fn attempt(
         let kept = kept.entry(id).or_default();
         trees.insert(id, Tree::open(options, &directory, family, kept)?);
     }
-    let replayed = replay_logs(&*options.fs, &directory, |id, entry| {
-        if let Some(tree) = trees.get_mut(&id) {
-            tree.insert(entry, options.memtable_bytes);
+    let last_sequence = replay_logs(&*options.fs, &directory, |sequence, operation| {
+        if let Some(tree) = trees.get_mut(&operation.family) {
+            tree.insert(sequence, operation, options.memtable_bytes);
         }
     })?;
     if directory.has_changed(&*options.fs)? {
@@ -117,7 +116,7 @@ fn attempt(
         let with_blobs = family.tables.values().find(|table| table.oldest_blob_file > 0);
         rocks.with_blobs.push(with_blobs.map(|table| table.number));
         let tree = trees.remove(id);
-        rocks.databases.push(tree.map(|tree| tree.into_db(options, replayed.last_sequence)));
+        rocks.databases.push(tree.map(|tree| tree.into_db(options, last_sequence)));
     }
     Ok(Some(rocks))
 }
@@ -138,11 +137,7 @@ fn described(directory: &Directory, family: &Family) -> ColumnFamily {
 /// A column family being opened.
 struct Tree {
     store: TableStore,
-    version: Version,
-    /// Full memtables, oldest first.
-    full: Vec<Arc<Memtable>>,
-    memtable: Arc<Memtable>,
-    writer: MemtableWriter,
+    replayed: Replayed,
 }
 
 impl Tree {
@@ -165,7 +160,7 @@ impl Tree {
                     == (file.meta.file_bytes, &file.meta.smallest, &file.meta.largest)
             })
         });
-        let mut edit = VersionEdit::default();
+        let mut tables = Vec::new();
         for (&number, table) in &family.tables {
             let level = table.level as usize;
             let file = match kept.tables.entry(number) {
@@ -175,42 +170,30 @@ impl Tree {
                     new.insert(store.open_listed(meta_of(table), level, path)?)
                 }
             };
-            edit.added.push((level, file.meta.clone()));
+            tables.push((level, Arc::clone(file)));
         }
-        let version = Version::default().apply(&edit, &kept.tables);
+        let version = Version::of(tables);
         let epoch_of = |number| family.tables.get(&number).map_or(0, |table| table.epoch);
         let version = match is_mixed(&version, epoch_of) {
             true => version.mixed(),
             false => version,
         };
         check_disjoint(&version, &directory.manifest.path)?;
-        let (memtable, writer) = Memtable::new(options.memtable_bytes);
-        Ok(Tree { store, version, full: Vec::new(), memtable, writer })
+        Ok(Tree { store, replayed: Replayed::new(version, options.memtable_bytes) })
     }
 
-    fn insert(&mut self, entry: LogEntry<'_>, memtable_bytes: usize) {
-        self.writer.insert(entry.key, entry.sequence, entry.kind, entry.value);
-        if self.writer.bytes() >= memtable_bytes {
-            let (memtable, writer) = Memtable::new(memtable_bytes);
-            self.full.push(std::mem::replace(&mut self.memtable, memtable));
-            self.writer = writer;
+    fn insert(&mut self, sequence: SequenceNumber, op: Operation<'_>, memtable_bytes: usize) {
+        self.replayed.writer.insert(op.key, sequence, op.kind, op.value);
+        if self.replayed.writer.bytes() >= memtable_bytes {
+            self.replayed.freeze(memtable_bytes);
         }
     }
 
     fn into_db(self, options: &Builder, last_sequence: SequenceNumber) -> Db {
-        let largest = self.version.files().map(|(_, file)| file.meta.largest_sequence).max();
-        let last_sequence = last_sequence.max(largest.unwrap_or(0));
-        let replayed = Replayed {
-            version: Arc::new(self.version),
-            flushed_sequence: 0,
-            skipped: Skipped::default(),
-            last_sequence,
-            full: self.full,
-            memtable: self.memtable,
-            writer: self.writer,
-            origin: Origin::default(),
-        };
-        Db::of(Arc::new(only_read(options.clone(), self.store, replayed)))
+        let Tree { store, mut replayed } = self;
+        let largest = replayed.version.files().map(|(_, file)| file.meta.largest_sequence).max();
+        replayed.last_sequence = last_sequence.max(largest.unwrap_or(0));
+        Db::of(Arc::new(only_read(options.clone(), store, replayed)))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Directories made by hand: what no version of RocksDB wrote for the fixtures of `tests/`.
+//! Directories made by hand. They have contents that the fixtures of `tests/`, which RocksDB wrote,
+//! do not have.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -144,8 +145,8 @@ fn a_range_deletion_ends_at_the_bounds_of_its_table() {
     }
 }
 
-/// Level 0 of universal compaction: newest first by sequence numbers, also where the older table
-/// has the higher number.
+/// Level 0 of universal compaction is searched newest first by sequence numbers, even where the
+/// older table has the higher file number.
 #[test]
 fn level_0_is_searched_by_sequence_numbers() {
     let fs = directory();
@@ -175,7 +176,7 @@ fn pairs(db: &Db) -> Vec<(String, String)> {
 }
 
 /// Opens the directory read-only, imports it, and compacts the new database. Checks the entries
-/// after each step. Returns the report and the number of files in each new level.
+/// after each step. Returns the report and the number of files in each level of the new database.
 pub(super) fn read_and_imported(
     fs: &MemFs,
     expected: &[(&str, &str)],
@@ -206,7 +207,8 @@ pub(super) fn read_and_imported(
 
 /// Tables of level 0 that overlap in keys and in sequence numbers, as an ingestion during a
 /// compaction within level 0 leaves them: neither is the newer one, and each has the newer entry of
-/// some key. Such a tree was refused. Now a lookup searches both, and an import merges them.
+/// some key. Such a tree was once rejected. Now a lookup searches both tables, and an import merges
+/// them.
 #[test]
 fn a_level_0_in_which_no_table_is_newer_is_searched_and_merged() {
     for understated in [false, true] {
@@ -221,14 +223,15 @@ fn a_level_0_in_which_no_table_is_newer_is_searched_and_merged() {
         let first = table_of_kinds(&fs, 0, 10, &entries, &[]);
         let entries = [("c", 5, 1, "c5"), ("d", 12, 0, ""), ("f", 6, 1, "f6"), ("k", 20, 1, "k")];
         let second = table_of_kinds(&fs, 0, 11, &entries, &[("a", "b", 7), ("y", "z", 2)]);
-        // Newer than both; older than both; in a deeper level.
+        // One table is newer than both, one is older, and one is in a deeper level.
         let newer = table(&fs, 0, 12, &[("b0", 30, "b0")], &[("k", "k1", 31)]);
         let older = table(&fs, 0, 9, &[("f", 0, "f0"), ("g", 0, "g")], &[]);
         let deeper = ["a", "d", "x"].map(|key| (key, 0, "old"));
         let deeper = table(&fs, 3, 8, &deeper, &[]);
         let mut listed = [first, second, newer, older, deeper];
         if understated {
-            // What the tables state counts, and not a smallest number that is too small.
+            // The smallest numbers that the tables state count, and not smaller ones in the
+            // MANIFEST.
             listed[..2].iter_mut().for_each(|table| table.smallest_sequence = 1);
         }
         put_manifest(&fs, &listed);
@@ -240,7 +243,8 @@ fn a_level_0_in_which_no_table_is_newer_is_searched_and_merged() {
     }
 }
 
-/// Tables that overlap in keys or in sequence numbers only are in order, and stay as they are.
+/// Tables that overlap only in keys, or only in sequence numbers, are in order and stay as they
+/// are.
 #[test]
 fn tables_of_level_0_with_an_order_are_linked() {
     for second in [[("c", 10, ""), ("k", 20, "")], [("g", 5, ""), ("k", 20, "")]] {
@@ -258,7 +262,7 @@ fn tables_of_level_0_with_an_order_are_linked() {
     }
 }
 
-/// Entries that are not understood stay in a merge, with all that is older.
+/// A merge keeps entries that are not understood, and all older versions of their keys.
 #[test]
 fn unknown_kinds_survive_a_merge() {
     let fs = directory();
@@ -299,8 +303,9 @@ fn epoch_numbers_say_which_table_of_level_0_is_newer() {
 }
 
 /// Neighbours of a level from 1 on may share the user key at which they meet: old versions of
-/// RocksDB cut tables between two versions of a key. Such a tree was refused. A compaction could
-/// move only one of them to the next level, so an import makes one table of both.
+/// RocksDB cut tables between two versions of a key. Such a tree was once rejected. Now a lookup
+/// searches both neighbours. An import makes one table of them, because a compaction could move
+/// only one of them to the next level.
 #[test]
 fn neighbours_that_share_a_key_are_both_searched_and_merged() {
     let tables = |newest: (&'static str, u64, u8, &'static str), stated: Option<u64>| {
@@ -321,7 +326,7 @@ fn neighbours_that_share_a_key_are_both_searched_and_merged() {
     for (fs, f) in [
         (tables(("f", 9, 1, "f9"), None), Some("f9")),
         (tables(("f", 9, 0, ""), None), None),
-        // The bound is wider than the table.
+        // The bound in the MANIFEST is wider than the table.
         (tables(("e", 6, 0, ""), Some(9)), Some("f5")),
     ] {
         let f = f.map(|value| ("f", value));
@@ -332,7 +337,7 @@ fn neighbours_that_share_a_key_are_both_searched_and_merged() {
     }
 }
 
-/// RocksDB reads such neighbours, too, and gives the same answers.
+/// RocksDB reads neighbours that share a key, too, with the same results.
 #[test]
 #[ignore = "needs RocksDB's ldb"]
 fn ldb_reads_neighbours_that_share_a_key_alike() {
@@ -357,7 +362,7 @@ fn ldb_reads_neighbours_that_share_a_key_alike() {
     assert_eq!(String::from_utf8_lossy(&scanned.stdout), lines, "{scanned:?}");
 }
 
-/// Neighbours that overlap by more than the key at which they meet are damage, as before.
+/// Neighbours that overlap by more than the key at which they meet are damage.
 #[test]
 fn neighbours_that_overlap_further_are_damage() {
     let fs = directory();
@@ -368,8 +373,8 @@ fn neighbours_that_overlap_further_are_damage() {
     assert!(matches!(error, Error::Corruption { .. }), "{error}");
 }
 
-/// Universal and FIFO compaction leave any number of tables in level 0. With more than 36, the new
-/// database stopped all writers until it had merged them.
+/// Universal and FIFO compaction leave any number of tables in level 0. With 36 or more, an
+/// imported database stopped all writers until it had merged them. Now an import leaves at most 20.
 #[test]
 fn a_full_level_0_is_moved_down_or_merged_at_an_import() {
     let fs = directory();
@@ -383,7 +388,7 @@ fn a_full_level_0_is_moved_down_or_merged_at_an_import() {
             [(&before[..], 2 * n, &value[..]), (&own, 2 * n, &value), ("a", 2 * n, &value)];
         listed.push(table(&fs, 0, 100 + n, &entries, &[]));
     }
-    // Two that no order has, and five that overlap nothing.
+    // Two tables of which neither is newer, and five that overlap nothing.
     listed.push(table(&fs, 0, 150, &[("a", 85, "85"), ("c", 90, "90")], &[]));
     listed.push(table(&fs, 0, 151, &[("a", 86, "86"), ("c", 89, "89")], &[]));
     for n in 0..5 {
@@ -436,7 +441,8 @@ fn a_refused_family_keeps_no_other_from_being_read() {
     }
 }
 
-/// An operation of a log: kind, key and value.
+/// A log with one batch of these operations (kind, key, value), whose sequence numbers start at
+/// `first`.
 pub(super) fn log(first: u64, operations: &[(u8, &str, &str)]) -> Vec<u8> {
     let mut batch = Vec::new();
     put_fixed64(&mut batch, first);
@@ -490,7 +496,7 @@ fn entries_of_logs_hide_those_of_tables_and_unknown_kinds_are_named() {
         let error = db.range(key..).next().unwrap().unwrap_err();
         assert!(error.to_string().contains(kind), "{error}");
     }
-    // Known before anything is written.
+    // The import fails before it writes anything.
     let error = rocks.import("default", "/new").unwrap_err();
     assert!(error.to_string().contains("merge operand"), "{error}");
     assert!(!fs.exists(Path::new("/new")).unwrap());
@@ -511,7 +517,7 @@ fn a_failed_import_leaves_an_empty_directory() {
         let imported = rocks.import("default", &dir);
         faults.heal();
         if imported.is_ok() {
-            // A link that is refused becomes a copy.
+            // Where a link failed, the import has made a copy.
             let db = Db::builder(&dir).fs(Arc::new(fs.clone())).open().unwrap();
             assert_eq!(keys(&db), ["a", "k"], "{n}");
         } else {
@@ -596,7 +602,7 @@ fn a_reading_during_which_the_manifest_grew_is_made_again() {
     let db = open(once.clone()).unwrap().column_family("default").unwrap();
     assert_eq!(keys(&db), ["a"]);
     assert_eq!(once.opened.load(Ordering::Relaxed), 2);
-    // A writer that never rests.
+    // A writer that changes the MANIFEST during each reading.
     let always = busy(|fs, opened| {
         let mut bytes = manifest(&[]);
         bytes.resize(bytes.len() + 40_000 + opened, 0);
@@ -607,8 +613,8 @@ fn a_reading_during_which_the_manifest_grew_is_made_again() {
     assert_eq!(always.opened.load(Ordering::Relaxed), 10);
 }
 
-/// A table that is gone is looked for again from CURRENT on. If the MANIFEST still lists it, it is
-/// missing.
+/// If a table is gone, the reading begins again at `CURRENT`. If the MANIFEST then still lists the
+/// table, it is missing.
 #[test]
 fn a_missing_table_is_believed_after_three_readings() {
     let fs = directory();

@@ -30,7 +30,7 @@ impl Inner {
         }
         let (pressure, damaged, waiting, conditions) = {
             let state = self.tree.lock();
-            let conditions = state.conditions(&self.reading, &self.settings);
+            let conditions = state.conditions(&self.reading, &self.options);
             let (flushes, compactions) = (&state.work.flushes, &state.work.compactions);
             let waiting = flushes.last_error().or(compactions.last_error()).cloned();
             (state.pressure, state.work.damaged.clone(), waiting, conditions)

@@ -28,7 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::published::PublishedStats;
 use super::report::{LevelStats, Stats};
 use crate::cache::{BlockKind, KindUsage};
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::stats::Ticker;
 use crate::version::LEVELS;
 
@@ -118,11 +118,8 @@ fn rate_text(rate: Option<f64>) -> String {
 struct Wrong(&'static str);
 
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<PublishedStats> {
-    let corrupt = |offset: usize, expected: &str, found: String| Error::Corruption {
-        file: path.to_owned(),
-        offset: offset as u64,
-        expected: expected.into(),
-        found,
+    let corrupt = |offset: usize, expected: &str, found: String| {
+        Damage::new(offset, expected, found).in_file(path, 0)
     };
     if !bytes.starts_with(FIRST_LINE.as_bytes()) {
         let found = shown(bytes);
@@ -344,7 +341,7 @@ mod tests {
         assert_eq!(reread(&body()).unwrap(), sample());
         let more = body() + "weather sunny 21\nticker of.the.future 7\n";
         assert_eq!(reread(&more).unwrap(), sample());
-        // Lines that an earlier version writes too, and can read. Their content is as before.
+        // Only these lines existed in the first version of the text. They are still read alone.
         let is_new = |line: &&str| {
             ["dead ", "metadata ", "snapshots "].iter().any(|word| line.starts_with(word))
         };

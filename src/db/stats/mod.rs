@@ -1,9 +1,9 @@
-//! What a database says of itself.
+//! The statistics of a database: as values, as a report, and in the file `STATS`.
 //!
 //! ```text
 //!   report.rs       Stats: a value, and a report       collect.rs    gathers it
-//!   published.rs    what other processes see           publish.rs    writes and reads the file STATS
-//!   properties.rs   RocksDB's property names           format.rs     the text of that file
+//!   published.rs    what other processes see           publish.rs    writes and reads STATS
+//!   properties.rs   RocksDB's property names           format.rs     the text of STATS
 //! ```
 
 pub(in crate::db) mod collect;

@@ -9,7 +9,7 @@ use super::published::{PublishedStats, Shown};
 use crate::db::inner::Inner;
 use crate::db::open::directory::no_database;
 use crate::db::options::Builder;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Result};
 use crate::fs::Fs;
 use crate::sync::lock;
 use crate::version::names;
@@ -22,8 +22,8 @@ impl Inner {
     /// snapshot has changed, and when the database closes. Failures are ignored, because the next
     /// attempt may succeed and nothing depends on it.
     pub(crate) fn publish_stats(&self, is_open: bool) {
-        let Some(publishing) = self.background.publishing() else { return };
-        // Held while the file is written: one write at a time.
+        let Some(publishing) = &self.background.publishing else { return };
+        // Held while the file is written, so that there is one write at a time.
         let mut written = lock(&publishing.written);
         // These are read first, so that later changes are published at the next turn.
         let shown = Shown {
@@ -41,10 +41,10 @@ impl Inner {
         }
     }
 
-    /// A turn of the timer.
+    /// Called by the timer. Returns the wait until the next call.
     pub(crate) fn publish_turn(&self) -> Option<Duration> {
         self.publish_stats(true);
-        self.background.publishing().map(|publishing| publishing.interval)
+        self.background.publishing.as_ref().map(|publishing| publishing.interval)
     }
 }
 
@@ -72,12 +72,9 @@ pub(crate) fn read(options: &Builder) -> Result<Option<PublishedStats>> {
     }
     let file = fs.open(&path)?;
     if file.len() > MAX_BYTES {
-        return Err(Error::Corruption {
-            file: path,
-            offset: MAX_BYTES,
-            expected: format!("at most {MAX_BYTES} bytes of published counters"),
-            found: format!("{} bytes", file.len()),
-        });
+        let expected = format_args!("at most {MAX_BYTES} bytes of published counters");
+        let damage = Damage::new(0, expected, format_args!("{} bytes", file.len()));
+        return Err(damage.in_file(&path, MAX_BYTES));
     }
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes)?;

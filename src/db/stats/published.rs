@@ -67,13 +67,13 @@ pub struct PublishedStats {
     pub cache: Vec<(BlockKind, KindUsage)>,
     /// See [`Stats::cache_capacity_bytes`].
     pub cache_capacity_bytes: u64,
-    /// See [`Stats::metadata_bytes`]. 0 if the owner did not say.
+    /// See [`Stats::metadata_bytes`]. 0 if the file does not state it.
     pub metadata_bytes: u64,
     /// See [`Stats::memtable_bytes`].
     pub memtable_bytes: u64,
     /// See [`Stats::memtable_entries`].
     pub memtable_entries: u64,
-    /// See [`Stats::held_by_readers_bytes`]. 0 if the owner did not say.
+    /// See [`Stats::held_by_readers_bytes`]. 0 if the file does not state it.
     pub held_by_readers_bytes: u64,
     /// See [`Stats::compaction_debt_bytes`].
     pub compaction_debt_bytes: u64,
@@ -105,7 +105,7 @@ impl PublishedStats {
         }
     }
 
-    /// Without the owner, which the first line of the file states.
+    /// The counters without the owner, which a line of its own states in the file.
     pub(super) fn of_nobody(stats: Stats) -> PublishedStats {
         PublishedStats {
             is_open: false,
@@ -131,7 +131,7 @@ impl PublishedStats {
     }
 }
 
-/// The clock, in the milliseconds that the file holds.
+/// The time of the clock, rounded down to the milliseconds that the file stores.
 fn now() -> SystemTime {
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     UNIX_EPOCH + Duration::from_millis(millis as u64)

@@ -130,9 +130,9 @@ pub struct LevelStats {
     pub dead_entries: u64,
     /// See [`FileStats::dead_bytes`].
     pub dead_bytes: u64,
-    /// Stored bytes of their filters.
+    /// Stored bytes of the tables' filters.
     pub filter_bytes: u64,
-    /// What lookups counted here, obsolete tables included.
+    /// What lookups counted in tables of this level, obsolete ones included.
     pub counts: FileCounts,
     /// The false-positive rate to expect, see [`Stats::predicted_fpr`].
     pub predicted_fpr: Option<f64>,

@@ -8,7 +8,7 @@
 //!                          3. sync, if any of them requested it
 //!                          4. all batches into the memtable; marks that a put lies in are cut
 //!                          5. publish the last sequence number: readers see all of them at once
-//!                        the others are told that their batch is done, and one of them to lead
+//!                        the group's writers get the result; one of the other threads leads next
 //! ```
 //!
 //! **A power loss.** After step 3 the write survives a power loss. Before step 3, or if there is no
@@ -112,7 +112,7 @@ impl Inner {
         let mut work = Unfinished { inner: self, writer, group: Vec::new() };
         let room = self.make_room(work.writer);
         let mut bytes = 0;
-        // The first batch always fits, because no batch is larger than a record.
+        // The first batch always fits, because no batch is larger than a record may be.
         work.group = work.writer.take_while(|write| {
             let before = bytes;
             bytes += write.batch.size_bytes();
@@ -140,7 +140,7 @@ impl Inner {
                     .next_wal(writer, &self.store)
                     .map_err(|error| self.latch_unless_retried(error))?;
             }
-            let memtable_is_full = writer.memtable.bytes() >= self.settings.memtable_bytes;
+            let memtable_is_full = writer.memtable.bytes() >= self.options.memtable_bytes;
             if !memtable_is_full && !self.tree.stalls_writers() {
                 writer.owed_wait = Duration::ZERO;
                 return Ok(WriteStall::None);
@@ -151,7 +151,8 @@ impl Inner {
                 write_stall_for(Pressure { memtable_is_full, frozen_memtables, ..state.pressure });
             match stall {
                 WriteStall::Stop(cause) => {
-                    // Flushes or compactions have no space, so the stop may last for ever.
+                    // Flushes or compactions have found no space or no thread, so the stop may last
+                    // for ever.
                     if let Some(error) = self.error_instead_of_waiting(&mut state, cause) {
                         return Err(error);
                     }
@@ -199,7 +200,7 @@ impl Inner {
         self.writing
             .next_wal(writer, &self.store)
             .map_err(|error| self.latch_unless_retried(error))?;
-        let (memtable, writing) = Memtable::new(self.settings.memtable_bytes);
+        let (memtable, writing) = Memtable::new(self.options.memtable_bytes);
         writer.memtable = writing;
 
         let mut state = self.tree.lock();
@@ -210,7 +211,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a group for which there is room. The steps: WAL, sync if requested, memtable,
+    /// Writes a group for which the memtable has room. The steps: WAL, sync if requested, memtable,
     /// visible.
     fn write_group(&self, writer: &mut Writer, stall: WriteStall, group: &[&Write]) -> Result<()> {
         let count: u64 = group.iter().map(|write| write.batch.len() as u64).sum();
@@ -275,9 +276,9 @@ impl Inner {
         writer.marks.publish(self.reading.marks());
     }
 
-    /// Does what cursors request of a writer: takes in their marks, and freezes the memtable if
-    /// they found most of it hidden. The memtable is not frozen while another one waits for its
-    /// flush, because then writers might have to wait too.
+    /// Does what cursors request of a writer: takes in the marks that they propose, and freezes the
+    /// memtable if they found at least half of its entries hidden. The memtable is not frozen while
+    /// another one waits for its flush, because then writers might have to wait too.
     #[cold]
     fn hear_cursors(&self, writer: &mut Writer) -> Result<()> {
         let wanted = self.reading.marks().take_flush_wanted();

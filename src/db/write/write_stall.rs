@@ -14,10 +14,10 @@
 //!                                     slow      stop
 //! ```
 //!
-//! The delay is graded, so that writers slow down to the background's speed before they must stop,
-//! and have many short waits rather than one long wait. Level 0 is limited because a lookup may
-//! have to search each of its files. The *debt*, the bytes that compaction must still rewrite, is
-//! limited because it fills the disk first and level 0 later.
+//! The delay is graded, so that writers slow down to the speed of flushes and compactions before
+//! they must stop, and have many short waits rather than one long wait. Level 0 is limited because
+//! a lookup may have to search each of its files. The *debt*, the bytes that compaction must still
+//! rewrite, is limited because it fills the disk first and level 0 later.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.
@@ -28,7 +28,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::compaction;
-use crate::compaction::{TreeShape, Unavailable};
+use crate::compaction::{Planner, TreeShape, Unavailable};
 use crate::db::stats::size::bytes;
 use crate::version::Version;
 
@@ -49,7 +49,7 @@ const DEBT_STOP: u64 = 1024;
 const FASTEST_BYTES_PER_SECOND: u64 = 64 << 20;
 const HALVINGS: u64 = 8;
 
-/// Whether, and how much, writers are held back until the background catches up.
+/// Whether, and how much, writers are held back until flushes and compactions catch up.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -75,7 +75,7 @@ pub enum WriteStall {
         /// Why.
         cause: WriteStallCause,
     },
-    /// Writers wait for the background.
+    /// Writers wait for flushes or compactions.
     Stop(WriteStallCause),
 }
 
@@ -133,7 +133,8 @@ impl Pressure {
     /// The pressure of a tree, without its memtables. Data that damaged files block from compaction
     /// does not count, because writers would wait for ever for its compaction.
     pub fn of_tree(version: &Version, shape: &TreeShape, unavailable: &Unavailable) -> Pressure {
-        let levels = compaction::without_blocked(&version.metas(), shape, unavailable);
+        let levels = version.metas();
+        let levels = Planner::new(&levels, shape, unavailable).without_blocked();
         Pressure {
             l0_files: levels[0].len() as u64,
             debt_bytes: compaction::debt_bytes(&levels, shape),

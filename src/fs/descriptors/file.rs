@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use super::held::HeldDescriptor;
 use super::pool::{DescriptorPool, MAX_FILES, Slot};
 use super::word::Pinned;
-use crate::error::{Error, Result};
+use crate::error::{Damage, Error, Result};
 use crate::fs::RandomAccessFile;
+use crate::fs::anchored::SystemFs;
 use crate::fs::limits::open_files_limit;
-use crate::fs::real::{Opening, drop_page_cache, read_exact_at};
+use crate::fs::real::{drop_page_cache, read_exact_at};
 use crate::fs::system::Identity;
 use crate::sync::lock;
 
@@ -21,7 +22,7 @@ static KEPT: AtomicUsize = AtomicUsize::new(0);
 /// A file for reading. Its pool may close the descriptor between two reads.
 pub(in crate::fs) struct PooledFile {
     path: PathBuf,
-    opening: Opening,
+    fs: SystemFs,
     identity: Identity,
     slot: Arc<Slot>,
     pool: Arc<DescriptorPool>,
@@ -31,18 +32,18 @@ pub(in crate::fs) struct PooledFile {
 }
 
 impl PooledFile {
-    /// Opens the file by `opening`, which also opens it again later.
-    pub fn open(path: &Path, pool: &Arc<DescriptorPool>, opening: Opening) -> Result<PooledFile> {
+    /// Opens the file in `fs`. Later reads may open it again in `fs`.
+    pub fn open(path: &Path, pool: &Arc<DescriptorPool>, fs: &SystemFs) -> Result<PooledFile> {
         let slot = Arc::new(Slot::closed());
         let (_pinned, identity) = pool.open_into(&slot, || {
             let (descriptor, metadata) =
-                opening.open(path).map_err(|error| Error::io(path, "open", error))?;
+                fs.open_to_read(path).map_err(|error| Error::io(path, "open", error))?;
             Ok((descriptor, Identity::from(&metadata)))
         })?;
         let kept = Mutex::new(false);
         Ok(PooledFile {
             path: path.to_owned(),
-            opening,
+            fs: fs.clone(),
             identity,
             pool: Arc::clone(pool),
             kept,
@@ -52,7 +53,8 @@ impl PooledFile {
 
     #[inline]
     fn pin(&self) -> Result<Pinned<'_>> {
-        // `used` is written only if it is not set, because many threads may read its line.
+        // `used` is written only if it is not set, because a write would take its cache line from
+        // the other threads that read the file.
         if !self.slot.used.load(Ordering::Relaxed) {
             self.slot.used.store(true, Ordering::Relaxed);
         }
@@ -76,17 +78,15 @@ impl PooledFile {
         }
         let (pinned, ()) = self.pool.open_into(&self.slot, || {
             let (descriptor, metadata) = self
-                .opening
-                .open(&self.path)
+                .fs
+                .open_to_read(&self.path)
                 .map_err(|error| Error::io(&self.path, "open again", error))?;
             let found = Identity::from(&metadata);
             if found != self.identity {
-                return Err(Error::Corruption {
-                    file: self.path.clone(),
-                    offset: 0,
-                    expected: format!("the file that was opened first ({})", self.identity),
-                    found: format!("another in its place ({found})"),
-                });
+                let expected = format_args!("the file that was opened first ({})", self.identity);
+                let damage =
+                    Damage::new(0, expected, format_args!("another in its place ({found})"));
+                return Err(damage.in_file(&self.path, 0));
             }
             Ok((descriptor, ()))
         })?;

@@ -26,12 +26,12 @@ pub struct HeldDescriptor<'a> {
     block_bytes: usize,
 }
 
-// Only Linux has a ring that uses it.
+// Only the ring and the direct reads, which only Linux has, read the fields.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Held<'a> {
     /// The descriptor of a pooled file. While it is pinned, the pool does not close it.
     Pinned(Pinned<'a>),
-    /// The descriptor of a file that keeps it open for good.
+    /// The descriptor of a file that keeps it open until the file is dropped.
     Lent(Borrowed<'a>),
 }
 

@@ -6,26 +6,27 @@
 //!     └─ Slot    a Descriptor, open or closed                                     (word.rs)
 //!   DescriptorPool                                                                (pool.rs)
 //!     └─ Ring    the open slots, swept by a clock's hand             at most `capacity`
-//!          └─ Urings   rings of the kernel for overlapped reads      an eighth of them (urings.rs)
+//!          └─ Urings   rings of the kernel for overlapped reads      at most an eighth (urings.rs)
 //!   HeldDescriptor   of any file, open until it is dropped                        (held.rs)
 //! ```
 //!
 //! * A read of an open file takes no lock. A read of a closed file opens it again. While the system
 //!   opens the file, the read holds only a lock of that file.
-//! * Before a file is opened, the pool makes room: the hand takes the first descriptor that is not
-//!   in use and was not used since the hand last passed it. If all are in use, the file is opened
-//!   nevertheless, because a read never waits for another read. So the pool exceeds its capacity by
-//!   at most the number of reading threads. A thread that reads many files at once does not break
-//!   this bound: at the capacity it lets its reads in flight end before it opens another file.
-//! * When a file is opened again, its device, inode and length must be the same as at first. On
-//!   Windows its times and length must be the same.
+//! * Before a file is opened, the pool makes room: the clock's hand closes the first descriptor
+//!   that is not in use and was not used since the hand last passed it. If all are in use, the file
+//!   is opened nevertheless, because a read never waits for another read. So the pool exceeds its
+//!   capacity by at most the number of reading threads. A thread that reads many files at once does
+//!   not break this bound: when the pool is at its capacity, the thread lets its reads in flight
+//!   end before it opens another file.
+//! * When a file is opened again, its device, inode and length (on Windows: its times and length)
+//!   must be the same as at the first opening. Otherwise the read returns an error.
 //! * [`keep_open`](super::RandomAccessFile::keep_open) takes a file out of the ring for good, with
 //!   its descriptor.
 //!
 //! If the process has no descriptor left, opening a file fails only after the idle descriptors of
 //! every pool were closed ([`with_descriptor`]).
 //!
-//! No call waits for a descriptor, and nothing here knows what the files contain.
+//! No call waits until a descriptor becomes free, and nothing here knows what the files contain.
 
 mod file;
 mod held;
@@ -47,7 +48,7 @@ pub(super) use urings::MakeUring;
 /// When the system has no descriptor left, each pool closes up to this many at a time.
 const CLOSED_AT_ONCE: usize = 16;
 /// How many times descriptors are closed to open one file. Once may not be enough, because other
-/// threads may take the descriptors that were closed for it.
+/// threads may take the descriptors that become free.
 const ATTEMPTS: usize = 64;
 
 /// Runs `open`, which takes a descriptor. If the process or the system has none left, closes table

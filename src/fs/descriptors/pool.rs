@@ -105,8 +105,8 @@ impl DescriptorPool {
         Arc::clone(shared)
     }
 
-    /// The number of descriptors that the files and kernel rings of the pool may have. They may
-    /// exceed it while many files are being read at the same time.
+    /// The number of descriptors that the files and kernel rings of the pool may have. While many
+    /// files are being read at the same time, the pool may exceed this number.
     pub fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
     }
@@ -220,8 +220,8 @@ impl Ring {
         true
     }
 
-    /// Takes out a descriptor that is not in use, if there is one. The hand goes round twice,
-    /// because the first round may only clear the `used` flags.
+    /// Takes a descriptor that is not in use out of the ring, if there is one. The hand goes round
+    /// twice, because the first round may only clear the `used` flags.
     fn take_idle(&mut self) -> Option<system::Descriptor> {
         for _ in 0..2 * self.slots.len() {
             self.hand %= self.slots.len();
@@ -250,7 +250,7 @@ impl Ring {
     }
 }
 
-/// A reservation for one descriptor of a pool, while its file is being opened.
+/// A reservation for one descriptor of a pool, held while the file is being opened.
 struct Room<'a>(&'a DescriptorPool);
 
 impl<'a> Room<'a> {
@@ -263,7 +263,7 @@ impl<'a> Room<'a> {
                 pool.crowded.store(true, Ordering::Relaxed);
             }
         }
-        // `closed` is dropped here, after the lock.
+        // `closed` is dropped here, which closes its descriptors after the lock is released.
         Room(pool)
     }
 

@@ -1,5 +1,5 @@
-//! Files beyond the capacity, from one thread and from many; files that have changed since their
-//! first opening.
+//! Tests of the pool: one thread and many threads read more files than the capacity, and files
+//! change after their first opening.
 
 use std::fs;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn threads_that_read_and_evict_each_others_files_read_the_right_bytes() {
                 for step in 0..3000 {
                     let n = (step * (thread + 2) + step / 7) % files.len();
                     assert_eq!(read(&*files[n]).unwrap(), [n as u8; 64]);
-                    // Each other reading thread may hold one more.
+                    // Each reading thread may hold one more.
                     assert!(pool.open_files() <= 2 + 4);
                 }
             });
@@ -101,8 +101,8 @@ fn a_file_that_is_kept_outlives_its_name_and_leaves_its_place_to_others() {
     assert!(files[2].keep_open().is_err());
 }
 
-/// If files were opened by name alone, a table that was put in the place of another would be read
-/// with the index of the first.
+/// If files were opened again by name alone, a table that replaced another would be read with the
+/// index of the replaced one.
 #[test]
 fn another_file_in_the_place_of_the_first_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn another_file_in_the_place_of_the_first_is_named() {
     assert_eq!(read(&*files[2]).unwrap(), [2; 64]);
 }
 
-/// A failed read must leave no file that counts as open.
+/// A failed opening must not keep counting towards the capacity.
 #[test]
 fn openings_that_fail_take_no_room() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@
 //! * A ring serves one call at a time. No call waits for a ring, because the waiting call could
 //!   hold descriptors that the ring's user needs to continue. A call without a ring reads by
 //!   threads.
-//! * After the kernel or a sandbox has refused a ring, no further ring is requested. A lack of
+//! * After the kernel or a sandbox has refused a ring, the pool requests no further one. A lack of
 //!   descriptors is temporary and does not count as a refusal.
 //! * When the pool's last reader is dropped, the idle rings are dropped too.
 

@@ -1,5 +1,5 @@
-//! A descriptor that is opened and closed, and the number of its users. The state consists of
-//! several words, each of which serves some of the threads.
+//! A descriptor that is opened and closed, and the number of its users. Both are stored in several
+//! words, each of which serves some of the threads.
 //!
 //! ```text
 //!   63      62 … 32        31 … 0
@@ -21,10 +21,11 @@
 //! every word first. It compares the whole word, so it closes a word only while the word counts no
 //! pin. A later pin finds the word closed.
 //!
-//! A pin costs two additions to a line that few threads write, and no lock. With a single word,
-//! each thread would fetch its line from the processor that had read the same file last
-//! (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a guard of [`crate::sync`],
-//! because nothing else must wait while a pinned descriptor waits for its device.
+//! A pin and its release are two additions to a cache line that few threads write, and take no
+//! lock. If all threads used one word, each would fetch its cache line from the processor that had
+//! read the same file last (`docs/measurements/2026-11-25-small-cache.md`). A pin does not use a
+//! guard of [`crate::sync`], because a guard delays the release of all retired memory, and a read
+//! may wait long for its device.
 
 use crate::fs::system::{self, Borrowed};
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -35,8 +36,8 @@ const ONE_PIN: u64 = 1 << 32;
 /// Closed words count pins too: those of threads that are about to find the word closed.
 const PINS: u64 = OPEN - ONE_PIN;
 
-/// With so many words, most threads that use a file at the same time have different ones. More
-/// would take more memory for each table.
+/// The number of words of a descriptor. With this many, most threads that use a file at the same
+/// time use different words. More words would take more memory for each table.
 const WORDS: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// The word that some threads use, alone on its cache line. It stores a descriptor as its number.
@@ -200,7 +201,7 @@ impl Descriptor {
     /// `word` belongs to this descriptor, and counts a pin for the returned value.
     fn pinned<'a>(&'a self, word: &'a Word, number: u32) -> Pinned<'a> {
         // SAFETY: by the invariant the number is that of an open descriptor. The descriptor stays
-        // open while its pin is counted, which ends when the returned value is dropped. That value
+        // open while its pin is counted, that is, until the returned value is dropped. That value
         // lends the descriptor only while it is borrowed itself (`descriptor`).
         Pinned { word, descriptor: unsafe { system::lend(number) } }
     }
@@ -220,7 +221,7 @@ impl Drop for Descriptor {
 }
 
 impl Pinned<'_> {
-    /// Leaves the descriptor open until its [`Descriptor`] is dropped.
+    /// Keeps the pin, so that the descriptor is open until its [`Descriptor`] is dropped.
     pub fn forever(self) {
         std::mem::forget(self);
     }
@@ -326,7 +327,7 @@ mod models {
             model.read(0, 2);
             reader.join().unwrap();
             evictor.join().unwrap();
-            // No pin was lost: an open descriptor can be closed.
+            // No pin is left, so an open descriptor can be closed.
             model.evict();
             for word in &model.words.words {
                 assert_eq!(word.0.load(Ordering::Relaxed), 0);

@@ -41,7 +41,7 @@ impl WritableFile for FaultWritableFile {
         let admitted = self.control.admit(Operation::Sync, self.inner.path());
         self.sync_failed |= admitted.is_err();
         admitted?;
-        // The failed sync has marked the pages clean, so there is nothing left to sync.
+        // As on Linux, the failed sync has marked the pages clean, so later syncs write nothing.
         if self.sync_failed { self.inner.flush() } else { self.inner.sync() }
     }
 

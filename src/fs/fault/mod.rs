@@ -6,7 +6,7 @@
 //! the example of [`FaultFs`].
 //!
 //! A failed sync behaves as on Linux: the unsynced bytes may be lost, yet later syncs of the file
-//! report success. So a crash after it exposes code that retries a sync.
+//! report success. So a crash after the failed sync exposes code that retries it.
 
 mod files;
 mod rules;
@@ -67,7 +67,8 @@ impl FaultFs {
         self.control.state().rules.push(rule);
     }
 
-    /// Makes no call fail from now on, as if the disk had space again or the device were back.
+    /// Removes all rules, so that no call fails any more, as if the disk had space again or the
+    /// device worked again.
     pub fn heal(&self) {
         self.control.state().rules.clear();
     }
@@ -83,8 +84,9 @@ impl FaultFs {
     }
 
     /// Calls `hook` before every call that can change what a crash leaves. The hook gets the number
-    /// of such calls so far. It may take an image of the wrapped file system, but must not change
-    /// files through this `FaultFs`, because that would call the hook again.
+    /// of earlier such calls, the operation and the path. It may take an image of the wrapped file
+    /// system, but must not change files through this `FaultFs`, because that would call the hook
+    /// again.
     pub fn before_changes(&self, hook: impl Fn(u64, Operation, &Path) + Send + Sync + 'static) {
         self.control.state().hook = Some(Hook(Arc::new(hook)));
     }

@@ -65,7 +65,7 @@ impl Operation {
     }
 }
 
-/// The calls that are counted and may fail.
+/// A set of calls, which are counted or made to fail.
 ///
 /// ```
 /// use maypole::fs::{FaultFs, Fs, MemFs, Operation, Target};
@@ -206,7 +206,7 @@ impl Control {
             let before = state.changes;
             state.changes += 1;
             if let Some(Hook(hook)) = state.hook.clone() {
-                // The hook may be slow and may read the counts.
+                // The lock is released first, because the hook may be slow and may read the counts.
                 drop(state);
                 hook(before, operation, path);
                 state = self.state();

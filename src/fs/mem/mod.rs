@@ -2,9 +2,9 @@
 //!
 //! [`MemFs::crash`] makes an image that a power loss may leave. It may be as bad as POSIX permits:
 //!
-//! * Each unsynced block of 4 KiB of a file survives or not, independently of the others. The
-//!   length may survive without a block. Then the block reads as zeros or, sometimes, as other
-//!   bytes of the file.
+//! * Each unsynced block of 4 KiB of a file survives or not, independently of the others. If the
+//!   length survives without a block, the block reads as zeros or, sometimes, as other bytes of the
+//!   file.
 //! * Each unsynced change to a directory survives or not, independently of the others. A rename
 //!   within one directory is one change.
 //! * Synced bytes survive if the file still has a name.
@@ -68,8 +68,8 @@ impl MemFs {
         MemFs::from_directories(directories)
     }
 
-    /// The image after the process is killed while the system continues: it has everything that was
-    /// flushed. A crash of the image can still lose the unsynced part.
+    /// The image after the process is killed while the system continues. It has everything that was
+    /// flushed, but a crash of the image can still lose what was not synced.
     pub fn kill(&self) -> MemFs {
         let directories = lock(&self.tree).directories.iter().map(Directory::detached).collect();
         MemFs::from_directories(directories)

@@ -1,7 +1,7 @@
 //! Files and directories in memory, in their current state and in their durable state.
 //!
 //! ```text
-//! Tree (one mutex: every change happens under it, so that an image is one moment)
+//! Tree (one mutex: every change is made under it, so that an image shows one moment)
 //!   directories, by id; 0 is the root
 //!     Directory   now: name → node     durable: name → node     pending: changes since sync_dir
 //!   File          bytes, of which the first synced_bytes are durable

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The reader owns the memory during the read, so nothing can free it while the kernel writes to
-//! it. The bytes stay where they are when the value moves, so a block is read directly into the
-//! memory in which the cache keeps it.
+//! it. The address of the bytes does not change when the value moves, so a block is read directly
+//! into the memory in which the cache keeps it.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -16,7 +16,7 @@ use crate::memory::LineBuf;
 /// Memory for a range of a file, before and after the range is read.
 pub struct ReadBuffer {
     memory: LineBuf,
-    /// The range is the front of the memory.
+    /// The length of the range, which is at the front of the memory.
     bytes: usize,
 }
 

@@ -12,22 +12,22 @@
 //! ```
 //!
 //! * Every request is answered once, by the calling thread, before the call returns.
-//! * Errors are those of `read_exact_at`. The ring has no errors of its own: a read that it cannot
-//!   finish (the device's error, the end of the file, a file system that refuses) is repeated by
-//!   `read_exact_at`, which returns the error.
+//! * Errors are those of `read_exact_at`. The ring has no errors of its own: a read that the ring
+//!   cannot finish (because the device fails, the file ends, or the file system refuses) is
+//!   repeated by `read_exact_at`, which returns the error.
 //! * The reader owns the buffer of a request during the read, and then passes it to `done`. A ring
-//!   takes requests as it has room for them, so 64 buffers are enough for any number of requests
-//!   that the ring finishes.
+//!   takes a request only when it has room for it, so a caller that creates each buffer with its
+//!   request needs only about 64 buffers at a time, if the ring finishes all requests.
 //! * `read_many` neither returns nor unwinds while the kernel has a buffer.
 //! * No call waits for another call: a call that finds no ring reads by threads. The threads never
 //!   call `done`, and the calling thread reads too, so a call ends even if the system starts no
 //!   thread.
 //!
-//! Without a ring, several threads read at one time, because a device needs many reads in flight to
-//! be fast.
+//! Without a ring, several threads read at one time, because a device is fast only with many reads
+//! in flight.
 //!
-//! There are no writes, cancellations or priorities. Neighbouring ranges are not joined, because
-//! the caller knows its blocks.
+//! There are no writes, cancellations or priorities. Neighbouring ranges are not joined, because a
+//! caller, which knows its blocks, can request several of them as one range.
 
 mod buffer;
 mod threads;
@@ -90,7 +90,7 @@ pub struct ReadRequest<'a> {
     pub buffer: ReadBuffer,
 }
 
-/// Receives the answers: the number of the request, and its bytes.
+/// Receives each answer: the index of the request, and its bytes or an error.
 type Done<'a> = dyn FnMut(usize, Result<ReadBuffer>) + 'a;
 
 /// A request in flight. `'r` is the duration of one call.
@@ -123,8 +123,8 @@ impl OverlappedReader {
     ///
     /// `done` gets the error of a request as [`RandomAccessFile::read_exact_at`] returns it. The
     /// error does not affect the other requests. Other reads continue while `done` works. If `done`
-    /// panics, the panic continues when the kernel has no buffer of the call any more, and the
-    /// other answers are lost.
+    /// panics, the panic reaches the caller as soon as the kernel has no buffer of the call any
+    /// more, and the other answers are lost.
     ///
     /// In a forked child every request gets [`Error::Forked`](crate::Error::Forked).
     ///
@@ -179,7 +179,8 @@ impl Part<'_> {
     }
 }
 
-/// The requests of one call, which a ring takes and returns.
+/// The requests of one call. A ring takes requests from `parts`, and leaves in `unread` those that
+/// it did not finish.
 struct Pass<'p, 'd, 'r, P> {
     pool: &'p DescriptorPool,
     parts: &'p mut P,
@@ -200,7 +201,7 @@ trait Reads<'r> {
 impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
     fn next(&mut self, others_in_flight: bool) -> Option<(Part<'r>, HeldDescriptor<'r>)> {
         // The call holds a descriptor for each read in flight. Without this check it could exceed
-        // the capacity by any number.
+        // the pool's capacity by any number.
         while !others_in_flight || self.pool.has_room() {
             let part = self.parts.next()?;
             match part.descriptor() {
@@ -222,7 +223,8 @@ impl<'r, P: Iterator<Item = Part<'r>>> Reads<'r> for Pass<'_, '_, 'r, P> {
 impl<'r> Part<'r> {
     /// The file's descriptor, if a ring can read the range.
     fn descriptor(&self) -> Option<HeldDescriptor<'r>> {
-        // The kernel interprets the offset −1 as the descriptor's current position.
+        // Offsets beyond the range of `i64` are left to `read_exact_at`, because the kernel
+        // interprets the offset −1 as the descriptor's current position.
         let ReadRequest { file, offset, buffer } = &self.request;
         let end = offset.checked_add(buffer.len() as u64)?;
         let is_possible = !buffer.is_empty() && i64::try_from(end).is_ok();

@@ -3,7 +3,7 @@
 //! ```text
 //!   caller ─► Batch: jobs ◄── helper threads: read into a buffer of their own, send it
 //!     │         ▲
-//!     └─────────┘  reads too while no answer is there, and calls `done` for all
+//!     └─────────┘  reads too while no answer has arrived, and calls `done` for all
 //! ```
 //!
 //! The caller reads too. If the system has the bytes in memory, the caller reads most of them
@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::fs::RandomAccessFile;
 use crate::sync::{Process, lock};
 
-/// Threads of one reader, at most.
+/// The most threads of one reader.
 const MAX_THREADS: usize = 16;
 /// How long a thread waits for its next batch.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     /// A forked child has none of the threads.
     process: Process,
     state: Mutex<State>,
-    /// Signalled for each batch that a thread should take, and when the reader is dropped.
+    /// Signalled when an idle thread should take a batch, and when the reader is dropped.
     work: Condvar,
 }
 
@@ -72,7 +72,7 @@ struct Job {
 /// A job's number and its bytes, or the panic of its read.
 type Answer = (usize, thread::Result<Result<ReadBuffer>>);
 
-/// When dropped, removes the jobs that have not begun, even if `done` panics.
+/// Its drop removes the jobs that have not begun, also if `done` panics.
 struct Closing<'a>(&'a Batch);
 
 impl Drop for Closing<'_> {
@@ -116,7 +116,8 @@ impl Threads {
         lock(&self.0.state).threads
     }
 
-    /// Lets up to `count` threads help with `batch`. There are fewer if the system starts no more.
+    /// Lets threads help with `batch`: at most `count`, and fewer if the system starts no more
+    /// threads.
     fn help(&self, batch: &Arc<Batch>, count: usize) {
         let mut state = lock(&self.0.state);
         for _ in 0..count.min(MAX_THREADS) {
@@ -135,9 +136,9 @@ impl Threads {
     }
 }
 
-/// Returns the next answer. Answers that have arrived come first, because the threads go on reading
-/// while the caller works on them. If there is none, the caller reads a part that no thread has
-/// begun.
+/// Returns the next answer. Answers that have arrived come first, because the threads continue to
+/// read while the caller processes these answers. If no answer has arrived, the caller does a job
+/// that no thread has begun.
 fn next_answer(batch: &Batch, received: &Receiver<Answer>) -> Answer {
     if let Ok(answer) = received.try_recv() {
         return answer;
@@ -157,7 +158,7 @@ impl Batch {
             let number = job.number;
             // The caller resumes the panic.
             let answer = catch_unwind(AssertUnwindSafe(|| job.read()));
-            // The caller may have ended by a panic.
+            // This fails if the caller has ended by a panic, and then nobody needs the answer.
             let _ = self.answers.send((number, answer));
         }
     }
@@ -203,8 +204,8 @@ impl Shared {
 impl Drop for Threads {
     fn drop(&mut self) {
         if !self.0.process.is_current() {
-            // Nothing is dropped, not even a handle, because dropping a handle would detach its
-            // thread.
+            // A forked child drops nothing, not even a handle, because dropping a handle would
+            // detach its thread, which does not exist in the child.
             return std::mem::forget(Arc::clone(&self.0));
         }
         let mut state = lock(&self.0.state);

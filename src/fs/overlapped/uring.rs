@@ -17,7 +17,7 @@
 //!
 //! * A read in flight occupies a place, which owns the buffer and keeps the file's descriptor open.
 //!   The place is emptied only after the read has completed, or when the kernel has none of the
-//!   reads. Then the kernel does not write to the buffer any more.
+//!   reads. In both cases the kernel no longer writes to the buffer.
 //! * The places are a local variable of [`Uring::read_all`], so no caller can forget them. When
 //!   they are dropped, also by a panic of `ended`, they wait until the kernel has none of their
 //!   reads. If this wait fails, the process ends.
@@ -38,7 +38,7 @@ use super::{Part, ReadRequest, Reads};
 use crate::fs::HeldDescriptor;
 use crate::fs::block_buffer::{BlockBuffer, BlockRange};
 
-/// The most reads in flight at one time. So many keep a single device busy, so more would gain
+/// The most reads in flight at one time. This many keep a single device busy, so more would gain
 /// nothing.
 pub(super) const DEPTH: usize = 64;
 /// Reads that are submitted together.
@@ -59,8 +59,8 @@ pub(in crate::fs) struct Uring {
 
 impl Uring {
     /// # Errors
-    /// If the kernel has no such ring, or one that is too old for reads (before 5.6), if a sandbox
-    /// forbids rings, or if memory or descriptors are short.
+    /// If the kernel has no `io_uring`, or one without the read operation (before Linux 5.6), if a
+    /// sandbox forbids rings, or if memory or descriptors are short.
     pub fn new() -> io::Result<Uring> {
         // The caller enters the kernel anyway, so this option avoids an interrupt at each
         // completion. Linux has it since 5.19.
@@ -68,7 +68,7 @@ impl Uring {
             Err(error) if error.kind() == ErrorKind::InvalidInput => IoUring::new(DEPTH as u32)?,
             made => made?,
         };
-        // This feature came with the read operation.
+        // The kernel reports this feature since the version that brought the read operation.
         match ring.params().is_feature_rw_cur_pos() {
             true => Ok(Uring { ring, spare: Vec::new() }),
             false => Err(ErrorKind::Unsupported.into()),
@@ -90,9 +90,9 @@ impl Uring {
                 drop(flight);
                 return Some(self);
             }
-            // Waits for a completion when no read can begin.
+            // Waits for a completion if no further read can begin.
             if flight.hand_over(usize::from(begun < TOGETHER)).is_err() {
-                // The kernel has none of these reads.
+                // The kernel has none of the reads in flight, so they are read without the ring.
                 let left = flight.places.iter_mut().filter_map(Option::take);
                 left.for_each(|read| reads.ended(read.part, false));
                 return None;
@@ -110,10 +110,10 @@ struct InFlight<'r> {
     part: Part<'r>,
     descriptor: HeldDescriptor<'r>,
     range: BlockRange,
-    /// The destination if the file is read in whole blocks. Otherwise the request's own buffer is
-    /// used.
+    /// The destination if the file is read in whole blocks. If `None`, the destination is the
+    /// request's own buffer.
     blocks: Option<BlockBuffer>,
-    /// Bytes that are read already, from the first block's start on.
+    /// The number of bytes that are already read, from the start of the first block on.
     filled: usize,
 }
 
@@ -207,8 +207,8 @@ impl<'u, 'r> Flight<'u, 'r> {
         }
         let full = [Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
         if error.raw_os_error().is_some_and(|code| full.contains(&code)) {
-            // The kernel works on the reads that it has. This call returns so that completions are
-            // processed.
+            // The kernel still works on the reads that it has taken. This function returns, so that
+            // the caller processes their completions.
             thread::sleep(PAUSE);
             return Ok(());
         }
@@ -216,13 +216,13 @@ impl<'u, 'r> Flight<'u, 'r> {
         process::abort()
     }
 
-    /// The next read that has ended, with all of its bytes or because it could not continue.
+    /// The next read that has ended, either with all of its bytes or because it cannot continue.
     fn land(&mut self) -> Option<InFlight<'r>> {
         loop {
             let answer = self.ring.completion().next()?;
             let place = answer.user_data() as usize;
             let Some(read) = &mut self.places[place] else { continue };
-            // Negative: an error.
+            // A negative result is an error, which counts as no bytes.
             let bytes = usize::try_from(answer.result()).unwrap_or(0);
             let before = read.filled;
             read.filled = before.max(read.range.next(before) + bytes);

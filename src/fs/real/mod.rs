@@ -1,4 +1,5 @@
-//! The operating system's files.
+//! The operating system's files. [`super::anchored`] finds them, and this module reads and writes
+//! them.
 //!
 //! A buffer gathers writes, so that the blocks of a table or the parts of a log record together
 //! cost one system call. Reads are positioned (`pread`), so that threads can share a descriptor.
@@ -9,17 +10,14 @@
 //! the system call, because the system would send SIGXFSZ.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Metadata, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-#[cfg(unix)]
-use super::anchored::AnchoredFs;
-use super::descriptors::{DescriptorPool, HeldDescriptor, PooledFile, with_descriptor};
+use super::anchored::SystemFs;
+use super::descriptors::{DescriptorPool, HeldDescriptor, with_descriptor};
 use super::limits::check_file_length;
-#[cfg(target_os = "linux")]
-use super::mapped::{Mapped, is_safe_to_map};
 use super::system::{self, Anchor, Borrowed, Descriptor, LockKey};
 use super::{FileLock, Fs, RandomAccessFile, WRITE_BUFFER_BYTES, WritableFile, parent, past_end};
 use crate::error::{Error, Result};
@@ -42,92 +40,24 @@ use crate::sync::{PerProcess, Process, lock};
 pub struct RealFs;
 
 impl Fs for RealFs {
-    fn absolute(&self, path: &Path) -> Result<PathBuf> {
-        std::path::absolute(path).map_err(|error| Error::io(path, "find the directory of", error))
+    pass_on! { SystemFs::THROUGH_CACHE =>
+        fn absolute(&self, path: &Path) -> Result<PathBuf>;
+        fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+        fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
+        fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>>;
+        fn open_pooled(
+            &self, path: &Path, pool: &Arc<DescriptorPool>
+        ) -> Result<Arc<dyn RandomAccessFile>>;
+        fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+        fn remove(&self, path: &Path) -> Result<()>;
+        fn hard_link(&self, existing: &Path, new: &Path) -> Result<()>;
+        fn exists(&self, path: &Path) -> Result<bool>;
+        fn list(&self, dir: &Path) -> Result<Vec<String>>;
+        fn create_dir_all(&self, dir: &Path) -> Result<()>;
+        fn sync_dir(&self, dir: &Path) -> Result<()>;
+        fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
+        fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>>;
     }
-
-    fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        Ok(Box::new(RealWritableFile::create(None, path)?))
-    }
-
-    fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
-        create_log(None, path)
-    }
-
-    fn open(&self, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-        open_by(&Opening::by_name(system::open_unnoted), path)
-    }
-
-    fn open_pooled(
-        &self,
-        path: &Path,
-        pool: &Arc<DescriptorPool>,
-    ) -> Result<Arc<dyn RandomAccessFile>> {
-        Ok(Arc::new(PooledFile::open(path, pool, Opening::by_name(system::open_unnoted))?))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::rename(from, to).map_err(|error| Error::io(from, "rename", error))
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        fs::remove_file(path).map_err(|error| Error::io(path, "remove", error))
-    }
-
-    fn hard_link(&self, existing: &Path, new: &Path) -> Result<()> {
-        fs::hard_link(existing, new).map_err(|error| Error::io(new, "link", error))
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        path.try_exists().map_err(|error| Error::io(path, "look up", error))
-    }
-
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let list = || {
-            let mut names = Vec::new();
-            for entry in with_descriptor(|| fs::read_dir(dir))? {
-                names.extend(entry?.file_name().into_string());
-            }
-            Ok(names)
-        };
-        list().map_err(|error| Error::io(dir, "list", error))
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        fs::create_dir_all(dir).map_err(|error| {
-            // If a part of the path is a file, the system reports "file exists", which would
-            // mislead.
-            let error = match error.kind() {
-                ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
-                _ => error,
-            };
-            Error::io(dir, "create the directory", error)
-        })
-    }
-
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        with_descriptor(|| system::sync_dir(dir))
-            .map_err(|error| Error::io(dir, "sync the directory", error))
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        Ok(Box::new(lock_file(None, path)?))
-    }
-
-    #[cfg(unix)]
-    fn anchored(&self, dir: &Path) -> Result<Option<Arc<dyn Fs>>> {
-        AnchoredFs::open(dir, system::open_unnoted, false)
-    }
-}
-
-/// See [`Fs::create_log`].
-pub(super) fn create_log(anchor: Option<&Anchor>, path: &Path) -> Result<Box<dyn WritableFile>> {
-    let plain = RealWritableFile::create(anchor, path)?;
-    #[cfg(target_os = "linux")]
-    if is_safe_to_map(plain.file()) {
-        return Ok(Box::new(Mapped::new(plain)?));
-    }
-    Ok(Box::new(plain))
 }
 
 #[derive(Debug)]
@@ -139,54 +69,6 @@ pub(super) struct RealWritableFile {
     written_bytes: u64,
     /// A forked child writes nothing, because its parent continues at the same position.
     process: Process,
-}
-
-/// A function that opens a file for reading: [`system::open_unnoted`], or one for reads past the
-/// system's cache.
-pub(super) type OpenToRead = fn(Option<&Anchor>, &Path) -> io::Result<File>;
-
-/// How regular files are opened for reading, the first time and again later.
-#[derive(Clone)]
-pub(super) struct Opening {
-    open: OpenToRead,
-    /// The directory of the files; `None` if the files are found by name.
-    anchor: Option<Arc<Anchor>>,
-}
-
-impl Opening {
-    pub fn by_name(open: OpenToRead) -> Opening {
-        Opening { open, anchor: None }
-    }
-
-    #[cfg(unix)]
-    pub fn within(anchor: &Arc<Anchor>, open: OpenToRead) -> Opening {
-        Opening { open, anchor: Some(Arc::clone(anchor)) }
-    }
-
-    /// The descriptor and the metadata.
-    pub fn open(&self, path: &Path) -> io::Result<(Descriptor, Metadata)> {
-        check_regular(with_descriptor(|| (self.open)(self.anchor.as_deref(), path))?)
-    }
-}
-
-/// Opens a file that keeps its descriptor.
-pub(super) fn open_by(opening: &Opening, path: &Path) -> Result<Arc<dyn RandomAccessFile>> {
-    let (descriptor, metadata) =
-        opening.open(path).map_err(|error| Error::io(path, "open", error))?;
-    let len = metadata.len();
-    Ok(Arc::new(RealRandomAccessFile { path: path.to_owned(), descriptor, len }))
-}
-
-fn check_regular(file: File) -> io::Result<(Descriptor, Metadata)> {
-    let metadata = file.metadata()?;
-    // Unix opens a directory for reading, but the reads would fail.
-    if metadata.is_dir() {
-        return Err(ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    Ok((file.into(), metadata))
 }
 
 fn create_new(anchor: Option<&Anchor>, path: &Path) -> Result<File> {
@@ -233,7 +115,7 @@ impl RealWritableFile {
         self.written_bytes
     }
 
-    /// Continues after `bytes` bytes that reached the file through a mapping.
+    /// Counts `bytes` bytes that reached the file through a mapping, and continues after them.
     pub fn skip(&mut self, bytes: u64) {
         debug_assert!(self.buffer.is_empty());
         self.written_bytes += bytes;
@@ -297,11 +179,21 @@ impl WritableFile for RealWritableFile {
     }
 }
 
+/// A file that keeps its descriptor.
 #[derive(Debug)]
-struct RealRandomAccessFile {
+pub(super) struct RealRandomAccessFile {
     path: PathBuf,
     descriptor: Descriptor,
     len: u64,
+}
+
+impl RealRandomAccessFile {
+    pub fn open(path: &Path, fs: &SystemFs) -> Result<RealRandomAccessFile> {
+        let opened = fs.open_to_read(path);
+        let (descriptor, metadata) = opened.map_err(|error| Error::io(path, "open", error))?;
+        let len = metadata.len();
+        Ok(RealRandomAccessFile { path: path.to_owned(), descriptor, len })
+    }
 }
 
 impl RandomAccessFile for RealRandomAccessFile {
@@ -326,13 +218,13 @@ impl RandomAccessFile for RealRandomAccessFile {
     }
 }
 
-/// Reads from `file`, which has this descriptor.
+/// Reads from `file` through its descriptor.
 ///
-/// This function is inlined, and so are those functions between the lookup and this one that have
-/// only one caller on the path of a miss. With the mitigation of speculative return stack overflow,
-/// which Linux enables on many AMD processors, each system call spoils the processor's return
-/// stack. Then the processor mispredicts the return from each frame between the system call and the
-/// lookup.
+/// This function is inlined to save a stack frame between the lookup and the system call, and so is
+/// each function between the two that has only one caller on the path of a cache miss. The reason
+/// is a mitigation that Linux enables on many AMD processors (speculative return stack overflow):
+/// with it each system call spoils the processor's return stack, so that the processor mispredicts
+/// the return from each frame between the system call and the lookup.
 #[inline(always)]
 pub(super) fn read_exact_at(
     descriptor: Borrowed<'_>,
@@ -366,18 +258,19 @@ pub(super) fn drop_page_cache(descriptor: Borrowed<'_>, path: &Path) -> Result<(
 
 const NO_NAME: &str = "the file was removed while it was being written, with its directory perhaps";
 
-/// The locks of this process, by the file that is locked. The operating system's lock excludes
-/// other processes. Whether it also excludes a second descriptor of this process depends on the
-/// file system. A forked child holds none of these locks: when it opens a lock file, the lock of
-/// the parent excludes it.
+/// The lock files that this process holds. The operating system's lock excludes other processes,
+/// but on some file systems it does not exclude a second descriptor of this process, so this
+/// registry does. A forked child starts with an empty registry, but its parent's locks still
+/// exclude it.
 static HELD_LOCKS: PerProcess<Mutex<BTreeSet<LockKey>>> = PerProcess::new(Mutex::default);
 
 pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFileLock> {
     let io_error = |error| Error::io(path, "lock", error);
     let held_elsewhere = || Error::Locked { path: parent(path).to_owned() };
 
-    // Check the registry before the file is opened. If the lock is a POSIX one (flock on NFS),
-    // closing any descriptor of the file releases the lock that this process holds.
+    // The registry is checked before the file is opened, because closing a descriptor may release a
+    // lock: if the lock is a POSIX one (flock on NFS), closing any descriptor of the file releases
+    // the lock that this process holds.
     let mut held = lock(HELD_LOCKS.get());
     let key = || system::lock_key(anchor, path).map_err(io_error);
     if key()?.is_some_and(|key| held.contains(&key)) {
@@ -389,8 +282,8 @@ pub(super) fn lock_file(anchor: Option<&Anchor>, path: &Path) -> Result<RealFile
         Err(TryLockError::WouldBlock) => return Err(held_elsewhere()),
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // `destroy` removes the lock file last. If this file was opened just before that, it has lost
-    // its name, and its lock does not exclude a process that creates a new lock file.
+    // `Db::destroy` removes the lock file last. If this file was opened just before that, it has
+    // lost its name, and its lock does not exclude a process that creates a new lock file.
     let Some(key) = key()?.filter(|_| system::is_at(&file, anchor, path).unwrap_or(false)) else {
         return Err(held_elsewhere());
     };

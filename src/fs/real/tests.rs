@@ -1,16 +1,19 @@
-//! Promises of the operating system's files beyond the contract of every file system.
+//! Tests of what `RealFs` promises beyond the contract of every file system.
+
+use std::fs;
 
 use super::*;
 
-/// A program closed a database while another of its threads started a child process. Between fork
-/// and exec the child has every descriptor, so the lock outlived the database, and opening it again
-/// found it "already open elsewhere". Now the lock is released before its descriptor is closed.
+/// A program once closed a database while another of its threads started a child process. Between
+/// fork and exec the child has every descriptor, so the lock outlived the database, and opening it
+/// again found it "already open elsewhere". Now the lock is released before its descriptor is
+/// closed.
 #[test]
 fn a_lock_is_given_back_although_a_child_still_has_its_descriptor() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     let held = lock_file(None, &path).unwrap();
-    // The same open file, as a child has it.
+    // A second descriptor of the same open file, as a child has.
     let of_the_child = held.file.try_clone().unwrap();
     assert!(matches!(lock_file(None, &path), Err(Error::Locked { .. })));
     drop(held);

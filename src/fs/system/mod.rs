@@ -1,12 +1,12 @@
-//! Where operating systems differ: the same items, once for Unix and once for Windows.
+//! Where operating systems differ: `unix.rs` and `windows.rs` define the same items.
 //!
 //! ```text
 //!                     Linux            macOS            FreeBSD, …    Windows
 //! sync of a file      fdatasync        F_FULLFSYNC      fdatasync     FlushFileBuffers
-//! sync of a directory fsync            F_FULLFSYNC      fsync         FlushFileBuffers, where taken
+//! sync of a directory fsync            F_FULLFSYNC      fsync         FlushFileBuffers if accepted
 //! read at an offset   pread            pread            pread         ReadFile with an offset
-//! which file it is    device, inode    device, inode    as there      times of creation and change
-//! files of a database openat           openat           openat         by name
+//! identity of a file  device, inode    device, inode    device, inode times of creation and change
+//! open a table or log openat           openat           openat         by name
 //! lock                flock            flock            flock         LockFileEx
 //! many reads at once  io_uring         threads          threads       threads
 //! log by a mapping    yes (mapped.rs)  no               no            no

@@ -16,7 +16,7 @@ pub type Descriptor = OwnedFd;
 /// An open file that something else owns.
 pub type Borrowed<'a> = BorrowedFd<'a>;
 
-/// The codes of a device's error and of a full device.
+/// The error codes of a failing device and of a full one.
 pub const DEVICE_ERROR: i32 = Errno::IO.raw_os_error();
 pub const NO_SPACE: i32 = Errno::NOSPC.raw_os_error();
 /// The codes that say that the process, or the system, has no descriptor left.
@@ -50,7 +50,7 @@ pub unsafe fn own(number: u32) -> Descriptor {
     unsafe { OwnedFd::from_raw_fd(number as i32) }
 }
 
-/// The descriptor of this number, which keeps its owner.
+/// The descriptor of this number, borrowed from its owner.
 ///
 /// # Safety
 ///
@@ -90,20 +90,7 @@ impl Anchor {
         Ok(Anchor { dir: dir.to_owned(), file })
     }
 
-    pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_all()
-    }
-
-    pub fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.file)? {
-            let name = entry?.file_name().to_owned().into_string();
-            names.extend(name.ok().filter(|name| name != "." && name != ".."));
-        }
-        Ok(names)
-    }
-
-    pub fn is(&self, path: &Path) -> bool {
+    fn is(&self, path: &Path) -> bool {
         path == self.dir
     }
 }
@@ -176,7 +163,7 @@ pub fn is_at(file: &File, anchor: Option<&Anchor>, path: &Path) -> io::Result<bo
 fn file_at(anchor: Option<&Anchor>, path: &Path) -> io::Result<Option<(u64, u64)>> {
     let (dir, name) = locate(anchor, path);
     match rustix::fs::statat(dir, name, AtFlags::empty()) {
-        // Their types differ between systems.
+        // The types of the two fields differ between systems.
         #[allow(clippy::unnecessary_cast)]
         Ok(stat) => Ok(Some((stat.st_dev as u64, stat.st_ino as u64))),
         Err(Errno::NOENT) => Ok(None),
@@ -191,8 +178,8 @@ pub fn has_name(file: &File) -> io::Result<bool> {
 }
 
 /// Opens a file or a directory for reading. On Linux, reads do not change the file's time of last
-/// access if the process owns the file, because noting this time takes a tenth of each read of 4
-/// KiB. The call does not wait if the file is a pipe.
+/// access if the process owns the file, because noting this time takes a tenth of the duration of a
+/// read of 4 KiB. If the file is a pipe, the call does not wait for its writer.
 pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| open_at(anchor, path, OFlags::RDONLY | flags);
     #[cfg(target_os = "linux")]
@@ -210,7 +197,7 @@ pub fn open_unnoted(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
 pub fn open_directly(anchor: Option<&Anchor>, path: &Path) -> io::Result<File> {
     let file = open_unnoted(anchor, path)?;
     let flags = rustix::fs::fcntl_getfl(&file)?;
-    // A file system that has no such reads refuses the flag.
+    // A file system that cannot bypass the cache rejects the flag.
     let _ = rustix::fs::fcntl_setfl(&file, flags | OFlags::DIRECT);
     Ok(file)
 }
@@ -223,14 +210,28 @@ pub fn read_through_cache(descriptor: Borrowed<'_>) -> io::Result<()> {
 }
 
 /// Sets the descriptor's flags to `flags`, which removes `NONBLOCK`. Only the call of `open` needed
-/// it, so as not to wait. `pread` of a regular file ignores `NONBLOCK`, but on some file systems
-/// `io_uring` obeys it, and returns "try again" instead of waiting for the device.
+/// `NONBLOCK`, so as not to wait for the writer of a pipe. `pread` of a regular file ignores
+/// `NONBLOCK`, but on some file systems `io_uring` obeys it, and returns "try again" instead of
+/// waiting for the device.
 fn wait_for_reads(file: &File, flags: OFlags) {
     let _ = rustix::fs::fcntl_setfl(file, flags);
 }
 
-pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+/// The names in a directory, without those that are not UTF-8.
+pub fn list(anchor: Option<&Anchor>, dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(open_at(anchor, dir, OFlags::RDONLY | OFlags::DIRECTORY)?)? {
+        let name = entry?.file_name().to_owned().into_string();
+        names.extend(name.ok().filter(|name| name != "." && name != ".."));
+    }
+    Ok(names)
+}
+
+pub fn sync_dir(anchor: Option<&Anchor>, dir: &Path) -> io::Result<()> {
+    match anchor.filter(|anchor| anchor.is(dir)) {
+        Some(anchor) => anchor.file.sync_all(),
+        None => File::open(dir)?.sync_all(),
+    }
 }
 
 /// Asks Linux to drop the cached pages of a file. Does nothing on other systems.
@@ -281,7 +282,7 @@ pub fn longest_file_bytes() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// The error for a longer file.
+/// The error for a file that exceeds [`longest_file_bytes`].
 pub fn file_too_long() -> io::Error {
     Errno::FBIG.into()
 }

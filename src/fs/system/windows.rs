@@ -2,11 +2,13 @@
 //!
 //! * **Names.** Microsoft documents no call that makes the names of a directory durable.
 //!   `FlushFileBuffers` accepts the handle of a directory on NTFS and ReFS. Other file systems
-//!   refuse it, so [`sync_dir`] does nothing there. NTFS logs changes of names in order, so a power
-//!   loss leaves an earlier state of the names. Whether the newest name survives is not known.
+//!   reject such a handle, so [`sync_dir`] does nothing there. NTFS logs changes of names in order,
+//!   so a power loss leaves an earlier state of the names. Whether the newest name survives is not
+//!   known.
 //! * **Open files.** Every file is opened so that other programs may rename and remove it. Windows
-//!   10 since version 1809 removes the name at once on NTFS. Before that, and on FAT, the name
-//!   stays until the last handle is closed, and cannot be created again until then.
+//!   10 since version 1809 removes the name at once on NTFS. On FAT, and in earlier versions of
+//!   Windows, the name stays until the last handle of the file is closed, and until then no other
+//!   file can take the name.
 //! * **Limits.** A process may have sixteen million handles, and files of any length, so there are
 //!   no limits to query.
 //! * **Logs** are not mapped, because Windows can neither truncate nor replace a mapped file.
@@ -32,7 +34,7 @@ const ACCESS_DENIED: i32 = 5;
 const INVALID_HANDLE: i32 = 6;
 const NOT_SUPPORTED: i32 = 50;
 const INVALID_PARAMETER: i32 = 87;
-/// The codes of a device's error and of a full device.
+/// The error codes of a failing device and of a full one.
 pub const DEVICE_ERROR: i32 = 1117;
 pub const NO_SPACE: i32 = 112;
 /// The codes that say that the process has no handle left.
@@ -71,7 +73,7 @@ pub unsafe fn own(number: u32) -> Descriptor {
     unsafe { OwnedHandle::from_raw_handle(handle(number)) }
 }
 
-/// The descriptor of this number, which keeps its owner.
+/// The descriptor of this number, borrowed from its owner.
 ///
 /// # Safety
 ///
@@ -123,6 +125,27 @@ pub fn remove(_: Option<&Anchor>, path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
+pub fn rename(_: Option<&Anchor>, from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+pub fn hard_link(_: Option<&Anchor>, existing: &Path, new: &Path) -> io::Result<()> {
+    fs::hard_link(existing, new)
+}
+
+pub fn exists(_: Option<&Anchor>, path: &Path) -> io::Result<bool> {
+    path.try_exists()
+}
+
+/// The names in a directory, without those that are not Unicode.
+pub fn list(_: Option<&Anchor>, dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}
+
 /// The identity of a locked file: its canonical path.
 pub type LockKey = PathBuf;
 
@@ -153,9 +176,9 @@ pub fn open_unnoted(_: Option<&Anchor>, path: &Path) -> io::Result<File> {
     })
 }
 
-/// Asks for the names in `dir` to be made durable. Does nothing on file systems that do not support
-/// this: see the module.
-pub fn sync_dir(dir: &Path) -> io::Result<()> {
+/// Requests that the names in `dir` be made durable. Does nothing on file systems that do not
+/// support this (see the module documentation).
+pub fn sync_dir(_: Option<&Anchor>, dir: &Path) -> io::Result<()> {
     // Flushing requires the right to write.
     let open = OpenOptions::new().write(true).custom_flags(OPEN_DIRECTORIES).open(dir);
     match open.and_then(|dir| dir.sync_all()) {
@@ -171,16 +194,18 @@ fn cannot_be_asked(error: &io::Error) -> bool {
     )
 }
 
-/// Windows has no such request.
+/// Does nothing, because Windows has no call that drops the cached pages of a file.
 pub fn drop_page_cache(_descriptor: Borrowed<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Distinguishes a file from another one of the same name. The times are Windows' own numbers. The
-/// standard library does not provide the number that NTFS gives a file. The time of creation alone
-/// is not enough, because a name that is created again within seconds keeps the old time.
+/// Distinguishes a file from another one of the same name, by the length and two times, which are
+/// in Windows' own units. The number that NTFS gives each file would be better, but the standard
+/// library does not provide it. The time of creation alone is not enough, because a file that gets
+/// a removed file's name within seconds also gets its time of creation.
 ///
-/// A pooled file was closed by its writer, so both times are final.
+/// Only files of a descriptor pool are compared. Their writers have closed them, so both times are
+/// final.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     created: u64,
@@ -216,7 +241,7 @@ pub fn longest_file_bytes() -> Option<u64> {
     None
 }
 
-/// The error for a longer file.
+/// The error for a file that exceeds [`longest_file_bytes`].
 pub fn file_too_long() -> io::Error {
     ErrorKind::FileTooLarge.into()
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!   before a group      take_in(proposals, last sequence number)
 //!   each put of it      wrote(key, key)
-//!   before publishing   publish                  nothing where nothing changed
+//!   before publishing   publish                  does nothing if no mark has changed
 //! ```
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct Keeper {
     kept: Vec<Kept>,
-    /// Whether readers must see another list.
+    /// Whether the list that readers see is out of date.
     changed: bool,
     /// How many lists were published so far.
     pub(super) published: u32,
@@ -223,7 +223,7 @@ impl Kept {
 
 impl Mark {
     /// Adds an interval that shows nothing from `sequence` on, if it touches the mark. Returns
-    /// whether that changes anything.
+    /// whether the mark has changed.
     fn grow(&mut self, interval: &Interval, sequence: SequenceNumber) -> bool {
         let newest = self.newest();
         if interval.is_empty() || !newest.interval.touches(interval) {

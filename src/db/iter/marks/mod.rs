@@ -34,8 +34,8 @@
 //!    for it. A proposal that touches no mark starts an empty mark with a watch, for later walks.
 //!
 //! A queue that many threads push to and pop from is never at rest. Its watch reaches from the
-//! smallest key to the first push after t, and the next walk extends the mark up to there. Then a
-//! new watch of all keys starts.
+//! smallest key to the key of the first push after t, and the next walk extends the mark up to that
+//! key. Then a new watch of all keys starts.
 //!
 //! **Readers that come late.** When a mark gets longer, its q gets larger. A reader at a number
 //! just below q would ignore the whole mark and pass everything in it. So a mark keeps up to three

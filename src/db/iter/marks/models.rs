@@ -1,4 +1,4 @@
-//! The hand-over between the leader and readers, under every interleaving.
+//! loom's model of how the leader hands marks over to readers, under every interleaving.
 
 use std::sync::Arc;
 

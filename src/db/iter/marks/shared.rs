@@ -9,7 +9,7 @@ use crate::sync::{ArcCell, Mutex, Retired, lock, pin};
 /// The most marks of a database. Each costs every put one or two comparisons.
 pub(super) const MAX_MARKS: usize = 16;
 
-/// A mark has no bound that is longer than this, so that all marks together take little memory.
+/// A bound of a mark has at most this many bytes, so that all marks together take little memory.
 pub(super) const MAX_KEY_BYTES: usize = 1 << 10;
 
 /// The most proposals that wait for a leader. More proposals are dropped, because the next walk
@@ -133,7 +133,7 @@ pub(crate) trait Owner: Send + Sync {
 
 /// The marks of a database, as cursors and the leader of the writers share them.
 pub(crate) struct Marks {
-    /// Whether there are any.
+    /// Whether there are any marks.
     pub(super) is_active: AtomicBool,
     pub(super) list: ArcCell<Vec<Mark>>,
     /// Whether a leader should look at `proposals`.
@@ -242,7 +242,8 @@ impl Marks {
         self.flush_wanted.store(memtable, Ordering::Relaxed);
     }
 
-    /// Takes the memtable that should be flushed; 0: none.
+    /// Takes the request for a flush: the smallest sequence number of the memtable; 0: there is no
+    /// request.
     pub fn take_flush_wanted(&self) -> SequenceNumber {
         match self.flush_wanted.load(Ordering::Relaxed) {
             0 => 0,

@@ -11,7 +11,7 @@ use super::shared::{Extent, MAX_KEY_BYTES, MAX_MARKS, MAX_PROPOSALS, Marks, Prop
 use crate::encoding::key::SequenceNumber;
 use crate::sync::{lock, pin};
 
-/// One byte a key: few keys, so that bounds meet.
+/// A key has one byte, so that there are few keys and bounds often meet.
 type Key = u8;
 
 /// All writes: for each key, whether it has a value from a sequence number on.
@@ -46,7 +46,7 @@ struct Run {
     oracle: Oracle,
     keeper: Keeper,
     marks: Marks,
-    /// Walks that are over, and whose proposals arrive later.
+    /// Proposals of earlier walks that the keeper has not received yet.
     late: Vec<Proposal>,
     jumps: u64,
 }
@@ -65,7 +65,8 @@ impl Run {
         self.oracle.write(key, is_put);
     }
 
-    /// What a cursor does: a seek, over marks, and a walk from there.
+    /// Does what a cursor does: seeks, jumps over marks, and walks from there. Returns its
+    /// proposal.
     fn walk(&mut self, from: Key, sequence: SequenceNumber) -> Option<Proposal> {
         let first = self.oracle.first_visible(from, sequence);
         let start = match self.marks.forward(&[from], sequence) {
@@ -114,8 +115,8 @@ impl Run {
     }
 }
 
-/// Random writes, walks at the newest and at older numbers, proposals that come at once and late,
-/// ranges that are taken in: no mark ever hides what a read sees, at any number.
+/// Random writes, ingested ranges, walks at the newest and at older sequence numbers, proposals
+/// that come at once and late: no mark ever hides an entry from a read at any sequence number.
 #[test]
 fn no_mark_hides_what_is_there() {
     let mut jumps = 0;
@@ -134,7 +135,7 @@ fn no_mark_hides_what_is_there() {
                     let last = key.saturating_add(rng.random_range(0..5));
                     run.keeper.wrote(&[key], &[last]);
                     run.keeper.publish(&run.marks);
-                    // One sequence number for all of them, as an ingestion has.
+                    // All these keys get one sequence number, as in an ingestion.
                     run.oracle.last += 1;
                     for key in key..=last {
                         let at = run.oracle.last;
@@ -168,7 +169,8 @@ fn no_mark_hides_what_is_there() {
     assert!(cfg!(miri) || jumps > 3_000, "{jumps} jumps");
 }
 
-/// A queue whose proposals always come late: three writes after the walk. The mark follows.
+/// A queue whose proposals always come late, two writes after the walk. The mark still keeps up
+/// with the queue.
 #[test]
 fn a_mark_follows_a_queue_that_never_stands_still() {
     let mut run = Run::new();
@@ -198,8 +200,9 @@ fn only_mark(run: &Run) -> Vec<Extent> {
     list[0].extents.clone()
 }
 
-/// Regression: a mark that grows all the time gets a new number all the time. A reader that had
-/// read its own number a moment before ignored the mark, and passed ten million tombstones.
+/// Regression: a mark that grows all the time gets a larger sequence number all the time. A reader
+/// that had loaded its own number a moment before ignored the mark, and passed ten million
+/// tombstones. Now the mark keeps older and shorter extents for such readers.
 #[test]
 fn a_reader_that_comes_late_finds_a_shorter_mark() {
     let mut run = Run::new();
@@ -223,7 +226,7 @@ fn a_reader_that_comes_late_finds_a_shorter_mark() {
 }
 
 /// Regression: a database was emptied, found empty, and filled again in random order. Each put cut
-/// a mark that no reader used any more.
+/// a mark that no reader used any more. Now such a mark is dropped after a few cuts.
 #[test]
 fn marks_that_nobody_uses_go_when_their_keys_are_filled_again() {
     let mut run = Run::new();

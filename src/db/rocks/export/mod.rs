@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The tables are RocksDB's already, so they stay as they are, with their levels, sequence numbers
-//! and bounds. RocksDB treats four things differently:
+//! and bounds. RocksDB treats four things differently from Maypole:
 //!
 //! - *An ingested table* has one sequence number, which RocksDB takes from the table's largest
 //!   number in the MANIFEST.
@@ -227,12 +227,13 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 /// of each file must be below that of the file before it. A file whose two numbers are equal needs
 /// only a number below the largest of the file before it. Returns whether that was possible.
 ///
-/// In Maypole's trees this need not hold. The sequence numbers of the tables of one flush
-/// interleave, and those of one ingestion are the same. None of these tables share a key. RocksDB
-/// uses the smallest sequence number for this check only, so another number in its place does no
-/// harm:
+/// In Maypole's trees the smallest numbers need not descend. The sequence numbers of the tables of
+/// one flush interleave, and those of one ingestion are the same. None of these tables share a key.
+/// RocksDB uses the smallest sequence number for this check only, so another number in its place
+/// does no harm. The table gets:
 ///
-/// - `largest`, where the file before has a larger one. The table then looks like an ingested one.
+/// - its own `largest`, where that of the file before is larger. The table then looks like an
+///   ingested one.
 /// - one less than the smallest number of the file before, where both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;

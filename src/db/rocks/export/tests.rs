@@ -1,5 +1,5 @@
-//! Exports, read again: by the reader of RocksDB's directories, and by the rules of RocksDB's that
-//! this reader does not need.
+//! Exports are checked in two ways: our reader of RocksDB's directories reads them, and the tests
+//! apply those rules of RocksDB's that this reader does not enforce.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn check_reads(db: &Db, expected: &Entries, keys: &[String]) {
     assert_eq!(db.verify().unwrap().filter_misses, 0);
 }
 
-/// What RocksDB demands of a MANIFEST, for the whole directory.
+/// Checks what RocksDB demands of the MANIFEST and of the tables that it lists.
 fn check_manifest(fs: &MemFs) {
     let dir = Path::new(DIR);
     let read = Directory::read(fs, dir).unwrap();
@@ -108,8 +108,8 @@ fn table_to_ingest(fs: &MemFs, name: &str, keys: &[&str], ranges: &[(&str, &str)
     path
 }
 
-/// A tree with all that a tree may hold: several levels; versions that a snapshot keeps; deletions
-/// and range deletions; ingested tables over older keys.
+/// A tree with everything that a tree may hold: several levels; versions that a snapshot keeps;
+/// deletions and range deletions; ingested tables over older keys.
 #[test]
 fn an_export_reads_as_the_database_does() {
     let fs = MemFs::new();
@@ -160,9 +160,9 @@ fn an_export_reads_as_the_database_does() {
     check_reads(&back, &expected, &keys);
 }
 
-/// RocksDB refused to open an export whose level 0 held tables of one flush, which share their
-/// sequence numbers, or of one ingestion, which have the same. Three tables in level 0 start no
-/// compaction here.
+/// Regression: RocksDB refused to open an export whose level 0 held tables of one flush, whose
+/// sequence numbers interleave, or of one ingestion, which have the same sequence number. Now the
+/// export lists other smallest numbers for them. Three tables in level 0 start no compaction here.
 #[test]
 fn a_level_0_of_one_flush_and_one_ingestion_is_one_that_rocksdb_opens() {
     let key = |key: &str, sequence| key::internal_key(key.as_bytes(), sequence, 1);
@@ -218,7 +218,7 @@ fn a_level_0_of_one_flush_and_one_ingestion_is_one_that_rocksdb_opens() {
     }
 }
 
-/// A table of level 0 of values that are their sequence numbers.
+/// Writes a table of level 0 in which each value is the sequence number of its entry.
 fn table_of(fs: &MemFs, number: u64, keys: &[(&str, u64)]) -> ListedTable {
     let file = fs.create(Path::new(&format!("/source/{number:06}.sst"))).unwrap();
     let dialect = Dialect::Database { file_number: number };
@@ -315,8 +315,9 @@ fn one_comparator_is_kept_and_several_are_refused() {
     assert!(error.to_string().contains("RocksDB_SE_v3.10"), "{error}");
 }
 
-/// Level 0 holds tables of one flush, which share their sequence numbers, and of one ingestion,
-/// which all have the same. RocksDB refused to open an export of such a level.
+/// Regression: level 0 held tables of one flush, whose sequence numbers interleave, and of one
+/// ingestion, which have the same sequence number. RocksDB refused to open an export of such a
+/// level. Now [`descend`] replaces the smallest numbers that RocksDB would not accept.
 #[test]
 fn smallest_sequence_numbers_of_level_0_descend() {
     let listed = |&(smallest_sequence, largest_sequence): &(u64, u64)| ListedTable {

@@ -1,6 +1,6 @@
-//! The contract of every kind of reader: kernel ring (where there is one), threads, memory.
-//! `read_exact_at`, one read after the other, is the oracle. Tests of the ring alone are in
-//! `ring.rs`.
+//! Tests of the contract of every kind of read: by a kernel ring (where there is one), by threads,
+//! and from memory. `read_exact_at`, one read after the other, is the oracle. Tests of the ring
+//! alone are in `ring.rs`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ mod ring;
 
 type File = Arc<dyn RandomAccessFile>;
 
-/// Each kind of reader, with its name. Where the kernel has no ring, both are the same.
+/// Each kind of reader, with its name. Where the kernel has no ring, both read by threads.
 fn readers(pool: &Arc<DescriptorPool>) -> [(&'static str, OverlappedReader); 2] {
     [("ring", OverlappedReader::new(pool)), ("threads", OverlappedReader::by_threads(pool))]
 }
 
-/// A range and its length.
+/// A file, and the offset and length of a range in it.
 type Range = (File, u64, usize);
 
 fn request((file, offset, bytes): &Range) -> ReadRequest<'_> {
@@ -62,7 +62,7 @@ fn one_by_one(ranges: &[Range]) -> Vec<Result<Vec<u8>>> {
     ranges.iter().map(read).collect()
 }
 
-/// The answers with errors as texts, which name the file, the operation, and the reason.
+/// The answers, with each error as its text, which names the file, the operation and the reason.
 fn comparable(answers: Vec<Result<Vec<u8>>>) -> Vec<Result<Vec<u8>, String>> {
     answers.into_iter().map(|answer| answer.map_err(|error| error.to_string())).collect()
 }
@@ -164,7 +164,7 @@ fn many_threads_read_at_one_time_from_more_files_than_have_descriptors() {
     assert_eq!(pool.open_files(), 0);
 }
 
-/// A file whose reads wait for a permit, and which counts concurrent reads.
+/// A file each of whose reads waits for a permit, and which counts the reads that have begun.
 #[derive(Debug)]
 struct Gate {
     path: PathBuf,
@@ -198,7 +198,8 @@ impl RandomAccessFile for Gate {
     }
 }
 
-/// If they were read one after the other, these would wait for each other for ever.
+/// Each of these reads waits until 16 of them have begun, so reads one after the other would never
+/// end.
 #[test]
 fn threads_read_at_one_time() {
     #[derive(Debug)]
@@ -251,7 +252,7 @@ fn a_panic_of_done_leaves_the_reader_usable() {
 fn a_panic_of_a_file_reaches_the_caller() {
     for (_, reader) in readers(&DescriptorPool::new(8)) {
         let (permit, gate) = Gate::new();
-        // For the three that are read, and for a fourth that may be.
+        // One permit more than the three reads that do not panic need.
         (0..4).for_each(|_| permit.send(()).unwrap());
         let file: File = gate;
         let ranges: Vec<Range> =
@@ -290,7 +291,7 @@ fn each_read_is_counted_and_can_be_made_to_fail() {
     }
 }
 
-/// Databases are opened and closed. If their threads stayed, they would add up.
+/// A process may open and close many databases. Threads that outlived their reader would pile up.
 #[test]
 fn threads_come_when_they_are_needed_and_end_with_the_reader() {
     let pool = DescriptorPool::new(8);
@@ -302,7 +303,8 @@ fn threads_come_when_they_are_needed_and_end_with_the_reader() {
     let ranges: Vec<Range> = (0..100).map(|_| (Arc::clone(&file), 0, 1)).collect();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| answers(&reader, &ranges).len());
-        // One of them has the gate, and the others wait for it.
+        // One of the 17 reads, of 16 threads and the caller, waits for a permit. The others wait
+        // for its lock.
         eventually(|| gate.waiting.load(Ordering::SeqCst) == 17);
         assert_eq!(reader.threads.count(), 16);
         (0..100).for_each(|_| permit.send(()).unwrap());
@@ -339,7 +341,8 @@ fn an_error_names_the_file_and_hides_no_other_answer() {
     let paths = write_files(&RealFs, dir.path(), 30, &mut StdRng::seed_from_u64(5));
     let files: Vec<File> =
         paths.iter().map(|path| RealFs.open_pooled(path, &pool).unwrap()).collect();
-    // A table of an open database is never removed, but here it was removed and replaced.
+    // One file is removed and another one replaced, which never happens to a table of an open
+    // database.
     std::fs::remove_file(&paths[2]).unwrap();
     std::fs::copy(&paths[4], dir.path().join("new")).unwrap();
     std::fs::rename(dir.path().join("new"), &paths[3]).unwrap();
@@ -358,7 +361,7 @@ fn an_error_names_the_file_and_hides_no_other_answer() {
     }
 }
 
-/// Waits for what another thread is about to do.
+/// Waits until another thread makes `holds` return `true`.
 fn eventually(holds: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {

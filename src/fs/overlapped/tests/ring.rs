@@ -1,5 +1,5 @@
 //! Behaviour that only a kernel ring has. Where the kernel has none, or a sandbox forbids it, these
-//! tests print that and prove nothing; the tests of [`super`] run everywhere.
+//! tests only print the reason. The tests of [`super`] run everywhere.
 
 use std::cell::Cell;
 use std::io::{self, PipeReader, Write};
@@ -22,7 +22,7 @@ fn has_rings() -> bool {
     made.is_ok()
 }
 
-/// A file of another kind, whose descriptor the ring gets.
+/// A file that is no regular one, or not open for reading, but lends its descriptor to the ring.
 #[derive(Debug)]
 struct Other(OwnedFd, PathBuf);
 
@@ -49,7 +49,7 @@ impl RandomAccessFile for Other {
     }
 }
 
-/// A file whose reads end when the test writes to the other end.
+/// The reading end of a pipe, whose reads end when the test writes to the other end.
 fn pipe() -> (File, io::PipeWriter) {
     let (reader, writer): (PipeReader, _) = io::pipe().unwrap();
     (other(reader), writer)
@@ -64,7 +64,8 @@ fn an_answer_of_the_ring_comes_while_other_reads_still_wait() {
     let pipes: Vec<(File, io::PipeWriter)> = (0..64).map(|_| pipe()).collect();
     let request = |(file, _)| ReadRequest { file, offset: 0, buffer: ReadBuffer::new(1) };
     let mut requests = pipes.iter().map(|(file, end)| request((file, end)));
-    // Each answer triggers the next one, so all 64 are in flight at one time.
+    // The answer to each request triggers the answer to the request before it, so all 64 reads are
+    // in flight at one time.
     (&pipes[63].1).write_all(&[63]).unwrap();
     let mut order = Vec::new();
     reader.read_many(&mut requests, &mut |n, answer| {
@@ -97,7 +98,7 @@ fn a_short_read_is_continued() {
     writing.join().unwrap();
 }
 
-/// Otherwise the kernel would write into freed memory.
+/// If the panic did not wait, the kernel would write into freed memory.
 #[test]
 fn a_panic_of_done_waits_for_what_is_in_flight() {
     if !has_rings() {
@@ -112,7 +113,8 @@ fn a_panic_of_done_waits_for_what_is_in_flight() {
     let writing = thread::spawn(move || {
         thread::sleep(Duration::from_millis(50));
         is_written.store(true, Ordering::SeqCst);
-        // Only a part, because the rest will never arrive: the panic does not wait for it.
+        // Only two of the four bytes: the panic waits for the read that is in flight, but not for
+        // the rest of the range, which never arrives.
         slow_end.write_all(b"sl").unwrap();
         slow_end
     });
@@ -127,7 +129,7 @@ fn a_panic_of_done_waits_for_what_is_in_flight() {
     drop(writing.join().unwrap());
 }
 
-/// Otherwise a batch of a million keys would need as many buffers.
+/// If a ring took all requests at once, a batch of a million keys would need a million buffers.
 #[test]
 fn a_ring_takes_requests_as_it_has_room_for_them() {
     if !has_rings() {
@@ -148,7 +150,7 @@ fn a_ring_takes_requests_as_it_has_room_for_them() {
         most = most.max(made.get() - answered);
         answered += 1;
     });
-    // One more was examined to see whether it waits for a device.
+    // One more request was made, to examine whether its file waits for a device.
     assert!(answered == 1000 && most <= 65, "{answered} {most}");
 }
 
@@ -172,8 +174,8 @@ fn what_the_ring_cannot_read_is_read_without_it() {
     assert_eq!(pool.urings(), 1, "the ring is still usable");
 }
 
-/// Reads must use whole blocks and memory that the device accepts: otherwise the kernel refuses,
-/// and threads read.
+/// The ring must read whole blocks to addresses that the device accepts, because the kernel refuses
+/// other reads, which are then left to threads.
 #[test]
 fn files_past_the_systems_cache_are_read_by_the_ring_too() {
     if !has_rings() {
@@ -211,7 +213,7 @@ fn whole(files: &[File]) -> Vec<Range> {
     files.iter().map(|file| (Arc::clone(file), 0, 64)).collect()
 }
 
-/// A refusal for lack of descriptors is temporary: `child_counts_descriptors`.
+/// A refusal for lack of descriptors is temporary, which `child_counts_descriptors` tests.
 #[test]
 fn a_kernel_that_refuses_is_asked_once() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -250,13 +252,13 @@ fn readers_share_rings_which_count_in_the_pool_and_end_with_the_last_reader() {
         answers(reader, &whole(&files[..3]));
     }
     assert_eq!((pool.urings(), pool.open_files()), (1, 15));
-    // A third call meets the bound: an eighth of 16.
+    // A third call gets no ring, because the bound is an eighth of 16.
     let uses = [(); 2].map(|()| pool.lend_uring(Uring::new).unwrap());
     assert!(pool.lend_uring(Uring::new).is_none());
     answers(&databases[0], &whole(&files[..3]));
     assert_eq!((pool.urings(), pool.open_files()), (2, 14));
     drop(uses);
-    // A process without descriptors first takes back those of idle rings.
+    // If a process runs out of descriptors, those of idle rings are closed first.
     assert_eq!((pool.close_idle(1), pool.urings()), (1, 1));
     drop(databases);
     assert_eq!((pool.urings(), pool.open_files()), (0, 14));
@@ -279,14 +281,14 @@ fn reads_in_flight_keep_to_the_capacity() {
     let mut answered = 0;
     reader.read_many(&mut whole(&files).iter().map(request), &mut |n, answer| {
         assert_eq!(*answer.unwrap(), [n as u8; 64]);
-        // One more for the reading thread, as always.
+        // The reading thread may exceed the capacity by one descriptor.
         assert!(pool.open_files() + pool.urings() <= 9, "{pool:?}");
         answered += 1;
     });
     assert_eq!(answered, 200);
 }
 
-/// The descriptors are those of the whole process, so this needs a process of its own.
+/// The test counts the descriptors of the whole process, so it needs a process of its own.
 #[test]
 fn nothing_is_left_in_the_process() {
     let output = Command::new(std::env::current_exe().unwrap())
@@ -337,7 +339,8 @@ fn child_counts_descriptors() {
     assert_eq!((descriptors(), threads()), before);
 }
 
-/// With the flag that avoids a wait in the opening, the kernel would return "try again".
+/// If descriptors kept `NONBLOCK`, which only `open` needs, the kernel could return "try again" for
+/// the reads of a ring.
 #[test]
 fn open_files_wait_for_their_reads() {
     let dir = tempfile::tempdir().unwrap();
