@@ -18,7 +18,7 @@ use crate::memory::LineBuf;
 use crate::table::block::bytes::BlockBytes;
 use crate::table::filter::block::StoredFilter;
 use crate::table::format::compression::dictionary::Dictionary;
-use crate::table::format::compression::read::{Compressed, Failure};
+use crate::table::format::compression::read::{Compressed, Failure, TYPE_NAMES};
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer};
 use crate::table::format::limits::most_metadata_bytes;
 use crate::table::format::padding::padding_to_page;
@@ -133,17 +133,7 @@ fn print_footer(dump: &mut Dump<'_, '_>, footer: &Footer, footer_at: usize) -> R
 }
 
 fn compression_name(type_byte: u8) -> &'static str {
-    match type_byte {
-        0 => "none",
-        1 => "Snappy",
-        2 => "Zlib",
-        3 => "BZip2",
-        4 => "LZ4",
-        5 => "LZ4HC",
-        6 => "Xpress",
-        7 => "ZSTD",
-        _ => "unknown",
-    }
+    TYPE_NAMES.get(usize::from(type_byte)).unwrap_or(&"unknown")
 }
 
 /// The title of a block that other versions or programs write, and that is not read here.

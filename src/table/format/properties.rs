@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use super::compression::read::{Codec, types_in};
 use super::identity::{TableIdentity, table_identity};
 use crate::encoding::coding::{fixed32, fixed64, varint};
 use crate::error::Damage;
@@ -269,15 +270,8 @@ impl TableProperties {
 
     /// Whether ZSTD could have compressed some blocks. True if the property is absent.
     pub(crate) fn may_use_zstd(&self) -> bool {
-        match self.text(names::COMPRESSION) {
-            None => true,
-            // Up to format_version 6 the property is a name. From 7 on it includes a list of types
-            // in hexadecimal.
-            Some(name) => match name.split(';').nth(1) {
-                None => name == "ZSTD",
-                Some(types) => types.as_bytes().chunks(2).any(|of| of == b"07"),
-            },
-        }
+        let types = self.text(names::COMPRESSION).map(types_in);
+        types.is_none_or(|types| types.contains(&(Codec::Zstd as u8)))
     }
 
     /// The name of the manager that compressed the blocks, if it is not RocksDB's own.
