@@ -45,7 +45,7 @@ use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
 use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
-use super::open::{tail_bytes, tail_start};
+use super::open::{PROPERTIES_BLOCK, tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
 use cuts::{BuiltFilter, Cuts, PART_BYTES};
@@ -53,8 +53,6 @@ use cuts::{BuiltFilter, Cuts, PART_BYTES};
 /// As in RocksDB, a block that is more than this full, in percent, ends before an entry that would
 /// make it larger than the block size.
 const EARLY_CUT_PERCENT: usize = 90;
-
-const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 
 /// Writes one table. After an error the file is incomplete: drop the builder and remove the file.
 pub(crate) struct TableBuilder {

@@ -31,10 +31,11 @@ use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::{BlockHandle, WRITTEN_VERSION, unsupported};
 use crate::table::format::padding::padding_to_page;
 use crate::table::index::Index;
+use crate::table::open::PROPERTIES_BLOCK;
 use crate::table::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use crate::table::table::Table;
 
-use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
+use super::{TableBuilder, write_padding};
 
 impl Table {
     /// Writes this table to `file`, which must be empty, with a filter as `filter` specifies. Reads

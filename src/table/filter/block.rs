@@ -26,6 +26,7 @@ use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
 use crate::table::format::properties::TableProperties;
 use crate::table::lookup::key::LookupKey;
+use crate::table::open::find_block;
 
 /// The metaindex name of a full filter.
 pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
@@ -49,9 +50,7 @@ pub(crate) enum StoredFilter {
 impl StoredFilter {
     /// The filter that a metaindex names, if any.
     pub fn find(metaindex: &[(String, BlockHandle)]) -> Option<StoredFilter> {
-        let handle = |wanted: &str| {
-            metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
-        };
+        let handle = |name: &str| find_block(metaindex, name);
         let full = |(encoding, name)| Some(StoredFilter::Full(handle(name)?, encoding));
         let parted = |(encoding, _)| {
             Some(StoredFilter::Parted(handle(&parted_filter_name(encoding))?, encoding))
