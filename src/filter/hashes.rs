@@ -56,15 +56,41 @@ impl HashList {
     }
 
     /// The hashes in order, a chunk at a time. No chunk is empty.
-    pub fn chunks(&self) -> impl Iterator<Item = &[KeyHash]> {
+    pub fn chunks(&self) -> impl Iterator<Item = &[KeyHash]> + Clone {
         let open = (!self.open.is_empty()).then_some(&self.open);
         self.full.iter().chain(open).map(Vec::as_slice)
     }
 
     /// The hashes in order.
-    pub fn iter(&self) -> impl Iterator<Item = KeyHash> {
+    pub fn iter(&self) -> impl Iterator<Item = KeyHash> + Clone {
         self.chunks().flatten().copied()
     }
+}
+
+/// Orders `hashes` by their group, of `groups`, into `ordered`. `ends` becomes the end of each group
+/// in it. Both keep their memory.
+#[inline]
+pub(crate) fn group(
+    hashes: impl Iterator<Item = KeyHash> + Clone,
+    groups: usize,
+    group_of: impl Fn(KeyHash) -> usize,
+    ordered: &mut Vec<KeyHash>,
+    ends: &mut Vec<u32>,
+) {
+    ends.clear();
+    ends.resize(groups, 0);
+    hashes.clone().for_each(|hash| ends[group_of(hash)] += 1);
+    // Each count becomes the start of its group. Writing the hashes advances it to the end.
+    let mut start = 0;
+    for end in ends.iter_mut() {
+        start += std::mem::replace(end, start);
+    }
+    ordered.resize(start as usize, 0);
+    hashes.for_each(|hash| {
+        let next = &mut ends[group_of(hash)];
+        ordered[*next as usize] = hash;
+        *next += 1;
+    });
 }
 
 impl FromIterator<KeyHash> for HashList {
