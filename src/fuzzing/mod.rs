@@ -24,13 +24,12 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::filter_policy::{FilterContext, FilterPolicy};
 use crate::fs::{Fs, MemFs};
+use crate::rocksdb::fuzzing::put_file;
 use crate::table::{PrefixExtractor, SstReader};
 use crate::version::{FileMeta, VersionEdit};
 
 pub use self::databases::{manifest, operations, wal};
-pub use self::filters::{
-    filter_bloom, filter_burr, filter_fuse, filter_legacy_bloom, filter_ribbon, filter_round_trip,
-};
+pub use self::filters::{filter, filter_round_trip};
 pub use self::rocks::{rocksdb_log, rocksdb_manifest};
 pub use crate::table::fuzzing::{block, footer, index, properties};
 pub use crate::wal::fuzzing::log;
@@ -52,12 +51,6 @@ pub fn table(data: &[u8]) {
         Ok(()) | Err(Error::Corruption { .. } | Error::Unsupported { .. }) => {}
         Err(error) => panic!("{error}"),
     }
-}
-
-fn put_file(fs: &dyn Fs, path: &Path, bytes: &[u8]) {
-    let mut file = fs.create(path).expect("memory");
-    file.append(bytes).expect("memory");
-    file.sync().expect("memory");
 }
 
 fn read_table(fs: &dyn Fs, path: &Path) -> Result<()> {
