@@ -104,7 +104,7 @@ impl Block {
     }
 
     /// The offset of the last restart point whose key is before the target.
-    fn restart_before(
+    pub(super) fn restart_before(
         &self,
         user_key: &[u8],
         trailer: u64,
@@ -200,7 +200,7 @@ impl Block {
 
 /// The trailer that readers see.
 #[inline]
-fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
+pub(super) fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
     match global_sequence {
         None => stored_trailer,
         Some(sequence) => key::pack(sequence, stored_trailer as u8),

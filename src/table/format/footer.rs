@@ -89,6 +89,15 @@ impl BlockHandle {
     pub(crate) fn fits(self, limit: u64) -> bool {
         self.end().is_some_and(|end| end <= limit) && self.bytes < u64::from(u32::MAX)
     }
+
+    /// An error of the handle at `at` if the block does not fit.
+    pub(crate) fn check(self, limit: u64, at: usize) -> Result<(), Damage> {
+        if self.fits(limit) {
+            return Ok(());
+        }
+        let found = format!("{} bytes at {}", self.bytes, self.offset);
+        Err(Damage::new(at, format_args!("a block that ends by {limit}"), found))
+    }
 }
 
 /// The decoded end of a table file.
