@@ -34,7 +34,7 @@ use super::filter;
 pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
     let bytes = dump.bytes();
     let footer_at = bytes.len().saturating_sub(FOOTER_BYTES);
-    let footer = match Footer::decode(&bytes[footer_at..], bytes.len() as u64, path) {
+    let footer = match Footer::decode(&bytes[footer_at..], bytes.len() as u64, path, false) {
         Ok(footer) => footer,
         Err(error) => {
             let known = known_files::name_of(bytes, &bytes[bytes.len().saturating_sub(64)..]);

@@ -1,4 +1,5 @@
-//! [`HashList`]: the key hashes of one filter while its table is being written.
+//! [`HashList`]: the key hashes of one filter while its table is being written; and what builders do
+//! with hashes.
 //!
 //! A filter's size depends on the number of keys, which is known only at the end. So the hashes are
 //! kept: 8 bytes a key, in chunks of fixed size. One growing `Vec` would hold the old and the new
@@ -91,6 +92,14 @@ pub(crate) fn group(
         ordered[*next as usize] = hash;
         *next += 1;
     });
+}
+
+/// A bijection that lets every input bit reach every output bit: the finalizer of splitmix64.
+#[inline]
+pub(super) fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }
 
 impl FromIterator<KeyHash> for HashList {

@@ -206,7 +206,7 @@ pub fn footer(data: &[u8]) {
         tail[0] = 0;
     }
     let file_bytes = tail.len() as u64 + (1 << (how >> 2)) - 1;
-    match Footer::decode(&tail, file_bytes, Path::new("t.sst")) {
+    match Footer::decode(&tail, file_bytes, Path::new("t.sst"), false) {
         Ok(footer) => {
             let limit = file_bytes - FOOTER_BYTES as u64;
             let handles: [Option<BlockHandle>; 2] = [Some(footer.metaindex), footer.index];

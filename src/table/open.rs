@@ -133,14 +133,11 @@ pub(super) fn global_sequence_of(
         },
     };
     match from_manifest {
-        Some(assigned) if stored != 0 && stored != assigned => Err(Damage::new(
-            0,
-            format_args!("the assigned sequence number {assigned}"),
-            format_args!("{stored}"),
-        )),
-        _ if stored > MAX_SEQUENCE => {
-            Err(Damage::new(0, "a sequence number below 2^56", format_args!("{stored}")))
+        Some(assigned) if stored != 0 && stored != assigned => {
+            let expected = format_args!("the assigned sequence number {assigned}").to_string();
+            Err(Damage::new(0, expected, stored))
         }
+        _ if stored > MAX_SEQUENCE => Err(Damage::new(0, "a sequence number below 2^56", stored)),
         _ => Ok(from_manifest.or((stored > 0).then_some(stored))),
     }
 }

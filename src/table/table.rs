@@ -221,7 +221,9 @@ impl Table {
         };
         file.forget_tail();
         let whole_key_filter = found.filter(|_| properties.whole_key_filtering());
-        let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
+        let prefix_filter = found
+            .zip(properties.prefix_extractor())
+            .map(|(stored, extractor)| PrefixFilter { stored, extractor });
         let pinned = context.pin_metadata;
         let names_bytes =
             metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());

@@ -125,10 +125,8 @@ impl TableBuilder {
         if self.block_is_full(internal_key, value) {
             self.end_data_block(Some(user_key))?;
         }
-        if let Some(cuts) = &mut self.cuts
-            && !repeats
-        {
-            cuts.see_key();
+        if let Some(cuts) = &mut self.cuts {
+            cuts.keys += usize::from(!repeats);
         }
         self.add_to_filter(user_key);
         self.data.add(internal_key, value);

@@ -24,7 +24,6 @@ use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 use super::prefix::PrefixExtractor;
 use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
-use crate::table::format::properties::TableProperties;
 use crate::table::lookup::key::LookupKey;
 use crate::table::open::find_block;
 
@@ -77,13 +76,6 @@ pub(crate) struct PrefixFilter {
     pub stored: StoredFilter,
     /// How the table's writer cut them.
     pub extractor: PrefixExtractor,
-}
-
-impl PrefixFilter {
-    /// `None` when the filter cannot be queried for prefixes.
-    pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
-        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
-    }
 }
 
 /// A table's filter in memory, or one part of it.

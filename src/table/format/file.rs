@@ -102,11 +102,8 @@ impl BlockFile {
         count_read(&counters, &file_counters, tail.len());
         file.read_exact_at(length - tail_bytes, &mut tail)?;
         let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
-        let decoded = match takes_leveldbs {
-            true => Footer::decode_also_leveldbs(footer, length, file.path()),
-            false => Footer::decode(footer, length, file.path()),
-        };
-        let footer = decoded.map_err(|error| named(&*file, &tail, error))?;
+        let footer = Footer::decode(footer, length, file.path(), takes_leveldbs)
+            .map_err(|error| named(&*file, &tail, error))?;
         let limit = length - footer.bytes();
         Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }

@@ -134,10 +134,7 @@ impl IndexParser {
                 decoder.length_prefixed("first key of a block")?;
             }
             previous = Some(handle);
-            self.push(&key, handle).map_err(|mut damage| {
-                damage.offset = start as u64;
-                damage
-            })?;
+            self.push(&key, handle).map_err(|damage| damage.moved_by(start))?;
         }
         Ok(())
     }
