@@ -97,10 +97,8 @@ fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
 /// entries that share nothing.
 fn is_sound(block: &Block, entries: &[PlainEntry<'_>]) -> bool {
     let ascends = entries.windows(2).all(|pair| key::compare(&pair[0].1, &pair[1].1).is_lt());
-    let mut restarts = Vec::new();
-    for i in 0..block.restart_count() {
-        restarts.extend(block.restart(i));
-    }
+    let restarts: Vec<usize> =
+        (0..block.restart_count()).filter_map(|i| block.restart(i).ok()).collect();
     ascends
         && restarts.len() == block.restart_count()
         && restarts[0] == 0
