@@ -102,6 +102,7 @@ pub(super) fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
+#[cfg(test)]
 impl FromIterator<KeyHash> for HashList {
     fn from_iter<I: IntoIterator<Item = KeyHash>>(hashes: I) -> HashList {
         let mut list = HashList::default();
