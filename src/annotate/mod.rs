@@ -67,7 +67,7 @@ impl AnnotatedFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the file cannot be read. Its content is never an error.
+    /// [`Error::Io`](crate::Error::Io) when the file cannot be read. Its content is never an error.
     pub fn open(path: impl AsRef<Path>) -> Result<AnnotatedFile> {
         AnnotatedFile::open_in(&RealFs, path)
     }

@@ -24,8 +24,9 @@ use crate::table::format::limits::most_metadata_bytes;
 use crate::table::format::padding::padding_to_page;
 use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::IndexParser;
-use crate::table::open::{DICTIONARY_BLOCK, INDEX_BLOCK, PROPERTIES_BLOCK, find_block};
-use crate::table::range_del::RANGE_DEL_BLOCK;
+use crate::table::open::{
+    DICTIONARY_BLOCK, INDEX_BLOCK, PROPERTIES_BLOCK, RANGE_DEL_BLOCK, find_block,
+};
 
 use super::block::{self, Contents};
 use super::dump::{Dump, Stop};

@@ -34,7 +34,7 @@ pub(crate) mod open;
 mod options;
 mod parts;
 mod pieces;
-pub(crate) mod range_del;
+mod range_del;
 mod salvage;
 mod sst;
 #[allow(clippy::module_inception)] // The open table is what this folder is named after.

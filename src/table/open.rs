@@ -14,10 +14,10 @@ use super::format::file::{BlockFile, MAX_TAIL_BYTES, SEPARATED};
 use super::format::footer::{BlockHandle, unsupported};
 use super::format::limits::KeyBytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
-use super::range_del::RANGE_DEL_BLOCK;
 
 // Names of blocks in the metaindex.
 pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
+pub(crate) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
 /// Only where the footer has no room for the index's handle.
 pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";

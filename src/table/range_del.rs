@@ -27,10 +27,7 @@ use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
 use super::format::limits::KeyBytes;
 use super::format::properties::{TableProperties, names};
-use super::open::find_block;
-
-/// The block's name in the metaindex.
-pub(crate) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
+use super::open::{RANGE_DEL_BLOCK, find_block};
 
 /// Reads the ranges that a table deletes; `None` if it deletes none. `global_sequence`: for an
 /// ingested table, the sequence number of all ranges. It is damage if there are more or fewer

@@ -45,9 +45,9 @@ use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
 use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
-use super::open::{PROPERTIES_BLOCK, tail_bytes, tail_start};
+use super::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
-use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
+use super::range_del::RangeBlockBuilder;
 use cuts::{BuiltFilter, Cuts, PART_BYTES};
 
 /// As in RocksDB, a block that is more than this full, in percent, ends before an entry that would

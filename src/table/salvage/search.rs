@@ -17,8 +17,7 @@ use crate::table::format::footer::{
     BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION,
 };
 use crate::table::format::padding::padding_to_page;
-use crate::table::open::{PROPERTIES_BLOCK, find_block, read_metaindex};
-use crate::table::range_del::RANGE_DEL_BLOCK;
+use crate::table::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, find_block, read_metaindex};
 
 /// The longest block that a search finds where a block must start.
 const MAX_BLOCK_BYTES: usize = 1 << 20;

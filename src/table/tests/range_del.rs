@@ -12,8 +12,7 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::checksum::ChecksumKind;
 use crate::table::format::properties::names;
-use crate::table::open::find_block;
-use crate::table::range_del::RANGE_DEL_BLOCK;
+use crate::table::open::{RANGE_DEL_BLOCK, find_block};
 use crate::table::{ScanOptions, TableCursor};
 
 const RANGES: [(&str, &str, u64); 4] =

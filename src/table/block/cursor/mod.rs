@@ -17,11 +17,10 @@ use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, TRAILER_BYTES};
 use crate::error::Damage;
 
-use super::SeekStart;
 use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::key_heads::Candidate;
 use super::pinned::{PinnedBlock, PinsBlock};
-use super::search::shown;
+use super::{SeekStart, shown};
 
 /// The bytes that [`BlockCursor::step`] reads at once: at most 4 bytes of lengths, and a short
 /// suffix.
