@@ -2,4 +2,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole::fuzzing::filter_legacy_bloom(data));
+use maypole::filter::Family;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| maypole::fuzzing::filter(Family::LegacyBloom, data));

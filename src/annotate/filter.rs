@@ -149,10 +149,9 @@ fn bumped_ribbon(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
         dump.fixed32(&format!("slots of layer {layer}"))?;
     }
     dump.fixed32("low blocks")?;
-    dump.byte("tags")?;
-    dump.byte("columns")?;
-    dump.byte("layers")?;
-    dump.byte("width")?;
+    for what in ["tags", "columns", "layers", "width"] {
+        dump.byte(what)?;
+    }
     dump.field(4, "check of the trailer: right")?;
     dump.field(3, "magic of a bumped ribbon")?;
     dump.byte("version")?;

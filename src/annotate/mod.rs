@@ -28,10 +28,9 @@ mod table;
 mod tests;
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fs::{Fs, RealFs};
 use crate::known_files;
 use crate::version::names;
@@ -68,7 +67,7 @@ impl AnnotatedFile {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the file cannot be read. Its content is never an error.
+    /// [`Error::Io`](crate::Error::Io) when the file cannot be read. Its content is never an error.
     pub fn open(path: impl AsRef<Path>) -> Result<AnnotatedFile> {
         AnnotatedFile::open_in(&RealFs, path)
     }
@@ -80,15 +79,7 @@ impl AnnotatedFile {
     /// The same as for [`AnnotatedFile::open`].
     pub fn open_in(fs: &dyn Fs, path: impl AsRef<Path>) -> Result<AnnotatedFile> {
         let path = path.as_ref();
-        let file = fs.open(path)?;
-        let length = file.len() as usize;
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(length).is_err() {
-            return Err(Error::io(path, "get memory to read", ErrorKind::OutOfMemory.into()));
-        }
-        bytes.resize(length, 0);
-        file.read_exact_at(0, &mut bytes)?;
-        Ok(AnnotatedFile { path: path.to_owned(), bytes })
+        Ok(AnnotatedFile { path: path.to_owned(), bytes: fs.read(path)? })
     }
 
     /// Whether the file is a log. If its bytes do not decide this, its name does.

@@ -18,13 +18,15 @@ use crate::memory::LineBuf;
 use crate::table::block::bytes::BlockBytes;
 use crate::table::filter::block::StoredFilter;
 use crate::table::format::compression::dictionary::Dictionary;
-use crate::table::format::compression::read::{Compressed, Failure};
+use crate::table::format::compression::read::{Compressed, Failure, TYPE_NAMES};
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer};
 use crate::table::format::limits::most_metadata_bytes;
 use crate::table::format::padding::padding_to_page;
 use crate::table::format::properties::{IndexForm, TableProperties};
 use crate::table::index::IndexParser;
-use crate::table::open::DICTIONARY_BLOCK;
+use crate::table::open::{
+    DICTIONARY_BLOCK, INDEX_BLOCK, PROPERTIES_BLOCK, RANGE_DEL_BLOCK, find_block,
+};
 
 use super::block::{self, Contents};
 use super::dump::{Dump, Stop};
@@ -33,7 +35,7 @@ use super::filter;
 pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
     let bytes = dump.bytes();
     let footer_at = bytes.len().saturating_sub(FOOTER_BYTES);
-    let footer = match Footer::decode(&bytes[footer_at..], bytes.len() as u64, path) {
+    let footer = match Footer::decode(&bytes[footer_at..], bytes.len() as u64, path, false) {
         Ok(footer) => footer,
         Err(error) => {
             let known = known_files::name_of(bytes, &bytes[bytes.len().saturating_sub(64)..]);
@@ -63,24 +65,18 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
             let what = format!("checksum ({})", footer.checksum.name());
             let stored = &bytes[offset..=end];
             let computed = footer.block_checksum(stored, handle.offset);
-            match role {
-                Role::Entries(_, Contents::Properties)
-                    if dump.peek(4, "checksum")? != computed.to_le_bytes() =>
-                {
-                    // An ingestion by RocksDB may have overwritten a sequence number of zero
-                    // without updating the checksum.
-                    let before = with_zero_global_sequence(stored);
-                    let before = before.map(|stored| footer.block_checksum(&stored, handle.offset));
-                    let note = "of the block before an ingestion wrote its sequence number into it";
-                    match before {
-                        Some(before) if dump.peek(4, "checksum")? == before.to_le_bytes() => {
-                            dump.checksum(&format!("{what}, {note}"), before)
-                        }
-                        _ => dump.checksum(&what, computed),
-                    }
-                }
-                _ => dump.checksum(&what, computed),
+            // An ingestion by RocksDB may have overwritten a sequence number of zero without
+            // updating the checksum.
+            if matches!(role, Role::Entries(_, Contents::Properties))
+                && dump.peek(4, "checksum")? != computed.to_le_bytes()
+                && let Some(before) = with_zero_global_sequence(stored)
+                && let before = footer.block_checksum(&before, handle.offset)
+                && dump.peek(4, "checksum")? == before.to_le_bytes()
+            {
+                let note = "of the block before an ingestion wrote its sequence number into it";
+                return dump.checksum(&format!("{what}, {note}"), before);
             }
+            dump.checksum(&what, computed)
         })?;
     }
     unreferenced(dump, footer_at)?;
@@ -133,29 +129,7 @@ fn print_footer(dump: &mut Dump<'_, '_>, footer: &Footer, footer_at: usize) -> R
 }
 
 fn compression_name(type_byte: u8) -> &'static str {
-    match type_byte {
-        0 => "none",
-        1 => "Snappy",
-        2 => "Zlib",
-        3 => "BZip2",
-        4 => "LZ4",
-        5 => "LZ4HC",
-        6 => "Xpress",
-        7 => "ZSTD",
-        _ => "unknown",
-    }
-}
-
-/// The title of a block that other versions or programs write, and that is not read here.
-fn named_block(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "rocksdb.hashindex.prefixes" => "Prefixes of the hash index",
-        "rocksdb.hashindex.metadata" => "Metadata of the hash index",
-        "rocksdb.stats" => "Properties under their old name",
-        "pebble.range_key" => "Range keys of Pebble",
-        "pebble.value_index" => "Index of the value blocks of Pebble",
-        _ => return None,
-    })
+    TYPE_NAMES.get(usize::from(type_byte)).unwrap_or(&"unknown")
 }
 
 /// What a block is for.
@@ -167,7 +141,7 @@ enum Role {
     BlockBasedFilter,
     /// The dictionary that the data blocks are compressed with.
     Dictionary,
-    /// A block whose name is known, but whose contents are not read here.
+    /// A block that other versions or programs write, whose contents are not read here.
     Named(&'static str),
     Unknown,
 }
@@ -198,7 +172,7 @@ impl<'a> Stored<'a> {
     fn new(blocks: &'a [u8], footer: Footer) -> Stored<'a> {
         let table = Stored { blocks, footer, dictionary: None };
         let names = table.metaindex();
-        let handle = names.iter().find(|(name, _)| name == DICTIONARY_BLOCK).map(|it| it.1);
+        let handle = find_block(&names, DICTIONARY_BLOCK);
         let fits = |handle: &BlockHandle| handle.fits(blocks.len() as u64);
         let dictionary = handle.filter(fits).and_then(|handle| {
             let start = handle.offset as usize;
@@ -211,35 +185,29 @@ impl<'a> Stored<'a> {
     /// Every block that a handle points to, in the order of the file.
     fn parts(&self) -> Vec<(BlockHandle, Role)> {
         let names = self.metaindex();
-        let handle_of =
-            |wanted: &str| names.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle);
-        let properties = handle_of("rocksdb.properties");
+        let properties = find_block(&names, PROPERTIES_BLOCK);
         let form = properties.and_then(|handle| self.index_form(handle));
         let mut parts =
             vec![(self.footer.metaindex, Role::Entries("Metaindex", Contents::Metaindex))];
-        let (filter, index_name) = (StoredFilter::find(&names), "rocksdb.index");
+        let filter = StoredFilter::find(&names);
         for &(ref name, handle) in &names {
-            match name.as_str() {
-                "rocksdb.properties" => {
-                    parts.push((handle, Role::Entries("Properties", Contents::Properties)));
-                }
-                "rocksdb.range_del" => {
-                    let role = Role::Entries("Range deletions", Contents::RangeDeletions);
-                    parts.push((handle, role));
-                }
-                name if name == index_name && self.footer.index.is_none() => {}
-                _ if filter.is_some_and(|filter| filter.handle() == handle) => {}
-                DICTIONARY_BLOCK => parts.push((handle, Role::Dictionary)),
-                name if name.starts_with("filter.") => {
-                    parts.push((handle, Role::BlockBasedFilter));
-                }
-                name if named_block(name).is_some() => {
-                    parts.push((handle, named_block(name).map_or(Role::Unknown, Role::Named)));
-                }
-                _ => parts.push((handle, Role::Unknown)),
-            }
+            let role = match name.as_str() {
+                PROPERTIES_BLOCK => Role::Entries("Properties", Contents::Properties),
+                RANGE_DEL_BLOCK => Role::Entries("Range deletions", Contents::RangeDeletions),
+                INDEX_BLOCK if self.footer.index.is_none() => continue,
+                _ if filter.is_some_and(|filter| filter.handle() == handle) => continue,
+                DICTIONARY_BLOCK => Role::Dictionary,
+                "rocksdb.hashindex.prefixes" => Role::Named("Prefixes of the hash index"),
+                "rocksdb.hashindex.metadata" => Role::Named("Metadata of the hash index"),
+                "rocksdb.stats" => Role::Named("Properties under their old name"),
+                "pebble.range_key" => Role::Named("Range keys of Pebble"),
+                "pebble.value_index" => Role::Named("Index of the value blocks of Pebble"),
+                name if name.starts_with("filter.") => Role::BlockBasedFilter,
+                _ => Role::Unknown,
+            };
+            parts.push((handle, role));
         }
-        match (self.footer.index.or_else(|| handle_of(index_name)), form) {
+        match (self.footer.index.or_else(|| find_block(&names, INDEX_BLOCK)), form) {
             (Some(handle), Some(form)) => self.index_parts(handle, form, &mut parts),
             (Some(handle), None) => parts.push((handle, Role::Unknown)),
             (None, _) => {}

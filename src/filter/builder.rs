@@ -64,7 +64,6 @@ pub struct FilterBuilder {
 #[derive(Debug)]
 pub struct FilterBlock {
     reader: FilterReader,
-    encoding: FilterEncoding,
     family: Family,
     keys: u64,
     verify_time: Option<Duration>,
@@ -145,7 +144,7 @@ impl FilterBuilder {
         };
         let blocks = finish(false);
         let is_mixed = |blocks: &Vec<FilterBlock>| {
-            blocks.iter().any(|block| block.encoding != blocks[0].encoding)
+            blocks.iter().any(|block| block.encoding() != blocks[0].encoding())
         };
         let blocks = if blocks.as_ref().is_some_and(is_mixed) { finish(true) } else { blocks };
         (blocks, failed)
@@ -160,14 +159,14 @@ impl FilterBuilder {
     /// Builds and verifies the filter. `build` makes one attempt for one family.
     fn finish_with(
         &self,
-        build: impl Fn(Family, &HashList, Target) -> Option<(LineBuf, FilterEncoding)>,
+        build: impl Fn(Family, &HashList, Target) -> Option<LineBuf>,
     ) -> (Option<FilterBlock>, u64) {
         let plan = (!self.hashes.is_empty()).then(|| self.spec.plan_for(self.hashes.len()));
         let Some((family, target)) = plan.flatten() else { return (None, 0) };
         let (mut verify_time, mut failed) = (Duration::ZERO, 0);
         for family in [family, Family::Bloom] {
-            let Some((block, encoding)) = build(family, &self.hashes, target) else { continue };
-            let reader = FilterReader::open(block, encoding);
+            let Some(block) = build(family, &self.hashes, target) else { continue };
+            let reader = FilterReader::open(block, family.encoding());
             if self.verify {
                 // WebAssembly has no clock: reading the time would end the program.
                 let start = (!cfg!(target_family = "wasm")).then(Instant::now);
@@ -180,16 +179,15 @@ impl FilterBuilder {
             }
             let verify_time = self.verify.then_some(verify_time);
             let keys = self.hashes.len() as u64;
-            return (Some(FilterBlock { reader, encoding, family, keys, verify_time }), failed);
+            return (Some(FilterBlock { reader, family, keys, verify_time }), failed);
         }
         (None, failed)
     }
 }
 
 /// Makes one attempt. Returns `None` when the family does not suit these keys.
-fn build(family: Family, hashes: &HashList, target: Target) -> Option<(LineBuf, FilterEncoding)> {
-    let info = family.info();
-    Some(((info.build)(hashes, target)?, info.encoding))
+fn build(family: Family, hashes: &HashList, target: Target) -> Option<LineBuf> {
+    (family.info().build)(hashes, target)
 }
 
 /// Whether a hash would be lost.
@@ -214,7 +212,7 @@ impl FilterBlock {
 
     /// The block's encoding, which determines the name under which a table stores the block.
     pub fn encoding(&self) -> FilterEncoding {
-        self.encoding
+        self.family.encoding()
     }
 
     /// The family that was built: Bloom if the requested one does not suit these keys, or if its
@@ -284,11 +282,7 @@ mod tests {
     }
 
     /// Builds a filter of all hashes but the first.
-    fn forgetful(
-        family: Family,
-        hashes: &HashList,
-        target: Target,
-    ) -> Option<(LineBuf, FilterEncoding)> {
+    fn forgetful(family: Family, hashes: &HashList, target: Target) -> Option<LineBuf> {
         build(family, &hashes.iter().skip(1).collect(), target)
     }
 

@@ -1,4 +1,5 @@
-//! [`HashList`]: the key hashes of one filter while its table is being written.
+//! [`HashList`]: the key hashes of one filter while its table is being written; and what builders do
+//! with hashes.
 //!
 //! A filter's size depends on the number of keys, which is known only at the end. So the hashes are
 //! kept: 8 bytes a key, in chunks of fixed size. One growing `Vec` would hold the old and the new
@@ -56,17 +57,52 @@ impl HashList {
     }
 
     /// The hashes in order, a chunk at a time. No chunk is empty.
-    pub fn chunks(&self) -> impl Iterator<Item = &[KeyHash]> {
+    pub fn chunks(&self) -> impl Iterator<Item = &[KeyHash]> + Clone {
         let open = (!self.open.is_empty()).then_some(&self.open);
         self.full.iter().chain(open).map(Vec::as_slice)
     }
 
     /// The hashes in order.
-    pub fn iter(&self) -> impl Iterator<Item = KeyHash> {
+    pub fn iter(&self) -> impl Iterator<Item = KeyHash> + Clone {
         self.chunks().flatten().copied()
     }
 }
 
+/// Orders `hashes` by their group, of `groups`, into `ordered`. `ends` becomes the end of each group
+/// in it. Both keep their memory.
+#[inline]
+pub(crate) fn group(
+    hashes: impl Iterator<Item = KeyHash> + Clone,
+    groups: usize,
+    group_of: impl Fn(KeyHash) -> usize,
+    ordered: &mut Vec<KeyHash>,
+    ends: &mut Vec<u32>,
+) {
+    ends.clear();
+    ends.resize(groups, 0);
+    hashes.clone().for_each(|hash| ends[group_of(hash)] += 1);
+    // Each count becomes the start of its group. Writing the hashes advances it to the end.
+    let mut start = 0;
+    for end in ends.iter_mut() {
+        start += std::mem::replace(end, start);
+    }
+    ordered.resize(start as usize, 0);
+    hashes.for_each(|hash| {
+        let next = &mut ends[group_of(hash)];
+        ordered[*next as usize] = hash;
+        *next += 1;
+    });
+}
+
+/// A bijection that lets every input bit reach every output bit: the finalizer of splitmix64.
+#[inline]
+pub(super) fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
 impl FromIterator<KeyHash> for HashList {
     fn from_iter<I: IntoIterator<Item = KeyHash>>(hashes: I) -> HashList {
         let mut list = HashList::default();

@@ -61,10 +61,6 @@ pub(super) struct LegacyGeometry {
 }
 
 impl LegacyGeometry {
-    pub fn probes(&self) -> u32 {
-        u32::from(self.probes)
-    }
-
     fn payload_bytes(&self) -> usize {
         (self.lines as usize) << self.log2_line_bytes
     }
@@ -81,13 +77,6 @@ impl LegacyGeometry {
         let (first, step) = (hash as u32, (hash as u32).rotate_right(17));
         (0..u32::from(self.probes))
             .map(move |i| first.wrapping_add(step.wrapping_mul(i)) as usize & mask)
-    }
-
-    /// The share of all bits that is set.
-    pub fn fill(&self, block: &LineBuf) -> f64 {
-        let payload = self.payload(block);
-        let ones: u64 = payload.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        ones as f64 / (payload.len() as f64 * 8.0)
     }
 }
 
@@ -144,6 +133,10 @@ impl Geometry for LegacyGeometry {
 impl Lined for LegacyGeometry {
     fn lines(&self) -> u32 {
         self.lines
+    }
+
+    fn probes(&self) -> u32 {
+        self.probes.into()
     }
 
     fn line_bytes(&self) -> usize {

@@ -10,9 +10,12 @@ use crate::memory::LineBuf;
 pub(crate) const PIECE_BYTES: usize = 4096;
 
 /// A family that keeps all bits of a key in one line. The first line begins at the block's start.
-pub(super) trait Lined: Geometry {
+pub(super) trait Lined {
     /// How many lines there are.
     fn lines(&self) -> u32;
+
+    /// Bits that a key sets.
+    fn probes(&self) -> u32;
 
     /// A divisor of [`PIECE_BYTES`].
     fn line_bytes(&self) -> usize;
@@ -32,7 +35,7 @@ pub(super) struct Piece<G> {
     first_line: u32,
 }
 
-impl<G: Lined> Geometry for Piece<G> {
+impl<G: Geometry + Lined> Geometry for Piece<G> {
     fn parse(_block: &LineBuf) -> Result<Piece<G>, &'static str> {
         Err("a piece of a filter, which does not say what it is")
     }

@@ -99,8 +99,6 @@ mod cpu;
 mod families;
 mod family;
 mod fuse;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzzing;
 mod geometry;
 mod hashes;
 mod info;

@@ -18,7 +18,7 @@ use super::legacy::LegacyGeometry;
 use super::lined::{Lined, Piece};
 use super::ribbon::query::RibbonGeometry;
 use super::{bloom, ribbon};
-use crate::memory::{LINE_BYTES, LineBuf};
+use crate::memory::LineBuf;
 
 /// A stored filter, ready for queries. Threads can share it freely.
 ///
@@ -292,38 +292,30 @@ impl FilterReader {
         }
     }
 
-    /// Bits that a key of a Bloom filter sets; `None` for other families.
-    pub fn probes(&self) -> Option<u32> {
+    /// The lines of a Bloom filter; `None` for other families.
+    pub(super) fn lined(&self) -> Option<&dyn Lined> {
         match &self.geometry {
-            AnyGeometry::LegacyBloom(geometry) => Some(geometry.probes()),
-            AnyGeometry::LegacyPiece(piece) => Some(piece.whole.probes()),
-            AnyGeometry::Bloom(geometry) => Some(geometry.probes()),
-            AnyGeometry::BloomPiece(piece) => Some(piece.whole.probes()),
+            AnyGeometry::LegacyBloom(geometry) => Some(geometry),
+            AnyGeometry::LegacyPiece(piece) => Some(&piece.whole),
+            AnyGeometry::Bloom(geometry) => Some(geometry),
+            AnyGeometry::BloomPiece(piece) => Some(&piece.whole),
             _ => None,
         }
+    }
+
+    /// Bits that a key of a Bloom filter sets; `None` for other families.
+    pub fn probes(&self) -> Option<u32> {
+        self.lined().map(Lined::probes)
     }
 
     /// The share of a Bloom filter's bits that is set, 0 to 1; `None` for other families. Reads the
     /// whole filter. The share should be near one half; much more means that the filter has more
     /// keys than it was sized for.
     pub fn fill(&self) -> Option<f64> {
-        match &self.geometry {
-            AnyGeometry::LegacyBloom(geometry) => Some(geometry.fill(&self.block)),
-            AnyGeometry::LegacyPiece(piece) => Some(piece.whole.fill(&self.block)),
-            AnyGeometry::Bloom(geometry) => Some(geometry.fill(&self.block)),
-            AnyGeometry::BloomPiece(piece) => Some(piece.whole.fill(&self.block)),
-            _ => None,
-        }
-    }
-
-    /// Bytes of a line of a Bloom filter; `None` for other families.
-    pub(super) fn line_bytes(&self) -> Option<usize> {
-        match &self.geometry {
-            AnyGeometry::LegacyBloom(geometry) => Some(geometry.line_bytes()),
-            AnyGeometry::LegacyPiece(piece) => Some(piece.whole.line_bytes()),
-            AnyGeometry::Bloom(_) | AnyGeometry::BloomPiece(_) => Some(LINE_BYTES),
-            _ => None,
-        }
+        let lines = self.lines()?;
+        let bits = lines.len() * self.lined()?.line_bytes() * 8;
+        let ones: u64 = lines.flatten().map(|byte| u64::from(byte.count_ones())).sum();
+        Some(ones as f64 / bits as f64)
     }
 
     /// Stored bits for each of `keys` keys, trailer included.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
-use super::put_file;
 use crate::db::{Db, WriteBatch};
 use crate::error::Result;
 use crate::fs::{Fs, MemFs};
+use crate::rocksdb::fuzzing::put_file;
 use crate::wal::LogKind;
 
 /// The files of a killed database, with a few tables and a WAL of newer entries, and the names of
@@ -33,32 +33,29 @@ fn open(fs: &MemFs) -> Result<Db> {
         .open()
 }
 
-pub(super) fn image() -> &'static Image {
-    static IMAGE: OnceLock<Image> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let fs = MemFs::new();
-        let db = open(&fs).expect("memory");
-        for n in 0..120u32 {
-            db.put(format!("key{:03}", n * 7 % 100), [n as u8; 40]).expect("memory");
-            if n % 40 == 39 {
-                db.flush().expect("memory");
-            }
+pub(super) static IMAGE: LazyLock<Image> = LazyLock::new(|| {
+    let fs = MemFs::new();
+    let db = open(&fs).expect("memory");
+    for n in 0..120u32 {
+        db.put(format!("key{:03}", n * 7 % 100), [n as u8; 40]).expect("memory");
+        if n % 40 == 39 {
+            db.flush().expect("memory");
         }
-        db.delete_range("key030", "key040").expect("memory");
-        db.wait_for_compaction().expect("memory");
-        db.put("last", "one").expect("memory");
-        db.persist().expect("memory");
-        let killed = fs.kill();
-        drop(db);
-        let names = killed.list(Path::new(DIR)).expect("memory");
-        let newest = |wanted: &str| {
-            let mut named: Vec<_> = names.iter().filter(|name| name.contains(wanted)).collect();
-            named.sort();
-            named.last().expect("there is one").to_string()
-        };
-        Image { manifest: newest("MANIFEST-"), wal: newest(".wal"), fs: killed }
-    })
-}
+    }
+    db.delete_range("key030", "key040").expect("memory");
+    db.wait_for_compaction().expect("memory");
+    db.put("last", "one").expect("memory");
+    db.persist().expect("memory");
+    let killed = fs.kill();
+    drop(db);
+    let names = killed.list(Path::new(DIR)).expect("memory");
+    let newest = |wanted: &str| {
+        let mut named: Vec<_> = names.iter().filter(|name| name.contains(wanted)).collect();
+        named.sort();
+        named.last().expect("there is one").to_string()
+    };
+    Image { manifest: newest("MANIFEST-"), wal: newest(".wal"), fs: killed }
+});
 
 /// The number in a file's name.
 fn number(name: &str) -> u64 {
@@ -68,14 +65,14 @@ fn number(name: &str) -> u64 {
 
 /// Opens a database whose MANIFEST is `data` with repaired checksums.
 pub fn manifest(data: &[u8]) {
-    let Image { fs, manifest, .. } = image();
+    let Image { fs, manifest, .. } = &*IMAGE;
     let bytes = crate::wal::fuzzing::repaired(data, LogKind::Manifest, number(manifest));
     open_with(fs.kill(), manifest, &bytes);
 }
 
 /// Opens a database whose WAL is `data` with repaired checksums.
 pub fn wal(data: &[u8]) {
-    let Image { fs, wal, .. } = image();
+    let Image { fs, wal, .. } = &*IMAGE;
     let bytes = crate::wal::fuzzing::repaired(data, LogKind::Wal, number(wal));
     open_with(fs.kill(), wal, &bytes);
 }
@@ -95,7 +92,7 @@ fn open_with(fs: MemFs, name: &str, bytes: &[u8]) {
     }
 }
 
-fn everything(db: &Db) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+pub(super) fn everything(db: &Db) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let (mut all, mut cursor) = (Vec::new(), db.cursor());
     cursor.seek_to_first()?;
     while cursor.valid() {

@@ -13,38 +13,13 @@ fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Queries `data`, without its first eight bytes, as a Bloom filter block.
-pub fn filter_bloom(data: &[u8]) {
-    filter_of(Family::Bloom, data);
-}
-
-/// Like [`filter_bloom`], with a Bloom filter block of old tables.
-pub fn filter_legacy_bloom(data: &[u8]) {
-    filter_of(Family::LegacyBloom, data);
-}
-
-/// Like [`filter_bloom`], with a ribbon filter block.
-pub fn filter_ribbon(data: &[u8]) {
-    filter_of(Family::Ribbon, data);
-}
-
-/// Like [`filter_bloom`], with a bumped ribbon filter block.
-pub fn filter_burr(data: &[u8]) {
-    filter_of(Family::Burr, data);
-}
-
-/// Like [`filter_bloom`], with a binary fuse filter block.
-pub fn filter_fuse(data: &[u8]) {
-    filter_of(Family::Fuse, data);
-}
-
-/// Queries a filter block. The first eight bytes of `data` give the hashes. The trailer is repaired
+/// Queries `data`, without its first eight bytes, as a filter block of `family`. The first eight bytes of `data` give the hashes. The trailer is repaired
 /// if the first byte is even.
-fn filter_of(family: Family, data: &[u8]) {
+pub fn filter(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
     let mut block = block.to_vec();
     if seed[0] & 1 == 0 {
-        crate::filter::fuzzing::repair(family, &mut block);
+        (family.info().repair)(&mut block);
     }
     let reader = FilterReader::from_bytes(&block, family.info().encoding);
     let answers = ask_every_way(&reader, &hashes(seed, 100));

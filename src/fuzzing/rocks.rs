@@ -1,9 +1,9 @@
 //! Fuzz targets of RocksDB's and LevelDB's databases, with any bytes as MANIFEST or log.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
-use super::put_file;
+use super::databases::everything;
 use crate::db::{Db, RocksDb};
 use crate::encoding::coding::{put_fixed32, put_fixed64, put_length_prefixed, put_varint};
 use crate::encoding::key::internal_key;
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::fs::{Fs, MemFs};
 use crate::range_tombstones::RangeTombstone;
 use crate::rocksdb::ListedTable;
-use crate::rocksdb::fuzzing::{EditBytes, LogBytes, leveldbs_file, repaired};
+use crate::rocksdb::fuzzing::{EditBytes, LogBytes, leveldbs_file, put_file, repaired};
 use crate::table::{Dialect, TableBuilder, TableOptions};
 
 const DIR: &str = "/rocks";
@@ -20,87 +20,74 @@ const LOG: &str = "000030.log";
 
 /// A RocksDB directory of two column families, five tables and a log. Two tables of level 0 have no
 /// known order.
-fn image() -> &'static MemFs {
-    static IMAGE: OnceLock<MemFs> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let fs = MemFs::new();
-        fs.create_dir_all(Path::new(DIR)).expect("memory");
-        let tables: Vec<ListedTable> =
-            [(0, 10, 40), (1, 11, 20), (2, 12, 1)].map(|(l, n, s)| table(&fs, l, n, s)).into();
-        let mixed = [13, 14].map(|number| ListedTable {
-            smallest_sequence: 50,
-            epoch: 0,
-            ..table(&fs, 0, number, number + 40)
-        });
-        let mut manifest = LogBytes::new(None);
+static IMAGE: LazyLock<MemFs> = LazyLock::new(|| {
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new(DIR)).expect("memory");
+    let tables = [(0, 10, 40), (1, 11, 20), (2, 12, 1)].map(|(l, n, s)| table(&fs, l, n, s));
+    let mixed = [13, 14].map(|number| ListedTable {
+        smallest_sequence: 50,
+        epoch: 0,
+        ..table(&fs, 0, number, number + 40)
+    });
+    let mut manifest = LogBytes::new(None);
+    let mut edit = EditBytes::default();
+    edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 99);
+    for table in tables[..2].iter().chain(&mixed) {
+        edit.table(table);
+    }
+    manifest.add(&edit.0);
+    let mut edit = EditBytes::default();
+    edit.number(200, 1).text(201, "second").number(2, 30);
+    manifest.add(&edit.0);
+    for (left, edit_of) in [(1, 0), (0, 1)] {
         let mut edit = EditBytes::default();
-        edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(3, 40).number(4, 99);
-        for table in tables[..2].iter().chain(&mixed) {
-            edit.table(table);
+        edit.number(300, left).number(200, edit_of);
+        if edit_of == 0 {
+            edit.removed(1, 11).table(&ListedTable { level: 3, ..tables[1].clone() });
+        } else {
+            edit.table(&tables[2]);
         }
         manifest.add(&edit.0);
-        let mut edit = EditBytes::default();
-        edit.number(200, 1).text(201, "second").number(2, 30);
-        manifest.add(&edit.0);
-        for (left, edit_of) in [(1, 0), (0, 1)] {
-            let mut edit = EditBytes::default();
-            edit.number(300, left).number(200, edit_of);
-            if edit_of == 0 {
-                edit.removed(1, 11).table(&ListedTable { level: 3, ..tables[1].clone() });
-            } else {
-                edit.table(&tables[2]);
-            }
-            manifest.add(&edit.0);
-        }
-        let mut log = LogBytes::new(Some(30));
-        log.add(&batch(100, 0, &[(1, "key 5"), (0, "key 6"), (15, "key 7")]));
-        log.add(&batch(103, 1, &[(1, "key 5"), (2, "key 9"), (7, "key 1")]));
-        put_file(&fs, &Path::new(DIR).join("CURRENT"), format!("{MANIFEST}\n").as_bytes());
-        put_file(&fs, &Path::new(DIR).join(MANIFEST), &manifest.bytes);
-        put_file(&fs, &Path::new(DIR).join(LOG), &log.bytes);
-        fs
-    })
-}
+    }
+    let mut log = LogBytes::new(Some(30));
+    log.add(&batch(100, 0, &[(1, "key 5"), (0, "key 6"), (15, "key 7")]));
+    log.add(&batch(103, 1, &[(1, "key 5"), (2, "key 9"), (7, "key 1")]));
+    put_file(&fs, &Path::new(DIR).join("CURRENT"), format!("{MANIFEST}\n").as_bytes());
+    put_file(&fs, &Path::new(DIR).join(MANIFEST), &manifest.bytes);
+    put_file(&fs, &Path::new(DIR).join(LOG), &log.bytes);
+    fs
+});
 
 /// A LevelDB directory: two overlapping tables of level 0, two neighbours in level 1 that share a
 /// key, and a log.
-fn leveldbs_image() -> &'static MemFs {
-    static IMAGE: OnceLock<MemFs> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let fs = MemFs::new();
-        fs.create_dir_all(Path::new(DIR)).expect("memory");
-        let mut edit = EditBytes::default();
-        edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(9, 0);
-        edit.number(3, 40).number(4, 99);
-        for (level, number, entries) in [
-            (0, 10, [("key 1", 40, 1, "10"), ("key 5", 41, 0, "")]),
-            (0, 11, [("key 1", 50, 1, "11"), ("key 6", 51, 1, "11")]),
-            (1, 12, [("key 0", 20, 1, "12"), ("key 3", 21, 1, "12")]),
-            (1, 13, [("key 3", 10, 1, "13"), ("key 5", 11, 1, "13")]),
-        ] {
-            let (bytes, [smallest, largest]) = leveldbs_file(&entries, 0);
-            put_file(&fs, &Path::new(DIR).join(format!("{number:06}.ldb")), &bytes);
-            let file_bytes = bytes.len() as u64;
-            let table = ListedTable {
-                level,
-                number,
-                file_bytes,
-                smallest,
-                largest,
-                ..ListedTable::default()
-            };
-            edit.leveldbs_table(&table);
-        }
-        let mut manifest = LogBytes::new(None);
-        manifest.add(&edit.0);
-        let mut log = LogBytes::new(None);
-        log.add(&batch(100, 0, &[(1, "key 2"), (0, "key 6")]));
-        put_file(&fs, &Path::new(DIR).join("CURRENT"), format!("{MANIFEST}\n").as_bytes());
-        put_file(&fs, &Path::new(DIR).join(MANIFEST), &manifest.bytes);
-        put_file(&fs, &Path::new(DIR).join(LOG), &log.bytes);
-        fs
-    })
-}
+static LEVELDBS_IMAGE: LazyLock<MemFs> = LazyLock::new(|| {
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new(DIR)).expect("memory");
+    let mut edit = EditBytes::default();
+    edit.text(1, "leveldb.BytewiseComparator").number(2, 30).number(9, 0);
+    edit.number(3, 40).number(4, 99);
+    for (level, number, entries) in [
+        (0, 10, [("key 1", 40, 1, "10"), ("key 5", 41, 0, "")]),
+        (0, 11, [("key 1", 50, 1, "11"), ("key 6", 51, 1, "11")]),
+        (1, 12, [("key 0", 20, 1, "12"), ("key 3", 21, 1, "12")]),
+        (1, 13, [("key 3", 10, 1, "13"), ("key 5", 11, 1, "13")]),
+    ] {
+        let (bytes, [smallest, largest]) = leveldbs_file(&entries, 0);
+        put_file(&fs, &Path::new(DIR).join(format!("{number:06}.ldb")), &bytes);
+        let file_bytes = bytes.len() as u64;
+        let table =
+            ListedTable { level, number, file_bytes, smallest, largest, ..ListedTable::default() };
+        edit.leveldbs_table(&table);
+    }
+    let mut manifest = LogBytes::new(None);
+    manifest.add(&edit.0);
+    let mut log = LogBytes::new(None);
+    log.add(&batch(100, 0, &[(1, "key 2"), (0, "key 6")]));
+    put_file(&fs, &Path::new(DIR).join("CURRENT"), format!("{MANIFEST}\n").as_bytes());
+    put_file(&fs, &Path::new(DIR).join(MANIFEST), &manifest.bytes);
+    put_file(&fs, &Path::new(DIR).join(LOG), &log.bytes);
+    fs
+});
 
 fn table(fs: &MemFs, level: u32, number: u64, sequence: u64) -> ListedTable {
     let file = fs.create(&Path::new(DIR).join(format!("{number:06}.sst"))).expect("memory");
@@ -150,7 +137,7 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
 /// The MANIFEST and the log of each sound directory.
 #[cfg(test)]
 pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
-    [image(), leveldbs_image()].map(|image| {
+    [&*IMAGE, &*LEVELDBS_IMAGE].map(|image| {
         open(image).and_then(|rocks| rocks.column_family("default")).expect("a sound directory");
         [MANIFEST, LOG].map(|name| image.read(&Path::new(DIR).join(name)).expect("memory"))
     })
@@ -158,33 +145,33 @@ pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
 
 /// Opens both directories with a MANIFEST that is `data` with repaired checksums.
 pub fn rocksdb_manifest(data: &[u8]) {
-    open_with(image(), MANIFEST, &repaired(data));
-    open_with(leveldbs_image(), MANIFEST, &repaired(data));
+    open_with(MANIFEST, &repaired(data));
 }
 
 /// Opens both directories with a log that is `data` with repaired checksums.
 pub fn rocksdb_log(data: &[u8]) {
-    open_with(image(), LOG, &repaired(data));
-    open_with(leveldbs_image(), LOG, &repaired(data));
+    open_with(LOG, &repaired(data));
 }
 
-/// Opens the directory, then reads and imports each column family. A read may fail, but must end;
-/// an imported database must open. Lookups may disagree with scans, because the MANIFEST may give
-/// wrong bounds and levels.
-fn open_with(image: &MemFs, name: &str, bytes: &[u8]) {
-    let fs = image.kill();
-    put_file(&fs, &Path::new(DIR).join(name), bytes);
-    let Ok(rocks) = open(&fs) else { return };
-    for (i, family) in rocks.column_families().iter().enumerate() {
-        let Ok(db) = rocks.column_family(&family.name) else { continue };
-        let _ = everything(&db);
-        for n in 0..10 {
-            let _ = db.get(format!("key {n}"));
-        }
-        let target = format!("/new{i}");
-        if rocks.import(&family.name, &target).is_ok() {
-            let db = Db::builder(&target).fs(Arc::new(fs.clone())).compaction_threads(1).open();
-            let _ = everything(&db.expect("what was imported opens"));
+/// Opens each directory with `bytes` as the file `name`, then reads and imports each column family.
+/// A read may fail, but must end; an imported database must open. Lookups may disagree with scans,
+/// because the MANIFEST may give wrong bounds and levels.
+fn open_with(name: &str, bytes: &[u8]) {
+    for image in [&*IMAGE, &*LEVELDBS_IMAGE] {
+        let fs = image.kill();
+        put_file(&fs, &Path::new(DIR).join(name), bytes);
+        let Ok(rocks) = open(&fs) else { continue };
+        for (i, family) in rocks.column_families().iter().enumerate() {
+            let Ok(db) = rocks.column_family(&family.name) else { continue };
+            let _ = everything(&db);
+            for n in 0..10 {
+                let _ = db.get(format!("key {n}"));
+            }
+            let target = format!("/new{i}");
+            if rocks.import(&family.name, &target).is_ok() {
+                let db = Db::builder(&target).fs(Arc::new(fs.clone())).compaction_threads(1).open();
+                let _ = everything(&db.expect("what was imported opens"));
+            }
         }
     }
 }
@@ -192,11 +179,4 @@ fn open_with(image: &MemFs, name: &str, bytes: &[u8]) {
 fn open(fs: &MemFs) -> Result<RocksDb> {
     let options = Db::builder(DIR).fs(Arc::new(fs.clone()));
     options.block_cache_bytes(1 << 20).memtable_bytes(4096).open_rocksdb()
-}
-
-fn everything(db: &Db) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let entry = |entry: Result<(crate::Slice, crate::Slice)>| {
-        entry.map(|(key, value)| (key.to_vec(), value.to_vec()))
-    };
-    db.iter().map(entry).collect()
 }

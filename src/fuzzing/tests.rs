@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::databases::{DIR, Image, image};
+use super::databases::{DIR, IMAGE, Image};
 use super::*;
 use crate::encoding::hash::hash64;
 use crate::encoding::key::internal_key;
@@ -22,11 +22,11 @@ type Target = fn(&[u8]);
 const TARGETS: [(&str, Target); 19] = [
     ("block", block),
     ("edit", edit),
-    ("filter_bloom", filter_bloom),
-    ("filter_burr", filter_burr),
-    ("filter_fuse", filter_fuse),
-    ("filter_legacy_bloom", filter_legacy_bloom),
-    ("filter_ribbon", filter_ribbon),
+    ("filter_bloom", |data| filter(Family::Bloom, data)),
+    ("filter_burr", |data| filter(Family::Burr, data)),
+    ("filter_fuse", |data| filter(Family::Fuse, data)),
+    ("filter_legacy_bloom", |data| filter(Family::LegacyBloom, data)),
+    ("filter_ribbon", |data| filter(Family::Ribbon, data)),
     ("filter_round_trip", filter_round_trip),
     ("footer", footer),
     ("index", index),
@@ -96,7 +96,7 @@ fn a_changed_filter_is_answered_and_often_believed() {
             let mut block = filter_sample(family)[8..].to_vec();
             let at = random.random_range(0..block.len());
             block[at] ^= 1 << random.random_range(0..8);
-            crate::filter::fuzzing::repair(family, &mut block);
+            (family.info().repair)(&mut block);
             let reader = FilterReader::from_bytes(&block, family.info().encoding);
             believed += u32::from(reader.untrusted().is_none());
         }
@@ -141,7 +141,7 @@ fn any_bytes_are_read_as_an_edit() {
 
 #[test]
 fn a_database_opens_with_a_changed_wal_or_manifest_or_refuses() {
-    let Image { fs, manifest: name, wal: wal_name } = image();
+    let Image { fs, manifest: name, wal: wal_name } = &*IMAGE;
     let read = |name: &str| fs.read(&Path::new(DIR).join(name)).unwrap();
     mutations(11, 300, &read(name), manifest);
     mutations(12, 300, &read(wal_name), wal);
@@ -173,11 +173,11 @@ fn any_text_is_refused_or_printed_as_it_was_meant() {
 }
 
 const FILTERS: [(Family, Target); 5] = [
-    (Family::Bloom, filter_bloom),
-    (Family::LegacyBloom, filter_legacy_bloom),
-    (Family::Ribbon, filter_ribbon),
-    (Family::Burr, filter_burr),
-    (Family::Fuse, filter_fuse),
+    (Family::Bloom, |data| filter(Family::Bloom, data)),
+    (Family::LegacyBloom, |data| filter(Family::LegacyBloom, data)),
+    (Family::Ribbon, |data| filter(Family::Ribbon, data)),
+    (Family::Burr, |data| filter(Family::Burr, data)),
+    (Family::Fuse, |data| filter(Family::Fuse, data)),
 ];
 
 const POLICIES: [&str; 11] = [
@@ -208,7 +208,7 @@ fn filter_sample(family: Family) -> Vec<u8> {
     assert!(built.family() == family || family == Family::LegacyBloom);
     let mut block = built.bytes().to_vec();
     if let Family::LegacyBloom = family {
-        crate::filter::fuzzing::repair(family, &mut block);
+        (family.info().repair)(&mut block);
     }
     [&[2; 8][..], &block].concat()
 }
@@ -317,7 +317,7 @@ fn write_the_seeds() {
         ..VersionEdit::default()
     };
     seeds.push(("edit", vec![edit.encode()]));
-    let Image { fs: image, manifest, wal } = image();
+    let Image { fs: image, manifest, wal } = &*IMAGE;
     let read = |name: &str| image.read(&Path::new(DIR).join(name)).unwrap();
     seeds.push(("manifest", vec![read(manifest)]));
     // The zeros that follow the last record are cut off.

@@ -97,10 +97,8 @@ fn plain_entries(block: &Block) -> Option<(Vec<PlainEntry<'_>>, bool)> {
 /// entries that share nothing.
 fn is_sound(block: &Block, entries: &[PlainEntry<'_>]) -> bool {
     let ascends = entries.windows(2).all(|pair| key::compare(&pair[0].1, &pair[1].1).is_lt());
-    let mut restarts = Vec::new();
-    for i in 0..block.restart_count() {
-        restarts.extend(block.restart(i));
-    }
+    let restarts: Vec<usize> =
+        (0..block.restart_count()).filter_map(|i| block.restart(i).ok()).collect();
     ascends
         && restarts.len() == block.restart_count()
         && restarts[0] == 0
@@ -206,7 +204,7 @@ pub fn footer(data: &[u8]) {
         tail[0] = 0;
     }
     let file_bytes = tail.len() as u64 + (1 << (how >> 2)) - 1;
-    match Footer::decode(&tail, file_bytes, Path::new("t.sst")) {
+    match Footer::decode(&tail, file_bytes, Path::new("t.sst"), false) {
         Ok(footer) => {
             let limit = file_bytes - FOOTER_BYTES as u64;
             let handles: [Option<BlockHandle>; 2] = [Some(footer.metaindex), footer.index];

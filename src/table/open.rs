@@ -14,10 +14,18 @@ use super::format::file::{BlockFile, MAX_TAIL_BYTES, SEPARATED};
 use super::format::footer::{BlockHandle, unsupported};
 use super::format::limits::KeyBytes;
 use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewise, names};
-use super::range_del::RANGE_DEL_BLOCK;
 
-/// The name of the compression dictionary in the metaindex.
+// Names of blocks in the metaindex.
+pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
+pub(crate) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
+/// Only where the footer has no room for the index's handle.
+pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";
+
+/// The block of this name.
+pub(crate) fn find_block(metaindex: &[(String, BlockHandle)], wanted: &str) -> Option<BlockHandle> {
+    metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
+}
 
 /// The offset of the first of the blocks that opening reads. `index_top`: the top of an index in
 /// parts. In this crate's tables the top of the filter is in front of the index's top. In other
@@ -34,7 +42,7 @@ pub(super) fn tail_start<N: AsRef<str>>(
     let filter_top = metaindex.iter().find(is_top).map(|&(_, handle)| handle);
     let tops = filter_top.or(index_top).map_or(u64::MAX, |top| top.offset);
     let is_read =
-        |name: &str| matches!(name, "rocksdb.properties" | RANGE_DEL_BLOCK | DICTIONARY_BLOCK);
+        |name: &str| matches!(name, PROPERTIES_BLOCK | RANGE_DEL_BLOCK | DICTIONARY_BLOCK);
     let read = metaindex.iter().filter(|(name, _)| is_read(name.as_ref()));
     let offsets = read.map(|(_, handle)| handle.offset);
     offsets.fold(metaindex_handle.offset.min(tops), u64::min)
@@ -97,8 +105,8 @@ pub(super) fn read_dictionary(
     metaindex: &[(String, BlockHandle)],
     properties: &TableProperties,
 ) -> Result<()> {
-    match metaindex.iter().find(|(name, _)| name == DICTIONARY_BLOCK) {
-        Some(&(_, handle)) => file.read_dictionary(handle, properties.may_use_zstd()),
+    match find_block(metaindex, DICTIONARY_BLOCK) {
+        Some(handle) => file.read_dictionary(handle, properties.may_use_zstd()),
         None => Ok(()),
     }
 }
@@ -125,14 +133,11 @@ pub(super) fn global_sequence_of(
         },
     };
     match from_manifest {
-        Some(assigned) if stored != 0 && stored != assigned => Err(Damage::new(
-            0,
-            format_args!("the assigned sequence number {assigned}"),
-            format_args!("{stored}"),
-        )),
-        _ if stored > MAX_SEQUENCE => {
-            Err(Damage::new(0, "a sequence number below 2^56", format_args!("{stored}")))
+        Some(assigned) if stored != 0 && stored != assigned => {
+            let expected = format_args!("the assigned sequence number {assigned}").to_string();
+            Err(Damage::new(0, expected, stored))
         }
+        _ if stored > MAX_SEQUENCE => Err(Damage::new(0, "a sequence number below 2^56", stored)),
         _ => Ok(from_manifest.or((stored > 0).then_some(stored))),
     }
 }
@@ -168,8 +173,8 @@ pub(crate) fn readable_properties(
         return Ok(None);
     };
     let Ok(metaindex) = read_metaindex(&file, file.footer().metaindex) else { return Ok(None) };
-    let handle = metaindex.iter().find(|(name, _)| name == "rocksdb.properties");
-    let properties = handle.and_then(|&(_, handle)| read_properties(&file, handle).ok());
+    let handle = find_block(&metaindex, PROPERTIES_BLOCK);
+    let properties = handle.and_then(|handle| read_properties(&file, handle).ok());
     let Some(properties) = properties else { return Ok(None) };
     refuse_unknown(&file, &properties)?;
     Ok(Some(properties))

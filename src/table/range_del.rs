@@ -27,9 +27,7 @@ use super::format::file::BlockFile;
 use super::format::footer::BlockHandle;
 use super::format::limits::KeyBytes;
 use super::format::properties::{TableProperties, names};
-
-/// The block's name in the metaindex.
-pub(super) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
+use super::open::{RANGE_DEL_BLOCK, find_block};
 
 /// Reads the ranges that a table deletes; `None` if it deletes none. `global_sequence`: for an
 /// ingested table, the sequence number of all ranges. It is damage if there are more or fewer
@@ -49,7 +47,7 @@ pub(super) fn read_ranges(
         }
         _ => Ok(()),
     };
-    let Some(&(_, handle)) = metaindex.iter().find(|(name, _)| name == RANGE_DEL_BLOCK) else {
+    let Some(handle) = find_block(metaindex, RANGE_DEL_BLOCK) else {
         return check_count(0, file.footer().metaindex).map(|()| None);
     };
     let block = file.read_metadata_block(handle)?;

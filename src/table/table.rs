@@ -43,8 +43,8 @@ use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::Index;
 use super::lookup::key::LookupKey;
 use super::open::{
-    global_sequence_of, read_dictionary, read_metaindex, read_properties, refuse_unknown,
-    tail_bytes, tail_start,
+    INDEX_BLOCK, PROPERTIES_BLOCK, find_block, global_sequence_of, read_dictionary, read_metaindex,
+    read_properties, refuse_unknown, tail_bytes, tail_start,
 };
 use super::pieces::kept::Pieces;
 use super::range_del::read_ranges;
@@ -177,21 +177,18 @@ impl Table {
         file.extend_tail(footer.metaindex.offset)?;
         let metaindex = read_metaindex(&file, footer.metaindex)?;
         file.extend_tail(tail_start(&metaindex, footer.metaindex, None))?;
-        let handle_of = |wanted: &str| {
-            metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
-        };
         let missing = |name: &str| {
             let damage = Damage::new(0, format_args!("the entry {name} in the metaindex"), "none");
             file.damaged(damage, footer.metaindex)
         };
-        let (properties_handle, properties) = match handle_of("rocksdb.properties") {
+        let (properties_handle, properties) = match find_block(&metaindex, PROPERTIES_BLOCK) {
             Some(handle) => (handle, read_properties(&file, handle)?),
             None if footer.is_leveldbs() => (footer.metaindex, TableProperties::default()),
-            None => return Err(missing("rocksdb.properties")),
+            None => return Err(missing(PROPERTIES_BLOCK)),
         };
         let index_handle = match footer.index {
             Some(handle) => handle,
-            None => handle_of("rocksdb.index").ok_or_else(|| missing("rocksdb.index"))?,
+            None => find_block(&metaindex, INDEX_BLOCK).ok_or_else(|| missing(INDEX_BLOCK))?,
         };
         let damaged = |damage| file.damaged(damage, properties_handle);
         let index_form = match properties.raw(names::INDEX_TYPE) {
@@ -224,7 +221,9 @@ impl Table {
         };
         file.forget_tail();
         let whole_key_filter = found.filter(|_| properties.whole_key_filtering());
-        let prefix_filter = found.and_then(|stored| PrefixFilter::new(stored, &properties));
+        let prefix_filter = found
+            .zip(properties.prefix_extractor())
+            .map(|(stored, extractor)| PrefixFilter { stored, extractor });
         let pinned = context.pin_metadata;
         let names_bytes =
             metaindex.iter().map(|(name, _)| size_of::<(String, BlockHandle)>() + name.len());
@@ -286,10 +285,6 @@ impl Table {
     /// Names and handles of the metadata blocks.
     pub fn metaindex(&self) -> &[(String, BlockHandle)] {
         &self.metaindex
-    }
-
-    pub fn metaindex_handle(&self, wanted: &str) -> Option<BlockHandle> {
-        self.metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
     }
 
     /// Bytes at the end of the file that opening reads; 0 if they are more than is read at once.
@@ -492,11 +487,8 @@ impl Table {
         let index = self.whole_index()?;
         for i in choose(index.len()) {
             let handle = index.handle(i);
-            let stored = self.file.read_stored(handle, LineBuf::zeroed)?;
-            self.file.check(&stored)?;
             let damaged = |damage| self.file.damaged(damage, handle);
-            let payload = self.file.uncompress(stored, LineBuf::zeroed)?;
-            let block = self.file.data_block(payload, handle)?;
+            let block = self.file.read_data_block(handle)?;
             index.check_position(i, &block).map_err(damaged)?;
             let mut cursor = BlockCursor::new(&block, None);
             cursor.seek_to_first().map_err(damaged)?;

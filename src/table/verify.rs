@@ -14,6 +14,7 @@ use super::filter::block::TableFilter;
 use super::format::properties::names;
 use super::index::Index;
 use super::lookup::key::LookupKey;
+use super::open::{PROPERTIES_BLOCK, find_block};
 use super::table::Table;
 
 /// What [`SstReader::verify`](crate::table::SstReader::verify) found. Damage is an error instead.
@@ -100,9 +101,8 @@ impl Table {
         };
         for &(_, handle) in self.metaindex() {
             // The properties' checksum has a rule of its own, and was checked at opening.
-            if self.metaindex_handle("rocksdb.properties") != Some(handle) {
-                let stored = self.block_file().read_stored(handle, LineBuf::zeroed)?;
-                self.block_file().check(&stored)?;
+            if find_block(self.metaindex(), PROPERTIES_BLOCK) != Some(handle) {
+                self.read_checked(handle)?;
             }
         }
         let mut survey = Survey::default();

@@ -573,8 +573,8 @@ pub const BUGS: &[Bug] = &[
     Bug {
         name: "a cursor ends with a part of the index",
         file: "src/table/cursor/mod.rs",
-        old: "if index.part + 1 == index.parts.end {",
-        new: "if index.part < index.parts.end {",
+        old: "index.part + 1 == index.parts.end)",
+        new: "index.part < index.parts.end)",
         program: "lib",
         test: "table::tests::parts::a_cursor_walks_over_the_ends_of_parts_both_ways",
     },

@@ -14,9 +14,11 @@ use crate::filter::family::KeyHash;
 /// The golden ratio as a fraction of 2^32.
 pub const GOLDEN: u32 = 0x9e37_79b9;
 
-/// `GOLDEN_POWERS[i]` is [`GOLDEN`] to the power i.
-pub const GOLDEN_POWERS: [u32; MAX_PROBES] = {
-    let mut powers = [1u32; MAX_PROBES];
+/// `GOLDEN_POWERS[i]` is [`GOLDEN`] to the power i; after the powers of the most probes come zeros,
+/// which fill a vector register.
+pub const GOLDEN_POWERS: [u32; 32] = {
+    let mut powers = [0u32; 32];
+    powers[0] = 1;
     let mut i = 1;
     while i < MAX_PROBES {
         powers[i] = powers[i - 1].wrapping_mul(GOLDEN);

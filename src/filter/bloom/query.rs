@@ -21,19 +21,6 @@ pub struct BloomGeometry {
     isa: Isa,
 }
 
-impl BloomGeometry {
-    pub fn probes(&self) -> u32 {
-        u32::from(self.probes)
-    }
-
-    /// The share of all bits that is set.
-    pub fn fill(&self, block: &LineBuf) -> f64 {
-        let lines = lines_of(block);
-        let ones: u64 = lines.as_flattened().iter().map(|byte| u64::from(byte.count_ones())).sum();
-        ones as f64 / (lines.len() * LINE_BYTES * 8) as f64
-    }
-}
-
 /// The lines of a block that `parse` has accepted.
 #[inline(always)]
 fn lines_of(block: &LineBuf) -> &[Line] {
@@ -94,6 +81,10 @@ impl Geometry for BloomGeometry {
 impl Lined for BloomGeometry {
     fn lines(&self) -> u32 {
         self.lines
+    }
+
+    fn probes(&self) -> u32 {
+        self.probes.into()
     }
 
     fn line_bytes(&self) -> usize {

@@ -137,10 +137,18 @@ pub fn bloom_fpr(millibits_per_key: u32) -> f64 {
 /// Bisection works because the rate falls as the size grows, except at some break points of
 /// [`bloom_probes`], where it rises by up to 11 %. There the result may be up to 1 % too large.
 pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
-    let (mut too_few, mut enough) = (999, 100_000);
+    bisect(999, 100_000, |millibits| bloom_fpr(millibits as u32) <= fpr) as u32
+}
+
+/// The smallest number that `fits`. `too_few` does not, and `enough` does.
+pub(in crate::filter) fn bisect(
+    mut too_few: usize,
+    mut enough: usize,
+    fits: impl Fn(usize) -> bool,
+) -> usize {
     while enough - too_few > 1 {
-        let middle = (too_few + enough) / 2;
-        if bloom_fpr(middle) <= fpr {
+        let middle = too_few.midpoint(enough);
+        if fits(middle) {
             enough = middle;
         } else {
             too_few = middle;

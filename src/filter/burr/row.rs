@@ -14,6 +14,7 @@
 //! hash depends on the whole hash.
 
 use super::shape::Shape;
+pub(super) use crate::filter::hashes::mix;
 
 /// An odd number without structure: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -209,14 +210,6 @@ pub(super) fn equation<W: Word>(hash: u64) -> (W, u32) {
 #[inline]
 pub(super) fn next_hash(hash: u64) -> u64 {
     mix(hash.wrapping_add(MULTIPLIER))
-}
-
-/// A bijection that lets every input bit reach every output bit: the finalizer of splitmix64.
-#[inline]
-pub(super) fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 use super::layout::{BITS, Layout, SEEDS, TRAILER_BYTES, first_slot, place, seed};
 use super::sizing;
 use crate::filter::family::Target;
-use crate::filter::hashes::HashList;
+use crate::filter::hashes::{HashList, group};
 use crate::memory::LineBuf;
 
 /// In filters of up to 4 million keys, at most this many hashes on average are sorted together, so
@@ -28,7 +28,7 @@ const GROUP_HASHES: usize = 256;
 /// The filter of `hashes`. `None` when a Bloom filter should be built instead: no width of
 /// fingerprint meets the target, a Bloom filter is smaller, or no seed lets all keys be taken out.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
-    if hashes.is_empty() {
+    if hashes.is_empty() || hashes.len() > u32::MAX as usize {
         return None;
     }
     let keys = hashes.len();
@@ -47,20 +47,10 @@ pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
 fn sorted_distinct(hashes: &HashList) -> Vec<u64> {
     let groups = (hashes.len() / GROUP_HASHES).clamp(1, 1 << 14).next_power_of_two();
     let group_of = |hash: u64| ((u128::from(hash) * groups as u128) >> 64) as usize;
-    let mut ends = vec![0; groups + 1];
-    hashes.iter().for_each(|hash| ends[group_of(hash) + 1] += 1);
-    for group in 0..groups {
-        ends[group + 1] += ends[group];
-    }
-    // From here on `ends[group]` is the position of the group's next hash.
-    let mut sorted = vec![0; hashes.len()];
-    for hash in hashes.iter() {
-        let end = &mut ends[group_of(hash)];
-        sorted[*end] = hash;
-        *end += 1;
-    }
+    let (mut sorted, mut ends) = (Vec::new(), Vec::new());
+    group(hashes.iter(), groups, group_of, &mut sorted, &mut ends);
     let mut start = 0;
-    for &end in &ends[..groups] {
+    for end in ends.into_iter().map(|end| end as usize) {
         sorted[start..end].sort_unstable();
         start = end;
     }

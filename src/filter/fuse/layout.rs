@@ -34,6 +34,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::filter::hashes::mix;
+
 /// Bits of a slot, and of a fingerprint.
 pub const BITS: RangeInclusive<u32> = 4..=16;
 
@@ -73,12 +75,9 @@ pub struct Place {
 }
 
 /// The value of the seed with this number, from a fixed sequence, so that the same keys always make
-/// the same bytes. (The finalizer of SplitMix64.)
+/// the same bytes.
 pub fn seed(number: u32) -> u64 {
-    let mut x = (u64::from(number) + 1).wrapping_mul(MULTIPLIER);
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
+    mix((u64::from(number) + 1).wrapping_mul(MULTIPLIER))
 }
 
 /// The first slot of a key: one of the lowest `first_slots` slots.

@@ -21,7 +21,7 @@
 
 use super::layout::{BITS, Layout, MAX_LOG2_SLOTS, MIN_LOG2_SLOTS};
 use crate::filter::bloom::layout::TRAILER_BYTES as BLOOM_TRAILER_BYTES;
-use crate::filter::bloom::sizing::{bloom_bytes, bloom_millibits_for_fpr};
+use crate::filter::bloom::sizing::{bloom_bytes, bloom_fpr, bloom_millibits_for_fpr};
 use crate::filter::family::Target;
 
 /// The rate of the widest fingerprint, 2^-16.
@@ -64,9 +64,7 @@ pub fn fit(target: Target, keys: usize, distinct: usize) -> Option<Layout> {
             widest_first.find(|layout| layout.total_bytes() <= bytes)?
         }
         Target::Fpr(rate) => of_rate(of_bits, rate, keys)?,
-        Target::LikeBloom(millibits) => {
-            of_rate(of_bits, crate::filter::bloom::sizing::bloom_fpr(millibits), keys)?
-        }
+        Target::LikeBloom(millibits) => of_rate(of_bits, bloom_fpr(millibits), keys)?,
     };
     (layout.total_bytes() <= u64::from(u32::MAX)).then_some(layout)
 }

@@ -88,7 +88,7 @@ impl FilterReader {
     /// # Ok::<(), maypole::filter::SpecError>(())
     /// ```
     pub fn lines(&self) -> Option<ChunksExact<'_, u8>> {
-        let line_bytes = self.line_bytes()?;
+        let line_bytes = self.lined()?.line_bytes();
         let bytes = self.bytes();
         // The trailer is shorter than any line.
         Some(bytes[..bytes.len() / line_bytes * line_bytes].chunks_exact(line_bytes))

@@ -156,9 +156,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::filter::{
-        Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec, KeyHash, fuzzing,
-    };
+    use crate::filter::{Family, FilterBuilder, FilterEncoding, FilterReader, FilterSpec, KeyHash};
 
     fn random_hashes(seed: u64, count: usize) -> Vec<KeyHash> {
         let mut rng = StdRng::seed_from_u64(seed);
@@ -219,7 +217,7 @@ mod tests {
         }
         let mut block: Vec<u8> = random_hashes(6, 100 * 64).iter().map(|&h| h as u8 | 7).collect();
         block.extend([6, 0, 0, 0, 0]);
-        fuzzing::repair(Family::LegacyBloom, &mut block);
+        (Family::LegacyBloom.info().repair)(&mut block);
         let legacy = FilterReader::from_bytes(&block, FilterEncoding::RocksDb);
         assert_eq!(legacy.family(), Some(Family::LegacyBloom));
         hold_against(&legacy, &random_hashes(5, 2000), &mut seen);

@@ -28,6 +28,8 @@
 
 use std::f64::consts::LN_2;
 
+use crate::filter::bloom::sizing::bisect;
+
 /// The most hashes of a key.
 pub const MAX_HASHES: u32 = 64;
 
@@ -219,15 +221,7 @@ fn first_that(guess: usize, fits: impl Fn(usize) -> bool) -> usize {
             step *= 2;
         }
     }
-    while enough - too_few > 1 {
-        let middle = too_few.midpoint(enough);
-        if fits(middle) {
-            enough = middle;
-        } else {
-            too_few = middle;
-        }
-    }
-    enough
+    bisect(too_few, enough, fits)
 }
 
 /// The shape by the usual formula, which is too small for few keys. Layers of dumps with `SBF1`
@@ -240,15 +234,7 @@ pub(super) fn classical_shape(keys: usize, rate_wanted: f64) -> (usize, u32) {
     };
     // One hash reaches every rate, with more bits than any better number of hashes.
     let enough = (-keys / (-rate_wanted).ln_1p()) as usize;
-    let (mut too_few, mut enough) = (0, enough.saturating_add(1));
-    while enough - too_few > 1 {
-        let middle = too_few.midpoint(enough);
-        if best(middle).0 <= rate_wanted {
-            enough = middle;
-        } else {
-            too_few = middle;
-        }
-    }
+    let enough = bisect(0, enough.saturating_add(1), |bits| best(bits).0 <= rate_wanted);
     (enough, best(enough).1)
 }
 

@@ -1,7 +1,5 @@
 //! Code that the structures share: mixing of hashes, allocation of arrays, and the errors.
 
-use std::fmt;
-
 /// The filter is full. The failed insertion changed nothing.
 ///
 /// ```
@@ -13,16 +11,9 @@ use std::fmt;
 /// assert_eq!(filter.insert(2), Err(Full));
 /// assert!(filter.contains(1), "it is as it was before");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the filter is full")]
 pub struct Full;
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the filter is full")
-    }
-}
-
-impl std::error::Error for Full {}
 
 /// A filter of this size does not fit into memory, or its array would have more than 2^43 bits.
 ///
@@ -32,16 +23,9 @@ impl std::error::Error for Full {}
 ///
 /// assert_eq!(BloomFilter::try_new(Layout::Shared, usize::MAX, 7).err(), Some(TooLarge));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a filter of this size does not fit into memory")]
 pub struct TooLarge;
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a filter of this size does not fit into memory")
-    }
-}
-
-impl std::error::Error for TooLarge {}
 
 /// The most bits of one array, 1 TiB. A system that overcommits memory would grant any number, and
 /// kill the process when the array is written.
@@ -67,16 +51,9 @@ pub(super) fn zeros(bits: Option<usize>) -> Result<Vec<u64>, TooLarge> {
 /// let Err(Damaged(what)) = BloomFilter::load(&saved) else { panic!("a flipped bit was not seen") };
 /// assert!(!what.is_empty());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a saved filter: {0}")]
 pub struct Damaged(pub &'static str);
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a saved filter: {}", self.0)
-    }
-}
-
-impl std::error::Error for Damaged {}
 
 /// The fractional digits of the golden ratio, which spread neighbouring salts far apart.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

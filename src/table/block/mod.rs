@@ -24,7 +24,11 @@ pub(crate) mod key_heads;
 pub(crate) mod pinned;
 pub(crate) mod search;
 
+use std::cmp::Ordering;
+
 use crate::encoding::coding::fixed32;
+use crate::encoding::key;
+use crate::encoding::key::SequenceNumber;
 use crate::error::Damage;
 use crate::memory::{LINE_BYTES, LineBuf};
 
@@ -206,8 +210,40 @@ impl Block {
         Ok(key)
     }
 
+    /// The offset of the last restart point whose key is before the target.
+    fn restart_before(
+        &self,
+        user_key: &[u8],
+        trailer: u64,
+        global_sequence: Option<SequenceNumber>,
+    ) -> Result<usize, Damage> {
+        let (mut low, mut high) = (0, self.restart_count());
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let restart_key = self.restart_key(middle)?;
+            let order = key::user_key(restart_key)
+                .cmp(user_key)
+                .then_with(|| trailer.cmp(&shown(key::trailer(restart_key), global_sequence)));
+            if order == Ordering::Less {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        self.restart(low)
+    }
+
     /// Walks the entries in order, whatever their keys are. Use it for blocks that are read once.
     pub fn scan(&self) -> Scan<'_> {
         Scan::new(self.entries())
+    }
+}
+
+/// The trailer that readers see.
+#[inline]
+fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
+    match global_sequence {
+        None => stored_trailer,
+        Some(sequence) => key::pack(sequence, stored_trailer as u8),
     }
 }

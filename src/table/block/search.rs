@@ -30,7 +30,7 @@ use crate::memory::LINE_BYTES;
 use super::cursor::BlockCursor;
 use super::entry::Entry;
 use super::key_heads::Candidate;
-use super::{Block, SeekStart};
+use super::{Block, SeekStart, shown};
 
 /// The result of a search in a block.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,29 +103,6 @@ impl Block {
         cold_path(move || self.walk(offset, same_bytes, user_key, trailer, global_sequence))
     }
 
-    /// The offset of the last restart point whose key is before the target.
-    fn restart_before(
-        &self,
-        user_key: &[u8],
-        trailer: u64,
-        global_sequence: Option<SequenceNumber>,
-    ) -> Result<usize, Damage> {
-        let (mut low, mut high) = (0, self.restart_count());
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            let restart_key = self.restart_key(middle)?;
-            let order = key::user_key(restart_key)
-                .cmp(user_key)
-                .then_with(|| trailer.cmp(&shown(key::trailer(restart_key), global_sequence)));
-            if order == Ordering::Less {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        self.restart(low)
-    }
-
     /// Searches from the entry at `offset` on; all entries before it are before the target. The
     /// first `same_bytes` bytes of that entry's user key equal the target's. A shorter user key is
     /// a prefix of the target.
@@ -195,15 +172,6 @@ impl Block {
             return Ok(SearchResult::Absent);
         }
         Ok(SearchResult::Found { trailer: key::trailer(cursor.key()), value: cursor.value_range() })
-    }
-}
-
-/// The trailer that readers see.
-#[inline]
-fn shown(stored_trailer: u64, global_sequence: Option<SequenceNumber>) -> u64 {
-    match global_sequence {
-        None => stored_trailer,
-        Some(sequence) => key::pack(sequence, stored_trailer as u8),
     }
 }
 

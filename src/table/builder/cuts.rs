@@ -8,9 +8,6 @@ use crate::table::format::footer::BlockHandle;
 /// About how many bytes a part has before it is compressed.
 pub(crate) const PART_BYTES: usize = 4096;
 
-/// A filter part has 4 keys in 5 bytes: 10 bits a key.
-const KEYS_IN_BYTES: (usize, usize) = (4, 5);
-
 /// If the last filter part would have fewer than 1 / `MIN_SHARE` of the keys that a part may have,
 /// it is joined to the part before, because a small filter has a higher false-positive rate for the
 /// same bits per key.
@@ -51,15 +48,9 @@ pub(super) struct WrittenIndex {
 
 impl Cuts {
     pub fn new(part_bytes: usize) -> Cuts {
-        let (keys, bytes) = KEYS_IN_BYTES;
-        let most_keys = (part_bytes * keys / bytes).max(1);
+        // A filter part has 4 keys in 5 bytes: 10 bits a key.
+        let most_keys = (part_bytes * 4 / 5).max(1);
         Cuts { most_index_bytes: part_bytes, most_keys, keys: 0, filters: Vec::new() }
-    }
-
-    /// Counts a user key of the table.
-    #[inline]
-    pub fn see_key(&mut self) {
-        self.keys += 1;
     }
 }
 

@@ -45,16 +45,14 @@ use super::format::limits::most_metadata_bytes;
 use super::format::padding::padding_before;
 use super::garbage::Counting;
 use super::index::builder::IndexBuilder;
-use super::open::{tail_bytes, tail_start};
+use super::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, tail_bytes, tail_start};
 use super::options::{Dialect, MetadataForm, TableOptions, TableSummary};
-use super::range_del::{RANGE_DEL_BLOCK, RangeBlockBuilder};
+use super::range_del::RangeBlockBuilder;
 use cuts::{BuiltFilter, Cuts, PART_BYTES};
 
 /// As in RocksDB, a block that is more than this full, in percent, ends before an entry that would
 /// make it larger than the block size.
 const EARLY_CUT_PERCENT: usize = 90;
-
-const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 
 /// Writes one table. After an error the file is incomplete: drop the builder and remove the file.
 pub(crate) struct TableBuilder {
@@ -65,7 +63,6 @@ pub(crate) struct TableBuilder {
     compressor: Compressor,
     /// The compressed form of the block being written; kept so that its memory is reused.
     compressed: Vec<u8>,
-    offset: u64,
     data: BlockBuilder,
     filter: FilterBuilder,
     index: IndexBuilder,
@@ -95,7 +92,6 @@ impl TableBuilder {
         Ok(TableBuilder {
             compressor,
             compressed: Vec::new(),
-            offset: 0,
             data: BlockBuilder::new(options.restart_interval),
             filter: FilterBuilder::new(options.filter),
             index: IndexBuilder::default(),
@@ -129,10 +125,8 @@ impl TableBuilder {
         if self.block_is_full(internal_key, value) {
             self.end_data_block(Some(user_key))?;
         }
-        if let Some(cuts) = &mut self.cuts
-            && !repeats
-        {
-            cuts.see_key();
+        if let Some(cuts) = &mut self.cuts {
+            cuts.keys += usize::from(!repeats);
         }
         self.add_to_filter(user_key);
         self.data.add(internal_key, value);
@@ -201,7 +195,7 @@ impl TableBuilder {
 
     /// Bytes of the file so far, with the data block that is being filled.
     pub fn estimated_file_bytes(&self) -> u64 {
-        self.offset + self.data.estimated_bytes() as u64
+        self.file.len() + self.data.estimated_bytes() as u64
     }
 
     /// Writes everything after the data and syncs the file. The file's name is durable once the
@@ -217,7 +211,7 @@ impl TableBuilder {
         if self.summary.deletions == 0 {
             self.summary.garbage.oldest_deletion = 0;
         }
-        let data_bytes = self.offset;
+        let data_bytes = self.file.len();
         let filter = self.build_filter();
         let separators = self.index.part_separators();
         let (filter_top, index_top) =
@@ -245,7 +239,7 @@ impl TableBuilder {
         for (name, value) in properties {
             block.add(name.as_ref(), value);
         }
-        let handle = self.write_stored(block.finish(), Compression::None)?;
+        let handle = self.write_plain(block.finish())?;
         metaindex.insert(PROPERTIES_BLOCK.to_owned(), handle);
         let mut block = BlockBuilder::new(1);
         for (name, handle) in &metaindex {
@@ -254,7 +248,7 @@ impl TableBuilder {
             block.add(name.as_bytes(), &value);
         }
         let blocks: Vec<_> = metaindex.into_iter().collect();
-        let metaindex = self.write_stored(block.finish(), Compression::None)?;
+        let metaindex = self.write_plain(block.finish())?;
         self.file.append(&Footer::encode_plain(metaindex, index))?;
         self.file.sync()?;
         self.summary.file_bytes = self.file.len();
@@ -311,9 +305,8 @@ impl TableBuilder {
         let compression = self.compressor.compress(block, &mut self.compressed);
         let stored = if compression == Compression::None { block } else { &self.compressed };
         let stored_bytes = (stored.len() + BLOCK_TRAILER_BYTES) as u64;
-        let padding = padding_before(self.offset, stored_bytes);
-        write_padding(&mut *self.file, &mut self.offset, padding)?;
-        let handle = write_block(&mut *self.file, &mut self.offset, stored, compression)?;
+        self.file.append(padding_before(self.file.len(), stored_bytes))?;
+        let handle = write_block(&mut *self.file, stored, compression)?;
         self.data.clear();
         self.summary.data_blocks += 1;
         self.index.push(&self.summary.largest, next_user_key, handle)?;
@@ -323,8 +316,9 @@ impl TableBuilder {
         Ok(())
     }
 
-    fn write_stored(&mut self, payload: &[u8], compression: Compression) -> Result<BlockHandle> {
-        write_block(&mut *self.file, &mut self.offset, payload, compression)
+    /// Writes a block that is not compressed.
+    fn write_plain(&mut self, payload: &[u8]) -> Result<BlockHandle> {
+        write_block(&mut *self.file, payload, Compression::None)
     }
 
     fn build_filter(&mut self) -> Option<BuiltFilter> {
@@ -355,18 +349,18 @@ impl TableBuilder {
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
         // A reader rejects metadata that expands by too much, so such an index is not compressed.
-        let compression = match block.len() as u64 <= most_metadata_bytes(self.offset) {
+        let compression = match block.len() as u64 <= most_metadata_bytes(self.file.len()) {
             true => self.compressor.compress(block, &mut self.compressed),
             false => Compression::None,
         };
         let stored = if compression == Compression::None { block } else { &self.compressed };
-        write_block(&mut *self.file, &mut self.offset, stored, compression)
+        write_block(&mut *self.file, stored, compression)
     }
 
     /// Writes the range deletions, and widens the summary's bounds to include them.
     fn write_ranges(&mut self) -> Result<BlockHandle> {
         let (block, first, end) = self.ranges.finish();
-        let handle = write_block(&mut *self.file, &mut self.offset, block, Compression::None)?;
+        let handle = write_block(&mut *self.file, block, Compression::None)?;
         let summary = &mut self.summary;
         let has_points = summary.entries > summary.range_deletions;
         if !has_points || key::compare(&first, &summary.smallest).is_lt() {
@@ -386,25 +380,17 @@ impl TableSummary {
     }
 }
 
-fn write_padding(file: &mut dyn WritableFile, offset: &mut u64, padding: &[u8]) -> Result<()> {
-    file.append(padding)?;
-    *offset += padding.len() as u64;
-    Ok(())
-}
-
 /// Appends payload and trailer.
 fn write_block(
     file: &mut dyn WritableFile,
-    offset: &mut u64,
     payload: &[u8],
     compression: Compression,
 ) -> Result<BlockHandle> {
-    let handle = BlockHandle { offset: *offset, bytes: payload.len() as u64 };
+    let handle = BlockHandle { offset: file.len(), bytes: payload.len() as u64 };
     let mut trailer = Vec::with_capacity(BLOCK_TRAILER_BYTES);
     trailer.push(compression.to_byte());
     put_fixed32(&mut trailer, ChecksumKind::xxh3_of_parts(payload, compression.to_byte()));
     file.append(payload)?;
     file.append(&trailer)?;
-    *offset += (payload.len() + BLOCK_TRAILER_BYTES) as u64;
     Ok(handle)
 }

@@ -23,7 +23,6 @@ use crate::encoding::key;
 use crate::error::Result;
 use crate::filter::FilterBuilder;
 use crate::table::block::builder::BlockBuilder;
-use crate::table::format::compression::Compression;
 use crate::table::format::footer::{BLOCK_TRAILER_BYTES, BlockHandle};
 use crate::table::index::builder::write_entries;
 
@@ -101,7 +100,7 @@ impl TableBuilder {
             if part == filtered
                 && let Some((block, &end)) = parts.next()
             {
-                let handle = self.write_stored(block.bytes(), Compression::None)?;
+                let handle = self.write_plain(block.bytes())?;
                 let (user_key, trailer) = &separators[end - 1];
                 filter_top.push((user_key.clone(), *trailer, handle));
                 filtered = end;
@@ -156,6 +155,6 @@ impl TableBuilder {
         let entries = top.iter().map(|(user_key, trailer, at)| (&user_key[..], *trailer, *at));
         write_entries(entries, user_keys, &mut block);
         // A top is not compressed, because it is small and is read whenever the table is opened.
-        self.write_stored(block.finish(), Compression::None)
+        self.write_plain(block.finish())
     }
 }

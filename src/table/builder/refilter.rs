@@ -31,10 +31,11 @@ use crate::table::format::file::StoredBlock;
 use crate::table::format::footer::{BlockHandle, WRITTEN_VERSION, unsupported};
 use crate::table::format::padding::padding_to_page;
 use crate::table::index::Index;
+use crate::table::open::PROPERTIES_BLOCK;
 use crate::table::options::{Dialect, MetadataForm, TableOptions, TableSummary};
 use crate::table::table::Table;
 
-use super::{PROPERTIES_BLOCK, TableBuilder, write_padding};
+use super::TableBuilder;
 
 impl Table {
     /// Writes this table to `file`, which must be empty, with a filter as `filter` specifies. Reads
@@ -126,7 +127,8 @@ impl Table {
         unsupported(self.block_file().path(), what)
     }
 
-    fn read_checked(&self, handle: BlockHandle) -> Result<StoredBlock> {
+    /// A block as it is stored, whose checksum is right.
+    pub(in crate::table) fn read_checked(&self, handle: BlockHandle) -> Result<StoredBlock> {
         let stored = self.block_file().read_stored(handle, LineBuf::zeroed)?;
         self.block_file().check(&stored)?;
         Ok(stored)
@@ -143,9 +145,8 @@ impl Table {
     ) -> Result<()> {
         let handle = stored.handle();
         self.block_file().check(&stored)?;
-        if new.offset != handle.offset {
-            let padding = padding_to_page(new.offset);
-            write_padding(&mut *new.file, &mut new.offset, padding)?;
+        if new.file.len() != handle.offset {
+            new.file.append(padding_to_page(new.file.len()))?;
         }
         if new.copy(&stored)? != handle {
             return Err(self.cannot_refilter("its data blocks lie otherwise"));
@@ -173,9 +174,8 @@ impl Table {
 impl TableBuilder {
     /// Appends a block as it is stored.
     fn copy(&mut self, stored: &StoredBlock) -> Result<BlockHandle> {
-        let handle = BlockHandle { offset: self.offset, bytes: stored.payload().len() as u64 };
+        let handle = BlockHandle { offset: self.file.len(), bytes: stored.payload().len() as u64 };
         self.file.append(stored.bytes())?;
-        self.offset += stored.bytes().len() as u64;
         Ok(handle)
     }
 }

@@ -105,29 +105,30 @@ impl TableCursor {
         result
     }
 
-    /// While the current block has no more entries, moves on from the end of its part to the first
-    /// entry of the next part.
-    fn go_to_next_parts(&mut self) -> Result<()> {
+    /// While the current block has no more entries in `direction`, moves on to the next part of the
+    /// index.
+    fn go_to_parts(&mut self, direction: Direction) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
-            self.with_index(self.part + 1, |this, index| {
-                this.enter(index, 0, BlockCursor::seek_to_first)?;
-                this.skip_forward(index)
-            })?;
+            let part = match direction {
+                Direction::Forward => self.part + 1,
+                Direction::Backward => self.part - 1,
+            };
+            self.go_to_end_of(part, direction)?;
         }
         Ok(())
     }
 
-    /// While the current block has no earlier entries, moves on from the start of its part to the
-    /// last entry of the part before.
-    fn go_to_parts_before(&mut self) -> Result<()> {
-        while self.block.is_some() && !self.in_block() {
-            self.with_index(self.part - 1, |this, index| {
-                // Every part has been checked to have at least one block.
-                this.enter(index, index.index.len() - 1, BlockCursor::seek_to_last)?;
-                this.skip_backward(index)
-            })?;
-        }
-        Ok(())
+    /// Moves to the entry of a part that comes first in `direction`.
+    fn go_to_end_of(&mut self, part: usize, direction: Direction) -> Result<()> {
+        self.with_index(part, |this, index| {
+            let Some(last) = index.index.len().checked_sub(1) else {
+                this.block = None;
+                return Ok(());
+            };
+            let i = if direction == Direction::Forward { 0 } else { last };
+            this.enter_end(index, i, direction)?;
+            this.skip(index, direction)
+        })
     }
 
     /// Makes block `i` the current one; the caller then moves its cursor. After a failure there is
@@ -294,35 +295,48 @@ impl TableCursor {
         Some(step)
     }
 
-    /// While the current block has no more entries, moves to the first entry of the next block.
-    /// Stops at the end of a part; after the last part there is no current block.
-    fn skip_forward(&mut self, index: &TableIndex) -> Result<()> {
+    /// Enters block `i` at the entry that comes first in `direction`.
+    fn enter_end(&mut self, index: &TableIndex, i: usize, direction: Direction) -> Result<()> {
+        self.enter(index, i, |block| match direction {
+            Direction::Forward => block.seek_to_first(),
+            Direction::Backward => block.seek_to_last(),
+        })
+    }
+
+    /// While the current block has no more entries in `direction`, moves to the nearest entry of
+    /// the next block. Stops at the end of a part; after the last part there is no current block.
+    fn skip(&mut self, index: &TableIndex, direction: Direction) -> Result<()> {
         while self.block.is_some() && !self.in_block() {
-            if self.i + 1 >= index.index.len() {
-                if index.part + 1 == index.parts.end {
+            let (next, is_last_part) = match direction {
+                Direction::Forward => (self.i + 1, index.part + 1 == index.parts.end),
+                // Before block 0 this is no block either.
+                Direction::Backward => (self.i.wrapping_sub(1), index.part == index.parts.start),
+            };
+            if next >= index.index.len() {
+                if is_last_part {
                     self.block = None;
                 }
                 return Ok(());
             }
-            self.enter(index, self.i + 1, BlockCursor::seek_to_first)?;
+            self.enter_end(index, next, direction)?;
         }
-        self.look_from_here();
+        if direction == Direction::Forward {
+            self.look_from_here();
+        }
         Ok(())
     }
 
-    /// While the current block has no earlier entries, moves to the last entry of the block before.
-    /// Stops at the start of a part; before the first part there is no current block.
-    fn skip_backward(&mut self, index: &TableIndex) -> Result<()> {
-        while self.block.is_some() && !self.in_block() {
-            if self.i == 0 {
-                if index.part == index.parts.start {
-                    self.block = None;
-                }
-                return Ok(());
-            }
-            self.enter(index, self.i - 1, BlockCursor::seek_to_last)?;
-        }
-        Ok(())
+    /// Moves to the next entry in `direction`.
+    #[inline(always)]
+    fn walk(&mut self, direction: Direction) -> Result<()> {
+        self.with_index(self.part, |this, index| {
+            this.step_block(index, |block| match direction {
+                Direction::Forward => block.next(),
+                Direction::Backward => block.prev(),
+            })?;
+            if this.in_block() { Ok(()) } else { this.skip(index, direction) }
+        })?;
+        self.go_to_parts(direction)
     }
 
     /// The block that can hold an internal key; the number of blocks if none can.
@@ -352,25 +366,13 @@ impl Cursor for TableCursor {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        let first = self.table.index_ends()?.start;
-        self.with_index(first, |this, index| {
-            if index.index.len() == 0 {
-                return Ok(());
-            }
-            this.enter(index, 0, BlockCursor::seek_to_first)?;
-            this.skip_forward(index)
-        })?;
-        self.go_to_next_parts()
+        self.go_to_end_of(self.table.index_ends()?.start, Direction::Forward)?;
+        self.go_to_parts(Direction::Forward)
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        let last = self.table.index_ends()?.end - 1;
-        self.with_index(last, |this, index| {
-            let Some(last) = index.index.len().checked_sub(1) else { return Ok(()) };
-            this.enter(index, last, BlockCursor::seek_to_last)?;
-            this.skip_backward(index)
-        })?;
-        self.go_to_parts_before()
+        self.go_to_end_of(self.table.index_ends()?.end - 1, Direction::Backward)?;
+        self.go_to_parts(Direction::Backward)
     }
 
     fn seek(&mut self, target: &[u8]) -> Result<()> {
@@ -386,9 +388,9 @@ impl Cursor for TableCursor {
                 Some(start) => block.seek_from(start, key::user_key(target), key::trailer(target)),
                 None => block.seek(target),
             })?;
-            this.skip_forward(index)
+            this.skip(index, Direction::Forward)
         })?;
-        self.go_to_next_parts()
+        self.go_to_parts(Direction::Forward)
     }
 
     fn fetch_for_seek(&mut self, target: &[u8], fetch: Fetch) {
@@ -426,17 +428,13 @@ impl Cursor for TableCursor {
                 return Ok(());
             }
             this.enter(index, i, |block| block.seek_before(target))?;
-            this.skip_backward(index)
+            this.skip(index, Direction::Backward)
         })?;
-        self.go_to_parts_before()
+        self.go_to_parts(Direction::Backward)
     }
 
     fn next(&mut self) -> Result<()> {
-        self.with_index(self.part, |this, index| {
-            this.step_block(index, BlockCursor::next)?;
-            if this.in_block() { Ok(()) } else { this.skip_forward(index) }
-        })?;
-        if self.in_block() { Ok(()) } else { self.go_to_next_parts() }
+        self.walk(Direction::Forward)
     }
 
     #[inline(always)]
@@ -451,11 +449,7 @@ impl Cursor for TableCursor {
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.with_index(self.part, |this, index| {
-            this.step_block(index, BlockCursor::prev)?;
-            if this.in_block() { Ok(()) } else { this.skip_backward(index) }
-        })?;
-        if self.in_block() { Ok(()) } else { self.go_to_parts_before() }
+        self.walk(Direction::Backward)
     }
 
     #[inline]

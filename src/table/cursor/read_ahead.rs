@@ -226,32 +226,23 @@ impl ReadAhead {
         most_bytes: u64,
     ) -> Range<usize> {
         let limits = source.blocks_in_bounds(i);
-        let length = |blocks: Range<usize>| {
-            let bytes = source.bytes_of(&blocks);
+        let backward = self.direction == Some(Direction::Backward);
+        let at = |distance| if backward { i - distance } else { i + distance };
+        let between = |a: usize, b: usize| at(a).min(at(b))..at(a).max(at(b)) + 1;
+        let length = |from, to| {
+            let bytes = source.bytes_of(&between(from, to));
             bytes.end - bytes.start
         };
-        let mut last = i;
-        if self.direction == Some(Direction::Backward) {
-            for next in (limits.start..i).rev() {
-                match (source.is_resident)(next) {
-                    _ if length(next..i + 1) > most_bytes => break,
-                    true if length(next..last) > MAX_RESIDENT_BYTES => break,
-                    true => {}
-                    false => last = next,
-                }
+        let mut last = 0;
+        for next in 1..=if backward { i - limits.start } else { limits.end - 1 - i } {
+            match (source.is_resident)(at(next)) {
+                _ if length(0, next) > most_bytes => break,
+                true if length(last + 1, next) > MAX_RESIDENT_BYTES => break,
+                true => {}
+                false => last = next,
             }
-            last..i + 1
-        } else {
-            for next in i + 1..limits.end {
-                match (source.is_resident)(next) {
-                    _ if length(i..next + 1) > most_bytes => break,
-                    true if length(last + 1..next + 1) > MAX_RESIDENT_BYTES => break,
-                    true => {}
-                    false => last = next,
-                }
-            }
-            i..last + 1
         }
+        between(0, last)
     }
 
     /// Fills the buffer with these bytes of the file. `None` if they cannot be read together.

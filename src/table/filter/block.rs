@@ -24,8 +24,8 @@ use crate::filter::{FilterEncoding, FilterReader, HashKind, KeyHash};
 use super::prefix::PrefixExtractor;
 use crate::table::format::file::{BlockFile, Buffer, StoredBlock};
 use crate::table::format::footer::BlockHandle;
-use crate::table::format::properties::TableProperties;
 use crate::table::lookup::key::LookupKey;
+use crate::table::open::find_block;
 
 /// The metaindex name of a full filter.
 pub(crate) fn full_filter_name(encoding: FilterEncoding) -> &'static str {
@@ -49,9 +49,7 @@ pub(crate) enum StoredFilter {
 impl StoredFilter {
     /// The filter that a metaindex names, if any.
     pub fn find(metaindex: &[(String, BlockHandle)]) -> Option<StoredFilter> {
-        let handle = |wanted: &str| {
-            metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
-        };
+        let handle = |name: &str| find_block(metaindex, name);
         let full = |(encoding, name)| Some(StoredFilter::Full(handle(name)?, encoding));
         let parted = |(encoding, _)| {
             Some(StoredFilter::Parted(handle(&parted_filter_name(encoding))?, encoding))
@@ -78,13 +76,6 @@ pub(crate) struct PrefixFilter {
     pub stored: StoredFilter,
     /// How the table's writer cut them.
     pub extractor: PrefixExtractor,
-}
-
-impl PrefixFilter {
-    /// `None` when the filter cannot be queried for prefixes.
-    pub fn new(stored: StoredFilter, properties: &TableProperties) -> Option<PrefixFilter> {
-        Some(PrefixFilter { stored, extractor: properties.prefix_extractor()? })
-    }
 }
 
 /// A table's filter in memory, or one part of it.

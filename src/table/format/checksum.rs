@@ -43,17 +43,19 @@ pub enum ChecksumKind {
     Xxh3,
 }
 
+/// The kinds by their bytes, with the names that RocksDB's tools print.
+const KINDS: [(ChecksumKind, &str); 5] = [
+    (ChecksumKind::None, "kNoChecksum"),
+    (ChecksumKind::Crc32c, "kCRC32c"),
+    (ChecksumKind::XxHash32, "kxxHash"),
+    (ChecksumKind::XxHash64, "kxxHash64"),
+    (ChecksumKind::Xxh3, "kXXH3"),
+];
+
 impl ChecksumKind {
     /// The kind a footer's first byte stands for.
     pub(crate) fn from_byte(byte: u8) -> Option<ChecksumKind> {
-        Some(match byte {
-            0 => ChecksumKind::None,
-            1 => ChecksumKind::Crc32c,
-            2 => ChecksumKind::XxHash32,
-            3 => ChecksumKind::XxHash64,
-            4 => ChecksumKind::Xxh3,
-            _ => return None,
-        })
+        KINDS.get(usize::from(byte)).map(|&(kind, _)| kind)
     }
 
     /// The footer's byte for this kind.
@@ -63,13 +65,7 @@ impl ChecksumKind {
 
     /// The name RocksDB's tools print.
     pub fn name(self) -> &'static str {
-        match self {
-            ChecksumKind::None => "kNoChecksum",
-            ChecksumKind::Crc32c => "kCRC32c",
-            ChecksumKind::XxHash32 => "kxxHash",
-            ChecksumKind::XxHash64 => "kxxHash64",
-            ChecksumKind::Xxh3 => "kXXH3",
-        }
+        KINDS[self as usize].1
     }
 
     /// The checksum of `bytes`: a stored payload and its compression type byte.

@@ -102,11 +102,8 @@ impl BlockFile {
         count_read(&counters, &file_counters, tail.len());
         file.read_exact_at(length - tail_bytes, &mut tail)?;
         let footer = &tail[tail.len().saturating_sub(FOOTER_BYTES)..];
-        let decoded = match takes_leveldbs {
-            true => Footer::decode_also_leveldbs(footer, length, file.path()),
-            false => Footer::decode(footer, length, file.path()),
-        };
-        let footer = decoded.map_err(|error| named(&*file, &tail, error))?;
+        let footer = Footer::decode(footer, length, file.path(), takes_leveldbs)
+            .map_err(|error| named(&*file, &tail, error))?;
         let limit = length - footer.bytes();
         Ok(BlockFile { file, footer, limit, counters, file_counters, dictionary: None, tail })
     }
@@ -263,15 +260,8 @@ impl BlockFile {
     /// # Errors
     /// If the block is not in the file, or there is no memory for it.
     pub fn stored_bytes(&self, handle: BlockHandle) -> Result<usize> {
-        if !handle.fits(self.limit()) {
-            let damage = Damage::new(
-                0,
-                format_args!("a block that ends by {}", self.limit()),
-                format_args!("{} bytes at {}", handle.bytes, handle.offset),
-            );
-            return Err(self.damaged(damage, handle));
-        }
-        // `fits` bounds this by the length of the file and by 2^32.
+        handle.check(self.limit(), 0).map_err(|damage| self.damaged(damage, handle))?;
+        // The check bounds this by the length of the file and by 2^32.
         self.afford(handle.bytes as usize)?;
         Ok(handle.bytes as usize + BLOCK_TRAILER_BYTES)
     }
@@ -281,11 +271,8 @@ impl BlockFile {
     fn afford(&self, bytes: usize) -> Result<()> {
         let mut probe = Vec::<u8>::new();
         if bytes >= LARGE_BLOCK_BYTES && probe.try_reserve_exact(bytes).is_err() {
-            return Err(Error::io(
-                self.path(),
-                "get memory to read",
-                ErrorKind::OutOfMemory.into(),
-            ));
+            let kind = ErrorKind::OutOfMemory;
+            return Err(Error::io(self.path(), "get memory to read", kind.into()));
         }
         // The compiler may leave out an allocation that is not used.
         std::hint::black_box(&probe);

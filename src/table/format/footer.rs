@@ -89,6 +89,15 @@ impl BlockHandle {
     pub(crate) fn fits(self, limit: u64) -> bool {
         self.end().is_some_and(|end| end <= limit) && self.bytes < u64::from(u32::MAX)
     }
+
+    /// An error of the handle at `at` if the block does not fit.
+    pub(crate) fn check(self, limit: u64, at: usize) -> Result<(), Damage> {
+        if self.fits(limit) {
+            return Ok(());
+        }
+        let found = format!("{} bytes at {}", self.bytes, self.offset);
+        Err(Damage::new(at, format_args!("a block that ends by {limit}"), found))
+    }
 }
 
 /// The decoded end of a table file.
@@ -119,8 +128,22 @@ pub struct Footer {
 
 impl Footer {
     /// Decodes the footer of a file of `file_bytes`. `tail` is the last 53 bytes, or all of a
-    /// shorter file.
-    pub(crate) fn decode(tail: &[u8], file_bytes: u64, file: &Path) -> Result<Footer> {
+    /// shorter file. `takes_leveldbs`: whether to accept a table in LevelDB's format.
+    pub(crate) fn decode(
+        tail: &[u8],
+        file_bytes: u64,
+        file: &Path,
+        takes_leveldbs: bool,
+    ) -> Result<Footer> {
+        if let Some(tail) = tail.last_chunk::<LEVELDBS_FOOTER_BYTES>()
+            && takes_leveldbs
+            && fixed64(&tail[40..]) == LEGACY_MAGIC
+        {
+            let footer_offset = file_bytes - LEVELDBS_FOOTER_BYTES as u64;
+            return Footer::decode_handles(&tail[..40], 0, ChecksumKind::Crc32c)
+                .and_then(|footer| footer.checked(footer_offset))
+                .map_err(|damage| damage.in_file(file, footer_offset));
+        }
         let footer_offset = file_bytes.saturating_sub(FOOTER_BYTES as u64);
         if tail.len() < FOOTER_BYTES {
             let found = format!("{} bytes", tail.len());
@@ -129,24 +152,17 @@ impl Footer {
         let magic = fixed64(&tail[45..]);
         let format_version = fixed32(&tail[41..]);
         if magic == LEGACY_MAGIC {
-            return Err(unsupported(
-                file,
-                "tables of LevelDB, and of RocksDB with format_version 0 and 1",
-            ));
+            let what = "tables of LevelDB, and of RocksDB with format_version 0 and 1";
+            return Err(unsupported(file, what));
         }
         if magic != MAGIC {
-            return Err(Damage::new(
-                45,
-                format_args!("the magic number {MAGIC:#x} of a RocksDB table"),
-                format_args!("{magic:#x}"),
-            )
-            .in_file(file, footer_offset));
+            let expected = format!("the magic number {MAGIC:#x} of a RocksDB table");
+            let damage = Damage::new(45, expected, format_args!("{magic:#x}"));
+            return Err(damage.in_file(file, footer_offset));
         }
         if !(2..=7).contains(&format_version) {
-            return Err(unsupported(
-                file,
-                format_args!("format_version {format_version} (this build reads 2 to 7)"),
-            ));
+            let what = format_args!("format_version {format_version} (this build reads 2 to 7)");
+            return Err(unsupported(file, what));
         }
         let checksum = ChecksumKind::from_byte(tail[0]).ok_or_else(|| {
             unsupported(file, format_args!("checksum type {} (this build reads 0 to 4)", tail[0]))
@@ -157,22 +173,6 @@ impl Footer {
             Self::decode_handles(&tail[1..41], format_version, checksum)
         };
         decoded
-            .and_then(|footer| footer.checked(footer_offset))
-            .map_err(|damage| damage.in_file(file, footer_offset))
-    }
-
-    /// Like [`Footer::decode`], but also accepts a table in LevelDB's format.
-    pub(crate) fn decode_also_leveldbs(
-        tail: &[u8],
-        file_bytes: u64,
-        file: &Path,
-    ) -> Result<Footer> {
-        let leveldbs = tail.last_chunk::<LEVELDBS_FOOTER_BYTES>();
-        let Some(tail) = leveldbs.filter(|tail| fixed64(&tail[40..]) == LEGACY_MAGIC) else {
-            return Footer::decode(tail, file_bytes, file);
-        };
-        let footer_offset = file_bytes - LEVELDBS_FOOTER_BYTES as u64;
-        Footer::decode_handles(&tail[..40], 0, ChecksumKind::Crc32c)
             .and_then(|footer| footer.checked(footer_offset))
             .map_err(|damage| damage.in_file(file, footer_offset))
     }
@@ -295,7 +295,7 @@ mod tests {
     const FILE: &str = "t.sst";
 
     fn decode(tail: &[u8], file_bytes: u64) -> Result<Footer> {
-        Footer::decode(tail, file_bytes, Path::new(FILE))
+        Footer::decode(tail, file_bytes, Path::new(FILE), false)
     }
 
     #[test]

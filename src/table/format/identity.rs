@@ -71,9 +71,12 @@ pub(crate) fn new_db_identity() -> String {
 /// The identity of a table with these properties. `None` if the session does not have RocksDB's
 /// form.
 pub(crate) fn table_identity(db: &str, session: &str, file_number: u64) -> Option<TableIdentity> {
-    let (high, low) =
-        session.as_bytes().split_at_checked(session.len().checked_sub(LOW_DIGITS)?)?;
-    let (high, low) = (from_digits(high)?, from_digits(low)?);
+    let high_digits = session.len().checked_sub(LOW_DIGITS)?;
+    if !session.bytes().all(|digit| digit.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let (high, low) = session.split_at(high_digits);
+    let (high, low) = (u64::from_str_radix(high, 36).ok()?, u64::from_str_radix(low, 36).ok()?);
     let seed = high >> 2;
     let first = (low & ((1 << LOW_BITS) - 1)) | high << LOW_BITS;
     let hash = XxHash3_128::oneshot_with_seed(seed, db.as_bytes());
@@ -85,15 +88,6 @@ fn put_digits(out: &mut [u8], mut value: u64) {
         *digit = DIGITS[(value % 36) as usize];
         value /= 36;
     }
-}
-
-fn from_digits(digits: &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for &digit in digits {
-        let digit = char::from(digit.to_ascii_uppercase()).to_digit(36)?;
-        value = value.checked_mul(36)?.checked_add(digit.into())?;
-    }
-    (!digits.is_empty()).then_some(value)
 }
 
 /// 64 random bits, from the hash keys that the standard library gets from the operating system. If

@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use super::compression::read::{Codec, types_in};
 use super::identity::{TableIdentity, table_identity};
 use crate::encoding::coding::{fixed32, fixed64, varint};
 use crate::error::Damage;
@@ -96,6 +97,9 @@ pub(crate) mod names {
 
 /// The index type of an index in parts.
 pub(crate) const TWO_LEVEL_INDEX: u32 = 2;
+
+/// RocksDB's id for an unknown column family. Any column family can ingest a table with this id.
+pub(crate) const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 
 /// This crate's comparator, and RocksDB's default: plain byte order.
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
@@ -227,8 +231,7 @@ impl TableProperties {
 
     /// The stored bytes of a property.
     pub fn raw(&self, name: &str) -> Option<&[u8]> {
-        let mut entries = (0..self.ends.len()).map(|i| self.entry(i));
-        entries.find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
+        self.raw_entries().find(|(other, _)| *other == name.as_bytes()).map(|(_, value)| value)
     }
 
     /// A property, decoded as its name requires.
@@ -254,8 +257,7 @@ impl TableProperties {
 
     /// All of them in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, PropertyValue<'_>)> {
-        (0..self.ends.len())
-            .map(|i| self.entry(i))
+        self.raw_entries()
             .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))
     }
 
@@ -269,15 +271,8 @@ impl TableProperties {
 
     /// Whether ZSTD could have compressed some blocks. True if the property is absent.
     pub(crate) fn may_use_zstd(&self) -> bool {
-        match self.text(names::COMPRESSION) {
-            None => true,
-            // Up to format_version 6 the property is a name. From 7 on it includes a list of types
-            // in hexadecimal.
-            Some(name) => match name.split(';').nth(1) {
-                None => name == "ZSTD",
-                Some(types) => types.as_bytes().chunks(2).any(|of| of == b"07"),
-            },
-        }
+        let types = self.text(names::COMPRESSION).map(types_in);
+        types.is_none_or(|types| types.contains(&(Codec::Zstd as u8)))
     }
 
     /// The name of the manager that compressed the blocks, if it is not RocksDB's own.
@@ -291,11 +286,9 @@ impl TableProperties {
     /// The number and the name of the table's column family. `None` for RocksDB's default family
     /// and for an unknown one. Callers must not mix families, whose tables may hold equal keys.
     pub(crate) fn column_family(&self) -> Option<(u64, String)> {
-        /// The number in tables that were written without a database.
-        const UNKNOWN: u64 = 0x7fff_ffff;
         let number = self.number(names::COLUMN_FAMILY_ID)?;
         let name = self.text(names::COLUMN_FAMILY_NAME).unwrap_or_default();
-        (number != 0 && number != UNKNOWN).then(|| (number, name.to_owned()))
+        (number != 0 && number != UNKNOWN_COLUMN_FAMILY).then(|| (number, name.to_owned()))
     }
 
     /// Number of entries, range deletions included.

@@ -119,13 +119,7 @@ impl IndexParser {
                 }
                 _ => BlockHandle::decode(&mut decoder)?,
             };
-            if !handle.fits(self.limit) {
-                return Err(Damage::new(
-                    start,
-                    format_args!("a block that ends by {}", self.limit),
-                    format_args!("{} bytes at {}", handle.bytes, handle.offset),
-                ));
-            }
+            handle.check(self.limit, start)?;
             // This check ensures that no block is listed twice, and that the size of the file
             // bounds the number of blocks.
             let behind = self.handles.last().map_or(0, |last| last.end().unwrap_or(u64::MAX));
@@ -140,10 +134,7 @@ impl IndexParser {
                 decoder.length_prefixed("first key of a block")?;
             }
             previous = Some(handle);
-            self.push(&key, handle).map_err(|mut damage| {
-                damage.offset = start as u64;
-                damage
-            })?;
+            self.push(&key, handle).map_err(|damage| damage.moved_by(start))?;
         }
         Ok(())
     }

@@ -35,7 +35,8 @@ use super::format::padding::padding_to_page;
 use super::format::properties::{IndexForm, TableProperties, names};
 use super::index::IndexParser;
 use super::open::{
-    global_sequence_of, read_dictionary, read_metaindex, read_properties, refuse_unknown,
+    INDEX_BLOCK, PROPERTIES_BLOCK, find_block, global_sequence_of, read_dictionary, read_metaindex,
+    read_properties, refuse_unknown,
 };
 use super::range_del::read_ranges;
 use search::{damage_to_none, find_blocks, find_footer};
@@ -75,6 +76,14 @@ pub(crate) struct Hole {
     pub why: Error,
 }
 
+impl Hole {
+    /// A hole that begins at `offset`, after `last_key`, which is empty before the first entry.
+    fn at(offset: u64, last_key: &[u8], why: Error) -> Hole {
+        let after = (!last_key.is_empty()).then(|| user_key(last_key).to_vec());
+        Hole { offset, bytes: 0, after, before: None, why }
+    }
+}
+
 impl Salvage {
     /// Finds the blocks. `from_manifest`: the sequence number of all entries, for an ingested
     /// table.
@@ -110,47 +119,31 @@ impl Salvage {
     ) -> Result<Salvage> {
         let footer = *file.footer();
         let metaindex = damage_to_none(read_metaindex(&file, footer.metaindex))?;
-        let handle_of = |wanted: &str| {
-            let names = metaindex.as_deref().unwrap_or_default();
-            names.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
-        };
-        let properties = match handle_of("rocksdb.properties") {
+        let lost_metaindex = metaindex.is_none();
+        let metaindex = metaindex.unwrap_or_default();
+        let properties = match find_block(&metaindex, PROPERTIES_BLOCK) {
             Some(handle) => damage_to_none(read_properties(&file, handle))?,
             None => None,
         };
-        if let Some(metaindex) = &metaindex {
-            let stated = properties.clone().unwrap_or_default();
-            refuse_unknown(&file, &stated)?;
-            read_dictionary(&mut file, metaindex, &stated)?;
-        }
         let lost_properties = properties.is_none();
-        let global_sequence = match &properties {
-            Some(properties) => global_sequence_of(properties, from_manifest)
+        let properties = properties.unwrap_or_default();
+        refuse_unknown(&file, &properties)?;
+        read_dictionary(&mut file, &metaindex, &properties)?;
+        let global_sequence = match lost_properties {
+            false => global_sequence_of(&properties, from_manifest)
                 .map_err(|damage| damage.in_file(file.path(), 0))?,
-            None => from_manifest,
+            true => from_manifest,
         };
 
-        let is_external =
-            properties.as_ref().is_some_and(|it| it.raw(names::EXTERNAL_VERSION).is_some());
-        let ranges = match &metaindex {
-            Some(metaindex) => {
-                let stated = properties.clone().unwrap_or_default();
-                damage_to_none(read_ranges(&file, metaindex, &stated, global_sequence))?
-            }
-            None => None,
-        };
-        let none_stated =
-            properties.as_ref().and_then(|p| p.number(names::RANGE_DELETIONS)) == Some(0);
-        let lost_ranges = ranges.is_none() && !none_stated;
+        let is_external = properties.raw(names::EXTERNAL_VERSION).is_some();
+        let ranges = damage_to_none(read_ranges(&file, &metaindex, &properties, global_sequence))?;
+        let none_stated = properties.number(names::RANGE_DELETIONS) == Some(0);
+        let lost_ranges = (lost_metaindex || ranges.is_none()) && !none_stated;
 
-        let index_handle = footer.index.or_else(|| handle_of("rocksdb.index"));
-        let stated_end = properties.as_ref().and_then(|it| it.number(names::DATA_BYTES));
-        let stated_end = stated_end.filter(|&end| end <= file.limit());
+        let index_handle = footer.index.or_else(|| find_block(&metaindex, INDEX_BLOCK));
+        let stated_end = properties.number(names::DATA_BYTES).filter(|&end| end <= file.limit());
         let from_index = match index_handle {
-            Some(handle) => {
-                let must_follow = all_blocks.is_some();
-                index_blocks(&file, handle, properties.as_ref(), must_follow)?
-            }
+            Some(handle) => index_blocks(&file, handle, &properties, all_blocks.is_some())?,
             None => None,
         };
         let blocks_are_listed = from_index.is_some();
@@ -179,7 +172,7 @@ impl Salvage {
             blocks_are_listed,
             data_end,
             ranges: ranges.flatten(),
-            identity: properties.as_ref().and_then(TableProperties::identity),
+            identity: properties.identity(),
             lost_properties,
             needs_global_sequence: is_external && global_sequence.is_none(),
             lost_ranges,
@@ -203,14 +196,13 @@ impl Salvage {
         let mut last_key: Vec<u8> = Vec::new();
         let mut open: Option<Hole> = None;
         let mut end = 0;
+        let missing = |expected: &str, offset| {
+            Damage::new(0, expected, "none that can be read").in_file(self.file.path(), offset)
+        };
         for &handle in &self.blocks {
-            let after = || (!last_key.is_empty()).then(|| user_key(&last_key).to_vec());
             if open.is_none() && self.lacks_blocks(end, handle.offset)? {
-                let why = self.file.damaged(
-                    Damage::new(0, "data blocks that follow each other", "none that can be read"),
-                    BlockHandle { offset: end, bytes: 0 },
-                );
-                open = Some(Hole { offset: end, bytes: 0, after: after(), before: None, why });
+                let why = missing("data blocks that follow each other", end);
+                open = Some(Hole::at(end, &last_key, why));
             }
             match self.read(handle, &last_key) {
                 Ok(entries) => {
@@ -227,8 +219,7 @@ impl Salvage {
                     }
                 }
                 Err(why @ Error::Corruption { .. }) if open.is_none() => {
-                    let offset = handle.offset;
-                    open = Some(Hole { offset, bytes: 0, after: after(), before: None, why });
+                    open = Some(Hole::at(handle.offset, &last_key, why));
                 }
                 Err(Error::Corruption { .. }) => {}
                 Err(error) => return Err(error),
@@ -236,10 +227,7 @@ impl Salvage {
             end = handle.end().unwrap_or(end);
         }
         if end < self.data_end && open.is_none() {
-            let after = (!last_key.is_empty()).then(|| user_key(&last_key).to_vec());
-            let damage = Damage::new(0, "data blocks up to the index", "none that can be read");
-            let why = self.file.damaged(damage, BlockHandle { offset: end, bytes: 0 });
-            open = Some(Hole { offset: end, bytes: 0, after, before: None, why });
+            open = Some(Hole::at(end, &last_key, missing("data blocks up to the index", end)));
         }
         if let Some(mut hole) = open {
             hole.bytes = self.data_end.saturating_sub(hole.offset);
@@ -294,7 +282,7 @@ impl Salvage {
 fn index_blocks(
     file: &BlockFile,
     handle: BlockHandle,
-    properties: Option<&TableProperties>,
+    properties: &TableProperties,
     must_follow: bool,
 ) -> Result<Option<Vec<BlockHandle>>> {
     // If there are no properties, the forms that this crate writes are tried.
@@ -305,7 +293,7 @@ fn index_blocks(
         user_keys,
         delta_values: true,
     });
-    let stated = properties.and_then(|properties| properties.index_form().ok());
+    let stated = properties.index_form().ok();
     let forms = match &stated {
         Some(form) => std::slice::from_ref(form),
         None => &written[..],

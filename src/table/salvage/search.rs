@@ -17,8 +17,7 @@ use crate::table::format::footer::{
     BLOCK_TRAILER_BYTES, BlockHandle, FOOTER_BYTES, Footer, WRITTEN_VERSION,
 };
 use crate::table::format::padding::padding_to_page;
-use crate::table::open::read_metaindex;
-use crate::table::range_del::RANGE_DEL_BLOCK;
+use crate::table::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, find_block, read_metaindex};
 
 /// The longest block that a search finds where a block must start.
 const MAX_BLOCK_BYTES: usize = 1 << 20;
@@ -58,11 +57,10 @@ pub(super) fn find_footer(
         let opened = BlockFile::with_footer(Arc::clone(file), Arc::clone(counters), footer);
         let Some(names) = damage_to_none(read_metaindex(&opened, candidate))? else { continue };
         let points_to_blocks = names.iter().all(|(_, handle)| blocks.contains(handle));
-        if points_to_blocks && names.iter().any(|(name, _)| name == "rocksdb.properties") {
+        if let (true, Some(properties)) = (points_to_blocks, find_block(&names, PROPERTIES_BLOCK)) {
             // The index is the block before the range deletions or, without any, the properties.
-            let behind = |name: &str| names.iter().find(|(other, _)| other == name);
-            let behind = behind(RANGE_DEL_BLOCK).or_else(|| behind("rocksdb.properties"));
-            let next = behind.and_then(|(_, handle)| blocks.iter().position(|it| it == handle));
+            let behind = find_block(&names, RANGE_DEL_BLOCK).unwrap_or(properties);
+            let next = blocks.iter().position(|&it| it == behind);
             footer.index = next.and_then(|next| blocks.get(next.checked_sub(1)?)).copied();
             return Ok((footer, blocks));
         }

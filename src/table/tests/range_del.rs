@@ -12,6 +12,7 @@ use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::table::block::builder::BlockBuilder;
 use crate::table::format::checksum::ChecksumKind;
 use crate::table::format::properties::names;
+use crate::table::open::{RANGE_DEL_BLOCK, find_block};
 use crate::table::{ScanOptions, TableCursor};
 
 const RANGES: [(&str, &str, u64); 4] =
@@ -126,7 +127,7 @@ fn the_builder_refuses_empty_ranges_and_a_wrong_order() {
 fn with_range_block(entries: &[(Vec<u8>, &[u8])]) -> Vec<u8> {
     let (mut bytes, _) = table_bytes(&Entries::new(), options(Compression::None));
     let table = Table::open(file_of(&bytes), context(0)).unwrap();
-    let handle = table.metaindex_handle("rocksdb.range_del").unwrap();
+    let handle = find_block(table.metaindex(), RANGE_DEL_BLOCK).unwrap();
     let mut block = BlockBuilder::new(1);
     entries.iter().for_each(|(key, value)| block.add(key, value));
     let (block, start) = (block.finish(), handle.offset as usize);
@@ -158,7 +159,8 @@ fn a_range_block_that_cannot_be_right_is_named() {
     other_kind[2] = entry("f", "g", 3, 1);
     let mut reversed = good();
     reversed[2] = entry("g", "f", 3, 15);
-    let block = opened(&good()).unwrap().metaindex_handle("rocksdb.range_del").unwrap();
+    let table = opened(&good()).unwrap();
+    let block = find_block(table.metaindex(), RANGE_DEL_BLOCK).unwrap();
     for bad in [other_kind, reversed] {
         let Err(Error::Corruption { offset, .. }) = opened(&bad) else {
             panic!("no damage was seen")

@@ -30,8 +30,9 @@
 
 use std::arch::x86_64::*;
 
-use super::registers::{POWERS, load_256, load_512, store_256, store_512};
+use super::registers::{load_256, load_512, store_256, store_512};
 use crate::filter::bloom::layout::Line;
+use crate::filter::bloom::probes::GOLDEN_POWERS;
 use crate::filter::family::KeyHash;
 use crate::memory::{LINE_BYTES, prefetch};
 
@@ -78,7 +79,7 @@ impl<const GROUPS: usize> Batch<GROUPS> {
         for &number in &self.line_numbers {
             prefetch(&lines[number as usize]);
         }
-        let powers = POWERS.as_chunks().0;
+        let powers = GOLDEN_POWERS.as_chunks().0;
         for (i, (sets, powers)) in self.groups.iter_mut().zip(powers).enumerate() {
             let left = usize::from(probes).saturating_sub(i * GROUP).min(GROUP);
             sets.fill(hashes, powers, (0xffu64 << left) as u8);
@@ -150,26 +151,21 @@ const EVEN_WORDS: [u16; 32] = {
     numbers
 };
 
-const EVEN_BYTES: [u8; 64] = {
+const EVEN_BYTES: [u8; 64] = bytes(2, 1);
+
+/// For each byte of a line, the number of its 64-bit word.
+const WORD_OF_BYTE: [u8; LINE_BYTES] = bytes(1, 8);
+
+/// Byte i is `i * times / parts`.
+const fn bytes(times: usize, parts: usize) -> [u8; 64] {
     let mut numbers = [0; 64];
     let mut i = 0;
     while i < 64 {
-        numbers[i] = 2 * i as u8;
+        numbers[i] = (i * times / parts) as u8;
         i += 1;
     }
     numbers
-};
-
-/// For each byte of a line, the number of its 64-bit word.
-const WORD_OF_BYTE: [u8; LINE_BYTES] = {
-    let mut words = [0; LINE_BYTES];
-    let mut i = 0;
-    while i < LINE_BYTES {
-        words[i] = i as u8 / 8;
-        i += 1;
-    }
-    words
-};
+}
 
 /// Adds the keys, each with `probes` probes, at most `8 * GROUPS`.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
@@ -235,7 +231,7 @@ impl<const PROBES: usize> Numbers<PROBES> {
             _mm256_castsi256_ps(back),
         );
         let seeds = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_castps_si256(high));
-        for (bits, &power) in self.bits.iter_mut().zip(&POWERS) {
+        for (bits, &power) in self.bits.iter_mut().zip(&GOLDEN_POWERS) {
             let x = _mm256_mullo_epi32(seeds, _mm256_set1_epi32(power as i32));
             store_256(bits, _mm256_srli_epi32::<23>(x));
         }

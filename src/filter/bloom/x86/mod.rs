@@ -20,11 +20,11 @@ use std::arch::x86_64::*;
 
 use super::kernel::{Kernels, add_portable, has_all_bits_by_words};
 use super::layout::Line;
-use super::probes::bit_seed;
+use super::probes::{GOLDEN_POWERS, bit_seed};
 use crate::filter::cpu::{Avx2, Avx512};
 use crate::filter::family::KeyHash;
 use add::{add_avx2, add_avx512};
-use registers::{POWERS, load_256, load_512};
+use registers::{load_256, load_512};
 
 impl Kernels for Avx512 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
@@ -125,7 +125,9 @@ fn finish_avx512(
     probes: u8,
 ) {
     let ones = _mm512_set1_epi32(1);
-    let [powers_front, powers_back] = POWERS.as_chunks::<16>().0 else { unreachable!("32 powers") };
+    let [powers_front, powers_back] = GOLDEN_POWERS.as_chunks::<16>().0 else {
+        unreachable!("32 powers")
+    };
     let lanes = (1u32 << probes) - 1;
     // The probes among `lanes` whose bit is 0.
     let unset = |line: __m512i, seed: u32, powers: &[u32; 16], lanes: u32| {
@@ -175,7 +177,7 @@ fn has_all_bits_avx2(line: &Line, seed: u32, probes: u8) -> bool {
         let turned = _mm256_sllv_epi32(_mm256_castps_si256(words), from_top);
         !_mm256_movemask_ps(_mm256_castsi256_ps(turned)) as u32 & 0xff
     };
-    let [first, rest @ ..] = POWERS.as_chunks::<8>().0 else { unreachable!("32 powers") };
+    let [first, rest @ ..] = GOLDEN_POWERS.as_chunks::<8>().0 else { unreachable!("32 powers") };
     let mut missing = missing_of(first);
     if probes > 8 {
         for (i, powers) in rest[..usize::from(probes - 1) / 8].iter().enumerate() {

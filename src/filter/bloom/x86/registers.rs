@@ -2,20 +2,6 @@
 
 use std::arch::x86_64::*;
 
-use crate::filter::bloom::layout::MAX_PROBES;
-use crate::filter::bloom::probes::GOLDEN_POWERS;
-
-/// [`GOLDEN_POWERS`], padded with zeros to whole registers.
-pub const POWERS: [u32; 32] = {
-    let mut powers = [0; 32];
-    let mut i = 0;
-    while i < MAX_PROBES {
-        powers[i] = GOLDEN_POWERS[i];
-        i += 1;
-    }
-    powers
-};
-
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn load_512<T: Copy, const N: usize>(from: &[T; N]) -> __m512i {

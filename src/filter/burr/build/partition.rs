@@ -17,6 +17,7 @@
 
 use crate::filter::burr::row::start;
 use crate::filter::burr::shape::{CLASSES, Shape};
+use crate::filter::hashes::group;
 
 /// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window
 /// take about 256 KiB with w = 32 and 512 KiB with w = 64, so they stay in the second-level cache.
@@ -84,15 +85,9 @@ impl Grouping {
             window.fill(self, 0, chunks);
             return consume(&window);
         }
-        let mut ends = vec![0; windows];
-        for &hash in chunks.iter().copied().flatten() {
-            ends[self.window(hash)] += 1;
-        }
-        counts_to_starts(&mut ends);
-        let mut hashes = vec![0; chunks.iter().map(|chunk| chunk.len()).sum()];
-        for &hash in chunks.iter().copied().flatten() {
-            put(&mut hashes, &mut ends[self.window(hash)], hash);
-        }
+        let (mut hashes, mut ends) = (Vec::new(), Vec::new());
+        let all = chunks.iter().copied().flatten().copied();
+        group(all, windows, |hash| self.window(hash), &mut hashes, &mut ends);
         let mut first = 0;
         for (index, end) in ends.into_iter().enumerate() {
             let first_bucket = (index as u32) << self.window_shift;
@@ -107,16 +102,9 @@ impl Window {
     fn fill(&mut self, grouping: &Grouping, first_bucket: u32, chunks: &[&[u64]]) {
         self.first_bucket = first_bucket;
         self.buckets = (1 << grouping.window_shift).min(grouping.buckets() - first_bucket);
-        self.ends.clear();
-        self.ends.resize(self.buckets as usize * CLASSES, 0);
-        for &hash in chunks.iter().copied().flatten() {
-            self.ends[grouping.group(hash, first_bucket)] += 1;
-        }
-        counts_to_starts(&mut self.ends);
-        self.hashes.resize(chunks.iter().map(|chunk| chunk.len()).sum(), 0);
-        for &hash in chunks.iter().copied().flatten() {
-            put(&mut self.hashes, &mut self.ends[grouping.group(hash, first_bucket)], hash);
-        }
+        let all = chunks.iter().copied().flatten().copied();
+        let group_of = |hash| grouping.group(hash, first_bucket);
+        group(all, self.buckets as usize * CLASSES, group_of, &mut self.hashes, &mut self.ends);
     }
 
     /// The hashes of a bucket, class after class, and the index at which each class starts. The
@@ -127,21 +115,6 @@ impl Window {
         let [end0, end1, end2] = [0, 1, 2].map(|class| self.ends[group + class] as usize);
         (&self.hashes[first..end2], [0, end0 - first, end1 - first])
     }
-}
-
-/// Replaces every count by the sum of the counts before it.
-fn counts_to_starts(counts: &mut [u32]) {
-    let mut sum = 0;
-    for count in counts {
-        sum += std::mem::replace(count, sum);
-    }
-}
-
-/// Stores `hash` at `*at` and advances `*at`, so that the start of a group becomes its end.
-#[inline(always)]
-fn put(hashes: &mut [u64], at: &mut u32, hash: u64) {
-    hashes[*at as usize] = hash;
-    *at += 1;
 }
 
 #[cfg(test)]

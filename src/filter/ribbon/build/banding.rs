@@ -27,7 +27,7 @@
 //!
 //! A *window* is a run of slots. The textbook version of elimination is in `burr::reference`.
 
-use crate::filter::hashes::HashList;
+use crate::filter::hashes::{HashList, group};
 use crate::filter::ribbon::layout::{BLOCK_SLOTS, Layout};
 use crate::filter::ribbon::row::{Equation, Row, rehash, start_of};
 
@@ -79,22 +79,10 @@ fn partition(
 ) -> (Vec<u64>, Vec<u32>) {
     let shift = window_slots.ilog2();
     let window = |rehashed| (start_of(rehashed, starts) >> shift) as usize;
-    let mut ends = vec![0u32; ((starts - 1) >> shift) as usize + 1];
-    for hash in hashes.iter() {
-        ends[window(rehash(hash, raw_seed))] += 1;
-    }
-    // `ends` first has the start of each window. Writing the keys advances it to the window's end.
-    let mut start = 0;
-    for end in &mut ends {
-        start += std::mem::replace(end, start);
-    }
-    let mut ordered = vec![0; hashes.len()];
-    for hash in hashes.iter() {
-        let rehashed = rehash(hash, raw_seed);
-        let next = &mut ends[window(rehashed)];
-        ordered[*next as usize] = rehashed;
-        *next += 1;
-    }
+    let windows = ((starts - 1) >> shift) as usize + 1;
+    let (mut ordered, mut ends) = (Vec::new(), Vec::new());
+    let rehashed = hashes.iter().map(|hash| rehash(hash, raw_seed));
+    group(rehashed, windows, window, &mut ordered, &mut ends);
     (ordered, ends)
 }
 

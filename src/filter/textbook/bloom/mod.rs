@@ -28,8 +28,6 @@
 
 mod saved;
 
-use std::fmt;
-
 use super::formulas;
 use super::shared::{TooLarge, mix, reduce, zeros};
 
@@ -94,16 +92,9 @@ pub struct BloomFilter {
 /// let larger = BloomFilter::new(Layout::Shared, 2000, 7);
 /// assert_eq!(filter.union(&larger), Err(OtherShape));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the filters differ in layout, size or number of hashes")]
 pub struct OtherShape;
-
-impl fmt::Display for OtherShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the filters differ in layout, size or number of hashes")
-    }
-}
-
-impl std::error::Error for OtherShape {}
 
 impl Probes {
     /// The `hashes` positions of a key in an array of `slots`. The step of double hashing is odd

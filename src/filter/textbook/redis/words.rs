@@ -1,7 +1,5 @@
 //! The arguments and replies of the commands.
 
-use std::fmt;
-
 use super::super::shared::{Damaged, Full};
 
 /// Why a command failed.
@@ -15,41 +13,26 @@ use super::super::shared::{Damaged, Full};
 /// assert_eq!(space.add("seen", 2), Err(CommandError::Full));
 /// # Ok::<(), CommandError>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is a filter of this name already.
+    #[error("there is a filter of this name")]
     Exists,
     /// There is no filter of this name.
+    #[error("there is no filter of this name")]
     NotFound,
     /// The filter is full, and cannot grow.
+    #[error("{}", Full)]
     Full,
     /// Pieces of the filter are missing: load them first.
+    #[error("the filter is not loaded completely")]
     Loading,
     /// The arguments are incompatible, or out of range.
+    #[error("{0}")]
     Invalid(&'static str),
     /// A piece differs from the saved one, or is not the next one.
-    Damaged(Damaged),
-}
-
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CommandError::Exists => f.write_str("there is a filter of this name"),
-            CommandError::NotFound => f.write_str("there is no filter of this name"),
-            CommandError::Full => Full.fmt(f),
-            CommandError::Loading => f.write_str("the filter is not loaded completely"),
-            CommandError::Invalid(what) => f.write_str(what),
-            CommandError::Damaged(damaged) => damaged.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CommandError {}
-
-impl From<Damaged> for CommandError {
-    fn from(damaged: Damaged) -> CommandError {
-        CommandError::Damaged(damaged)
-    }
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
 }
 
 /// The result of a command.

@@ -17,10 +17,10 @@ use crate::encoding::key;
 use crate::encoding::key::{SequenceNumber, TRAILER_BYTES};
 use crate::error::Damage;
 
-use super::SeekStart;
 use super::entry::{Entry, KeyBuffer, SHORT_SUFFIX_BYTES, check_internal};
 use super::key_heads::Candidate;
 use super::pinned::{PinnedBlock, PinsBlock};
+use super::{SeekStart, shown};
 
 /// The bytes that [`BlockCursor::step`] reads at once: at most 4 bytes of lengths, and a short
 /// suffix.
@@ -144,7 +144,10 @@ impl<B: PinsBlock> BlockCursor<B> {
         match start {
             SeekStart::PastEnd => self.next = self.entries_bytes(),
             SeekStart::At(candidate) if self.go_to_candidate(candidate)? => {}
-            _ => self.go_to_restart_before(user_key, trailer)?,
+            _ => {
+                self.next = self.block.restart_before(user_key, trailer, self.global_sequence)?;
+                self.stored_key.clear();
+            }
         }
         loop {
             self.next()?;
@@ -168,21 +171,6 @@ impl<B: PinsBlock> BlockCursor<B> {
         self.next = candidate.offset;
         // The shared bytes must be those of the user key, not of its trailer or of the padding.
         Ok(entry.shared <= self.stored_key.len() && entry.suffix.len() >= TRAILER_BYTES)
-    }
-
-    /// Goes to just before the last restart point whose key is before the target.
-    fn go_to_restart_before(&mut self, user_key: &[u8], trailer: u64) -> Result<(), Damage> {
-        let (mut low, mut high) = (0, self.block.restart_count());
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            let order = self.compare(self.block.restart_key(middle)?, user_key, trailer);
-            if order == Ordering::Less {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        self.go_to_restart(low)
     }
 
     /// Moves to the last entry before the internal key `target`.
@@ -357,13 +345,9 @@ impl<B: PinsBlock> BlockCursor<B> {
 
     /// Applies the global sequence number to a stored key, and compares the key with the target.
     fn compare(&self, stored: &[u8], user_key: &[u8], trailer: u64) -> Ordering {
-        key::user_key(stored).cmp(user_key).then_with(|| {
-            let stored_trailer = match self.global_sequence {
-                None => key::trailer(stored),
-                Some(sequence) => key::pack(sequence, key::kind_byte(stored)),
-            };
-            trailer.cmp(&stored_trailer)
-        })
+        key::user_key(stored)
+            .cmp(user_key)
+            .then_with(|| trailer.cmp(&shown(key::trailer(stored), self.global_sequence)))
     }
 }
 

@@ -14,11 +14,8 @@
 use crate::encoding::coding::Decoder;
 use crate::error::Damage;
 
-use super::Compression;
 use super::dictionary::Dictionary;
 use super::write::missing;
-#[cfg(not(feature = "zstd"))]
-use super::write::missing_codec;
 
 const ZSTD_EXPANSION: usize = 32 << 10;
 
@@ -40,14 +37,19 @@ impl From<Damage> for Failure {
     }
 }
 
-/// The codecs that can be read.
+/// The compression types, by the type byte of a block's trailer. RocksDB's properties use these
+/// names too, but for the first.
+pub(crate) const TYPE_NAMES: [&str; 8] =
+    ["none", "Snappy", "Zlib", "BZip2", "LZ4", "LZ4HC", "Xpress", "ZSTD"];
+
+/// The codecs that can be read, by their compression types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Codec {
-    Snappy,
-    Zlib,
-    Bzip2,
-    Lz4,
-    Zstd,
+pub(crate) enum Codec {
+    Snappy = 1,
+    Zlib = 2,
+    Bzip2 = 3,
+    Lz4 = 4,
+    Zstd = 7,
 }
 
 impl Codec {
@@ -66,27 +68,21 @@ impl Codec {
     }
 
     fn name(self) -> &'static str {
-        match self {
-            Codec::Snappy => Compression::Snappy.name(),
-            Codec::Zlib => "Zlib",
-            Codec::Bzip2 => "BZip2",
-            Codec::Lz4 => Compression::Lz4.name(),
-            Codec::Zstd => Compression::Zstd.name(),
-        }
+        TYPE_NAMES[self as usize]
     }
 
     fn is_built_in(self) -> bool {
         match self {
-            Codec::Snappy => Compression::Snappy.is_built_in(),
+            Codec::Snappy => cfg!(feature = "snappy"),
             Codec::Zlib => cfg!(feature = "zlib"),
             Codec::Bzip2 => cfg!(feature = "bzip2"),
-            Codec::Lz4 => Compression::Lz4.is_built_in(),
-            Codec::Zstd => Compression::Zstd.is_built_in(),
+            Codec::Lz4 => cfg!(feature = "lz4"),
+            Codec::Zstd => cfg!(feature = "zstd"),
         }
     }
 
     fn missing(self) -> String {
-        missing(self.name(), &self.name().to_lowercase())
+        missing(self.name())
     }
 
     /// See the module.
@@ -100,21 +96,22 @@ impl Codec {
     }
 }
 
-/// The reason why this build cannot read blocks of a table, if there is one. `property` is the
-/// table's compression property: a name, or from format_version 7 on a list of types.
-pub(crate) fn missing_for(property: &str) -> Option<String> {
-    let types: Vec<u8> = match property.split(';').nth(1) {
+/// The compression types of a table. `property` is the table's compression property: a name, or
+/// from format_version 7 on a list of types.
+pub(crate) fn types_in(property: &str) -> Vec<u8> {
+    match property.split(';').nth(1) {
         Some(list) => {
             let pairs = (0..list.len() / 2).filter_map(|i| list.get(2 * i..2 * i + 2));
             pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
         }
-        None => {
-            let names = ["Snappy", "Zlib", "BZip2", "LZ4", "LZ4HC", "Xpress", "ZSTD"];
-            let position = names.iter().position(|&name| name == property);
-            position.map(|position| position as u8 + 1).into_iter().collect()
-        }
-    };
-    types.into_iter().find_map(|type_byte| match Codec::of_byte(type_byte) {
+        None => (1..).zip(&TYPE_NAMES[1..]).filter(|it| *it.1 == property).map(|it| it.0).collect(),
+    }
+}
+
+/// The reason why this build cannot read blocks of a table with this compression property, if there
+/// is one.
+pub(crate) fn missing_for(property: &str) -> Option<String> {
+    types_in(property).into_iter().find_map(|type_byte| match Codec::of_byte(type_byte) {
         Ok(codec) if !codec.is_built_in() => Some(codec.missing()),
         Err(Failure::Unsupported(what)) => Some(what),
         _ => None,
@@ -168,12 +165,22 @@ impl<'a> Compressed<'a> {
         out: &mut [u8],
         dictionary: Option<&Dictionary>,
     ) -> Result<(), Damage> {
-        let written = match self.codec {
+        let written: Result<usize, String> = match self.codec {
+            #[cfg(feature = "snappy")]
             Codec::Snappy => decompress_snappy(self.body, out),
+            #[cfg(feature = "zlib")]
             Codec::Zlib => decompress_zlib(self.body, out, dictionary),
+            #[cfg(feature = "bzip2")]
             Codec::Bzip2 => decompress_bzip2(self.body, out),
+            #[cfg(feature = "lz4")]
             Codec::Lz4 => decompress_lz4(self.body, out, dictionary),
+            #[cfg(feature = "zstd")]
             Codec::Zstd => decompress_zstd(self.body, out, dictionary),
+            #[allow(unreachable_patterns, reason = "reachable in builds that lack a codec")]
+            codec => {
+                let _ = (self.body, dictionary); // Without codecs nothing else reads them.
+                Err(codec.missing())
+            }
         };
         match written {
             Ok(written) if written == out.len() => Ok(()),
@@ -186,11 +193,6 @@ impl<'a> Compressed<'a> {
 #[cfg(feature = "snappy")]
 fn decompress_snappy(body: &[u8], out: &mut [u8]) -> Result<usize, String> {
     snap::raw::Decoder::new().decompress(body, out).map_err(|e| e.to_string())
-}
-
-#[cfg(not(feature = "snappy"))]
-fn decompress_snappy(_: &[u8], _: &mut [u8]) -> Result<usize, String> {
-    Err(Codec::Snappy.missing())
 }
 
 #[cfg(feature = "zlib")]
@@ -224,11 +226,6 @@ fn decompress_zlib(
     }
 }
 
-#[cfg(not(feature = "zlib"))]
-fn decompress_zlib(_: &[u8], _: &mut [u8], _: Option<&Dictionary>) -> Result<usize, String> {
-    Err(Codec::Zlib.missing())
-}
-
 #[cfg(feature = "bzip2")]
 fn decompress_bzip2(body: &[u8], out: &mut [u8]) -> Result<usize, String> {
     let mut state = bzip2::Decompress::new(false);
@@ -244,11 +241,6 @@ fn decompress_bzip2(body: &[u8], out: &mut [u8]) -> Result<usize, String> {
     }
 }
 
-#[cfg(not(feature = "bzip2"))]
-fn decompress_bzip2(_: &[u8], _: &mut [u8]) -> Result<usize, String> {
-    Err(Codec::Bzip2.missing())
-}
-
 #[cfg(feature = "lz4")]
 fn decompress_lz4(
     body: &[u8],
@@ -262,11 +254,6 @@ fn decompress_lz4(
         }
     };
     written.map_err(|e| e.to_string())
-}
-
-#[cfg(not(feature = "lz4"))]
-fn decompress_lz4(_: &[u8], _: &mut [u8], _: Option<&Dictionary>) -> Result<usize, String> {
-    Err(Codec::Lz4.missing())
 }
 
 #[cfg(feature = "zstd")]
@@ -295,11 +282,6 @@ fn decompress_zstd(
     })
 }
 
-#[cfg(not(feature = "zstd"))]
-fn decompress_zstd(_: &[u8], _: &mut [u8], _: Option<&Dictionary>) -> Result<usize, String> {
-    Err(Codec::Zstd.missing())
-}
-
 /// Decompresses a standalone ZSTD frame that does not state the length of its content, such as a
 /// record of RocksDB's log. Rejects more content than a frame of this length can have.
 #[cfg(feature = "zstd")]
@@ -321,5 +303,5 @@ pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Fa
 /// See above.
 #[cfg(not(feature = "zstd"))]
 pub(crate) fn uncompress_frame(_: &[u8], _: &mut Vec<u8>) -> Result<(), Failure> {
-    Err(Failure::Unsupported(missing_codec(Compression::Zstd)))
+    Err(Failure::Unsupported(Codec::Zstd.missing()))
 }

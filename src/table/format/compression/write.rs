@@ -1,7 +1,6 @@
 //! [`Compressor`]: the codecs that are written. This file uses no other file of its folder, because
 //! `benches/table.rs` compiles it too.
 
-#[cfg(any(feature = "lz4", feature = "zstd"))]
 use crate::encoding::coding::put_varint;
 
 /// How a block's payload is stored.
@@ -16,13 +15,13 @@ use crate::encoding::coding::put_varint;
 #[non_exhaustive]
 pub enum Compression {
     /// As it is.
-    None,
+    None = 0,
     /// Snappy (feature `snappy`).
-    Snappy,
+    Snappy = 1,
     /// LZ4 blocks (feature `lz4`, on by default).
-    Lz4,
+    Lz4 = 4,
     /// ZSTD at its default level 3 (feature `zstd`; binds the C library).
-    Zstd,
+    Zstd = 7,
 }
 
 impl Default for Compression {
@@ -59,12 +58,7 @@ impl Compression {
 
     /// The type byte of a block's trailer.
     pub(crate) fn to_byte(self) -> u8 {
-        match self {
-            Compression::None => 0,
-            Compression::Snappy => 1,
-            Compression::Lz4 => 4,
-            Compression::Zstd => 7,
-        }
+        self as u8
     }
 }
 
@@ -79,7 +73,7 @@ impl Compressor {
     /// `Err` names the missing feature.
     pub fn new(compression: Compression) -> Result<Compressor, String> {
         if !compression.is_built_in() {
-            return Err(missing_codec(compression));
+            return Err(missing(compression.name()));
         }
         #[cfg(feature = "zstd")]
         let zstd = match compression {
@@ -99,80 +93,45 @@ impl Compressor {
     /// (`max_compressed_bytes_per_kb` = 896).
     pub fn compress(&mut self, block: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
-        let done = match self.compression {
-            Compression::None => false,
-            Compression::Snappy => compress_snappy(block, out),
-            Compression::Lz4 => compress_lz4(block, out),
-            Compression::Zstd => self.compress_zstd(block, out),
-        };
-        if done && out.len() <= block.len() / 8 * 7 {
+        let compressed = self.append_compressed(block, out);
+        if compressed.is_some() && out.len() <= block.len() / 8 * 7 {
             return self.compression;
         }
         out.clear();
         Compression::None
     }
 
-    #[cfg(feature = "zstd")]
-    fn compress_zstd(&mut self, block: &[u8], out: &mut Vec<u8>) -> bool {
-        let Some(zstd) = &mut self.zstd else { return false };
-        put_varint(out, block.len() as u64);
+    /// `None`: the codec failed, or there is none.
+    fn append_compressed(&mut self, block: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        // Snappy writes the number of uncompressed bytes itself.
+        if self.compression != Compression::Snappy {
+            put_varint(out, block.len() as u64);
+        }
         let start = out.len();
-        out.resize(start + zstd::zstd_safe::compress_bound(block.len()), 0);
-        match zstd.compress_to_buffer(block, &mut out[start..]) {
-            Ok(written) => {
-                out.truncate(start + written);
-                true
+        let written: Option<usize> = match self.compression {
+            #[cfg(feature = "snappy")]
+            Compression::Snappy => {
+                out.resize(start + snap::raw::max_compress_len(block.len()), 0);
+                snap::raw::Encoder::new().compress(block, &mut out[start..]).ok()
             }
-            Err(_) => false,
-        }
-    }
-
-    #[cfg(not(feature = "zstd"))]
-    fn compress_zstd(&mut self, _: &[u8], _: &mut Vec<u8>) -> bool {
-        false
-    }
-}
-
-#[cfg(feature = "snappy")]
-fn compress_snappy(block: &[u8], out: &mut Vec<u8>) -> bool {
-    out.resize(snap::raw::max_compress_len(block.len()), 0);
-    match snap::raw::Encoder::new().compress(block, out) {
-        Ok(written) => {
-            out.truncate(written);
-            true
-        }
-        Err(_) => false,
+            #[cfg(feature = "lz4")]
+            Compression::Lz4 => {
+                out.resize(start + lz4_flex::block::get_maximum_output_size(block.len()), 0);
+                lz4_flex::block::compress_into(block, &mut out[start..]).ok()
+            }
+            #[cfg(feature = "zstd")]
+            Compression::Zstd => {
+                out.resize(start + zstd::zstd_safe::compress_bound(block.len()), 0);
+                self.zstd.as_mut()?.compress_to_buffer(block, &mut out[start..]).ok()
+            }
+            _ => None,
+        };
+        out.truncate(start + written?);
+        Some(())
     }
 }
 
-#[cfg(not(feature = "snappy"))]
-fn compress_snappy(_: &[u8], _: &mut Vec<u8>) -> bool {
-    false
-}
-
-#[cfg(feature = "lz4")]
-fn compress_lz4(block: &[u8], out: &mut Vec<u8>) -> bool {
-    put_varint(out, block.len() as u64);
-    let start = out.len();
-    out.resize(start + lz4_flex::block::get_maximum_output_size(block.len()), 0);
-    match lz4_flex::block::compress_into(block, &mut out[start..]) {
-        Ok(written) => {
-            out.truncate(start + written);
-            true
-        }
-        Err(_) => false,
-    }
-}
-
-#[cfg(not(feature = "lz4"))]
-fn compress_lz4(_: &[u8], _: &mut Vec<u8>) -> bool {
-    false
-}
-
-pub(super) fn missing_codec(compression: Compression) -> String {
-    missing(compression.name(), &compression.name().to_lowercase())
-}
-
-pub(super) fn missing(name: &str, feature: &str) -> String {
-    format!("{name} compression (build with feature `{feature}`)")
+/// The codec of this name, and the feature with which a build has it.
+pub(super) fn missing(name: &str) -> String {
+    format!("{name} compression (build with feature `{}`)", name.to_lowercase())
 }
