@@ -2,7 +2,7 @@
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// Credits and prices are counted in eighths of a read.
+/// The price of a read: credits and prices are counted in eighths of a read.
 pub(super) const READ: u32 = 8;
 
 /// The credit of one part or piece of a filter, in eighths of a read.

@@ -1,5 +1,5 @@
-//! The fuzz targets of a table's parts. Each decodes arbitrary bytes. Searches and walks of blocks
-//! and indexes are compared with the plainest implementation.
+//! The fuzz targets of a table's blocks and of its footer. Each decodes arbitrary bytes. Searches
+//! and walks of blocks and indexes are compared with the plainest implementation.
 
 use std::path::Path;
 

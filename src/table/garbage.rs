@@ -6,11 +6,11 @@
 //! property.
 //!
 //! ```text
-//!   key    versions            a snapshot at 7
-//!   ant    9 value             stays
-//!          5 value             hidden by 9; droppable once no snapshot lies in 5 .. 9
-//!   bee    8 deletion          droppable together with bee@3: it hides nothing else here
-//!          3 value             hidden by 8; droppable once no snapshot lies in 3 .. 8
+//!   key    version             droppable
+//!   ant    9 value             no: the newest version
+//!          5 value             once no snapshot is in 5 .. 9, because 9 hides it
+//!   bee    8 deletion          together with bee@3: it hides nothing else here
+//!          3 value             once no snapshot is in 3 .. 8, because 8 hides it
 //! ```
 //!
 //! [`Hidden`] sums up many such versions: `low` is the smallest sequence number of a hidden
@@ -191,7 +191,7 @@ impl Counting {
         }
     }
 
-    /// Adds what was counted.
+    /// Writes the counts into `garbage`.
     pub fn finish(mut self, garbage: &mut Garbage) {
         self.sums.sort_unstable_by_key(|sum| sum.low);
         garbage.hidden = self.sums;

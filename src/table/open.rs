@@ -19,7 +19,7 @@ use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewis
 pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 pub(crate) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
-/// Only where the footer has no room for the index's handle.
+/// In the metaindex only if the footer has no room for the index's handle.
 pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";
 
 /// The block of this name.
@@ -27,9 +27,10 @@ pub(crate) fn find_block(metaindex: &[(String, BlockHandle)], wanted: &str) -> O
     metaindex.iter().find(|(name, _)| name == wanted).map(|&(_, handle)| handle)
 }
 
-/// The offset of the first of the blocks that opening reads. `index_top`: the top of an index in
-/// parts. In this crate's tables the top of the filter is in front of the index's top. In other
-/// tables it may be far away, and is then read separately.
+/// The offset of the first of the blocks that opening reads. `index_top`: the handle of the index's
+/// top, if the index is in parts. In this crate's tables the filter's top is directly in front of
+/// the index's top. In other tables the filter's top may be far away, and opening then reads it
+/// separately.
 pub(super) fn tail_start<N: AsRef<str>>(
     metaindex: &[(N, BlockHandle)],
     metaindex_handle: BlockHandle,
@@ -82,7 +83,7 @@ pub(super) fn read_metaindex(
 
 /// Reads the properties. At ingestion RocksDB may write the assigned sequence number over 8 bytes
 /// of the block without correcting the checksum. So a block whose checksum is wrong is checked once
-/// more with zeros in these 8 bytes, as the block was written.
+/// more with zeros in these 8 bytes, which is what was there when the checksum was made.
 pub(super) fn read_properties(file: &BlockFile, handle: BlockHandle) -> Result<TableProperties> {
     let mut stored = file.read_stored(handle, LineBuf::zeroed)?;
     if let Err(mismatch) = file.check(&stored) {
@@ -165,7 +166,7 @@ pub(super) fn refuse_unknown(file: &BlockFile, properties: &TableProperties) -> 
 ///
 /// # Errors
 /// If the properties, whose checksum is right, require a feature that this build does not have, for
-/// example another order of the keys. That is no damage.
+/// example another order of the keys. Such a table is not damaged.
 pub(crate) fn readable_properties(
     file: &Arc<dyn RandomAccessFile>,
 ) -> Result<Option<TableProperties>> {

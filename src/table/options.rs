@@ -24,8 +24,8 @@ pub struct TableOptions {
     /// reads one block: larger blocks compress better and cost more to read. Without compression, a
     /// multiple of 4096 fills whole pages of the device.
     pub block_bytes: usize,
-    /// Entries from one whole key to the next in a data block, default 16. A smaller number makes
-    /// the table larger and the walk to an entry shorter.
+    /// Entries from one restart point, whose key is stored whole, to the next in a data block,
+    /// default 16. A smaller number makes the table larger and the scan to an entry shorter.
     pub restart_interval: usize,
     /// Default: LZ4 where it is built in.
     pub compression: Compression,
@@ -53,8 +53,8 @@ pub struct TableOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MetadataForm {
-    /// A database chooses. [`SstWriter`](crate::table::SstWriter) writes whole filters and indexes,
-    /// because it does not know the cache.
+    /// A database chooses the form. [`SstWriter`](crate::table::SstWriter) writes whole filters and
+    /// indexes, because it does not know the cache.
     #[default]
     Auto,
     /// One block each.
@@ -112,7 +112,7 @@ pub struct TableSummary {
     pub deletions: u64,
     /// Range deletions.
     pub range_deletions: u64,
-    /// What may become droppable.
+    /// Counts of the entries that may become droppable later.
     pub(crate) garbage: Garbage,
     /// Data blocks.
     pub data_blocks: u64,

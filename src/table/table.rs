@@ -9,7 +9,7 @@
 //! A whole filter or index has one slot, a filter or index in parts has one for each part
 //! ([`super::parts`]). If the cache is too small for whole filters and indexes, pieces of them are
 //! loaded ([`super::pieces`]). An evicted part is loaded again at its next use; a lookup does so
-//! for a part of a filter only if it is worth the read ([`super::lookup::admission`]).
+//! for a part of a filter only if the part is worth the read ([`super::lookup::admission`]).
 //!
 //! Opening reads footer, metaindex, properties, compression dictionary, range deletions and the
 //! lists of parts ([`super::tops`]). Range deletions hide entries of this table and of others, so a
@@ -51,14 +51,14 @@ use super::range_del::read_ranges;
 use super::table_index::TableIndex;
 use super::tops::{FilterTop, read_top};
 
-/// What a table shares with the rest of a database, and how it is to be read.
+/// What a table shares with the rest of a database, and how the table is to be read.
 #[derive(Clone)]
 pub(crate) struct TableContext {
     pub cache: Arc<BlockCache>,
     pub counters: Arc<Counters>,
     /// Filter and index stay in memory once loaded. The cache is charged for them all the same.
     pub pin_metadata: bool,
-    /// Whether lookups read a filter that is not in memory even where that does not pay.
+    /// Whether lookups read a filter that is not in memory even where the read does not pay.
     pub reads_every_filter: bool,
     /// For an ingested table: the sequence number that all its entries were given.
     pub global_sequence: Option<SequenceNumber>,
@@ -104,7 +104,7 @@ pub(crate) struct Table {
     pub(super) filter_credits: Box<[Credit]>,
     /// Filter and index stay in memory once loaded.
     pub(super) pins_metadata: bool,
-    /// No filter is passed by.
+    /// Lookups read every filter, even where the read does not pay.
     pub(super) reads_every_filter: bool,
     /// The filter that point lookups query for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
@@ -118,11 +118,12 @@ pub(crate) struct Table {
     properties: TableProperties,
     /// An upper bound for the number of entries of most data blocks.
     usual_entries: u32,
-    /// What the open table itself takes.
+    /// The share of the cache's memory that is reserved for the open table itself.
     _reserved: Reservation,
 }
 
-// SAFETY: a block's bytes are `BlockBytes`, which keep the promise, and a block never changes them.
+// SAFETY: a block's bytes are `BlockBytes`, which keep the promise of `StableBytes`, and a block
+// never changes them.
 unsafe impl StableBytes for Block {
     fn stable_bytes(&self) -> &[u8] {
         self.bytes()
@@ -154,7 +155,7 @@ fn metadata_bytes(properties: &TableProperties, file_bytes: u64) -> usize {
     let number = |name| properties.number(name).unwrap_or(0);
     let entries_bytes = number(names::DATA_BLOCKS).saturating_mul(INDEX_ENTRY_BYTES);
     let stored_bytes = number(names::FILTER_BYTES).saturating_add(number(names::INDEX_BYTES));
-    // These numbers come from the file.
+    // The numbers come from the file and may be wrong.
     stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
 }
 
@@ -409,8 +410,8 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, index: &TableIndex, i: usize) -> Result<Lease<'static, Block>> {
         let buffer = |len| self.data_buffer(len);
-        // The handle is read before the load takes its lock, so that this cache miss and that of
-        // the slot overlap.
+        // The handle is read before the load takes its lock, so that the cache misses of the handle
+        // and of the slot overlap.
         let handle = index.index.handle(i);
         self.load_block(index, i, || self.file.read_stored(handle, buffer))
     }

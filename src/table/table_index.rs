@@ -15,7 +15,8 @@ use crate::table::index::Index;
 pub(crate) struct TableIndex {
     pub index: Index,
     pub blocks: BlockSlots,
-    /// The number of this part; 0 if the index is whole. Pieces of a whole index count from 1 on.
+    /// The number of this part; 0 if the index is whole. Pieces of a whole index are numbered from
+    /// 1 on.
     pub part: usize,
     /// The numbers of all parts, or of all pieces if this is a piece.
     pub parts: Range<usize>,

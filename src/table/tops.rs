@@ -1,7 +1,7 @@
 //! Tops: the lists of the parts of a filter and of an index ([`super::parts`]).
 //!
 //! A top is an index that leads to parts instead of data blocks. It is read when the table is
-//! opened, and stays with the table.
+//! opened, and kept in memory until the table is closed.
 
 use crate::error::{Error, Result};
 use crate::memory::LineBuf;

@@ -118,8 +118,8 @@ impl Table {
         let ranges = self.ranges().into_iter().flat_map(|ranges| ranges.iter());
         ranges.for_each(|range| survey.see(range.sequence));
         let check = &mut survey.check;
-        // Opening has read and checked the ranges. The properties count empty ranges, which are not
-        // kept.
+        // Opening has read and checked the ranges, and dropped empty ones, which the properties
+        // count.
         let kept = self.ranges().map_or(0, |ranges| ranges.len() as u64);
         check.range_deletions = kept;
         let range_deletions = self.properties().number(names::RANGE_DELETIONS).unwrap_or(kept);
@@ -152,8 +152,8 @@ impl Table {
             if survey.check.entries > 0 && key::compare(last_key, internal_key).is_ge() {
                 return Err(Damage::new(0, "keys in ascending order", printed()));
             }
-            // The stored trailer has no global sequence number, and separators were made from
-            // stored keys.
+            // Separators were made from stored keys, whose trailers lack the global sequence
+            // number, so the stored trailer is compared.
             if index.find(user_key, cursor.stored_trailer()) != i {
                 return Err(Damage::new(0, "a key between its block's separators", printed()));
             }

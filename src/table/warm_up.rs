@@ -24,7 +24,7 @@ impl Table {
         let parts = missing(&self.index).map(|part| self.index_part_handle(part).bytes);
         let (count, stored_bytes) = parts
             .fold((0, 0), |(count, sum): (u64, u64), bytes| (count + 1, sum.saturating_add(bytes)));
-        // These numbers come from the file.
+        // The numbers come from the file and may be wrong.
         let blocks = self.properties().number(names::DATA_BLOCKS).unwrap_or(0);
         let entries_bytes = blocks.saturating_mul(INDEX_ENTRY_BYTES);
         let missing_bytes = entries_bytes / self.index_parts() as u64 * count;

@@ -210,7 +210,8 @@ impl Block {
         Ok(key)
     }
 
-    /// The offset of the last restart point whose key is before the target.
+    /// The offset of the last restart point whose key is before the target, or else of the first
+    /// one.
     fn restart_before(
         &self,
         user_key: &[u8],

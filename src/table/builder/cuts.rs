@@ -38,11 +38,11 @@ pub(super) type Top = Vec<(Vec<u8>, u64, BlockHandle)>;
 /// The index as it was written.
 pub(super) struct WrittenIndex {
     pub handle: BlockHandle,
-    /// With the trailers of its blocks.
+    /// The stored bytes of the index, block trailers included.
     pub bytes: u64,
     /// The number of parts; 0 if the index is whole.
     pub parts: usize,
-    /// The part of `bytes` that the top takes.
+    /// How many of `bytes` belong to the top.
     pub top_bytes: u64,
 }
 

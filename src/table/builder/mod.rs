@@ -165,8 +165,9 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// As in RocksDB, a key outside of the extractor's domain is not added to a filter of prefixes,
-    /// and is added only as a whole key to a filter of both.
+    /// Adds what the filter is to hold of a key. As in RocksDB, a key outside of the extractor's
+    /// domain is not added to a filter of prefixes, and is added only as a whole key to a filter of
+    /// both.
     #[inline]
     fn add_to_filter(&mut self, user_key: &[u8]) {
         let prefix_hash = |extractor: PrefixExtractor| extractor.prefix_of(user_key).map(hash64);
@@ -345,7 +346,7 @@ impl TableBuilder {
         Some(BuiltFilter { blocks, ends })
     }
 
-    /// The index, or a part of it.
+    /// Writes the index, or a part of it.
     fn write_index_block(&mut self, mut block: BlockBuilder) -> Result<BlockHandle> {
         let block = block.finish();
         // A reader rejects metadata that expands by too much, so such an index is not compressed.

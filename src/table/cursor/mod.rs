@@ -309,7 +309,7 @@ impl TableCursor {
         while self.block.is_some() && !self.in_block() {
             let (next, is_last_part) = match direction {
                 Direction::Forward => (self.i + 1, index.part + 1 == index.parts.end),
-                // Before block 0 this is no block either.
+                // Before block 0 the number wraps around, so it is no block's number either.
                 Direction::Backward => (self.i.wrapping_sub(1), index.part == index.parts.start),
             };
             if next >= index.index.len() {

@@ -1,7 +1,7 @@
 //! [`ReadAhead`]: reads the blocks that a scan comes to next, by fewer and larger reads.
 //!
 //! ```text
-//!   blocks    │ i │i+1│i+2│i+3│i+4│i+5│i+6│ …                                   the last one wanted
+//!   blocks    │ i │i+1│i+2│i+3│i+4│i+5│i+6│ …                       the last block that is wanted
 //!   reads      one  8 KiB   16 KiB          32 KiB …                    1 MiB each from then on
 //! ```
 //!
@@ -140,7 +140,7 @@ pub(crate) struct ScanSource<'a, R: Fn(usize) -> bool> {
 /// Bytes of the file that were read before the scan needed them.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// Where they start in the file.
+    /// Where the bytes start in the file.
     start: u64,
     /// How many of `bytes` are valid.
     filled: usize,
@@ -217,8 +217,9 @@ impl ReadAhead {
     }
 
     /// Block `i` and the blocks that follow in the scan's direction, within the scan's bounds and
-    /// up to `most_bytes` bytes of the file. They end before adjacent blocks in memory that have
-    /// more than [`MAX_RESIDENT_BYTES`]. The last block is not in memory, unless it is block `i`.
+    /// up to `most_bytes` bytes of the file. The range ends before a row of adjacent blocks in
+    /// memory that has more than [`MAX_RESIDENT_BYTES`]. The last block is not in memory, unless it
+    /// is block `i`.
     fn neighbours<R: Fn(usize) -> bool>(
         &self,
         source: &ScanSource<R>,

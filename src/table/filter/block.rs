@@ -9,8 +9,8 @@
 //! filter.rocksdb.BuiltinBloomFilter                obsolete; ignored
 //! ```
 //!
-//! `FamilyInfo` has the names of the full filters. RocksDB ignores names that it does not know, so
-//! it reads a table with a filter of Maypole's own as a table without a filter.
+//! `FamilyInfo` (`filter/info.rs`) has the names of the full filters. RocksDB ignores names that it
+//! does not know, so it reads a table with a filter of Maypole's own as a table without a filter.
 //!
 //! The properties say whether the filter holds whole keys, prefixes or both; see
 //! [`crate::table::lookup::prefix`].
@@ -74,7 +74,7 @@ impl StoredFilter {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrefixFilter {
     pub stored: StoredFilter,
-    /// How the table's writer cut them.
+    /// How the table's writer cut the prefixes.
     pub extractor: PrefixExtractor,
 }
 

@@ -4,7 +4,7 @@ use crate::filter::{FAMILIES, Family, FilterReader};
 
 use crate::table::format::properties::{TableProperties, names};
 
-/// A table's filter.
+/// What is known of a table's filter without a query.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;

@@ -89,8 +89,8 @@ const FORMS: &str = "fixed(BYTES), capped(BYTES) or delimiter(BYTE, COUNT) such 
                      capped(8) or delimiter(0x2f, 1)";
 
 impl PrefixExtractor {
-    /// The first `bytes` bytes. Shorter keys have no prefix. RocksDB uses filters of these
-    /// prefixes.
+    /// The prefix is the first `bytes` bytes. Shorter keys have no prefix. RocksDB uses filters of
+    /// these prefixes.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Fixed(at_least_one("fixed", bytes)?)))
     }
 
-    /// The first `bytes` bytes; a shorter key is its own prefix. RocksDB uses filters of these
-    /// prefixes.
+    /// The prefix is the first `bytes` bytes; a shorter key is its own prefix. RocksDB uses filters
+    /// of these prefixes.
     ///
     /// # Errors
     ///
@@ -109,9 +109,9 @@ impl PrefixExtractor {
         Ok(PrefixExtractor(Rule::Capped(at_least_one("capped", bytes)?)))
     }
 
-    /// The key up to and including its `count`-th `byte`: with keys such as `row/column/…`, a count
-    /// of 1 gives prefixes of rows, and 2 gives prefixes of columns. A key with fewer such bytes
-    /// has no prefix. RocksDB ignores filters of these prefixes.
+    /// The prefix is the key up to and including its `count`-th `byte`: with keys such as
+    /// `row/column/…`, a count of 1 gives prefixes of rows, and 2 gives prefixes of columns. A key
+    /// with fewer such bytes has no prefix. RocksDB ignores filters of these prefixes.
     ///
     /// # Errors
     ///

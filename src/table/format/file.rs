@@ -37,7 +37,7 @@ pub(crate) const SEPARATED: &str = "data blocks whose keys and values are stored
 /// How many bytes opening a table reads at first if the needed number is not known.
 const UNKNOWN_TAIL_BYTES: u64 = 64 << 10;
 
-/// The error of a file that is not a table. It names the kind of file where that is known.
+/// The error of a file that is not a table. It names the kind of the file if that kind is known.
 #[cold]
 fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
     let mut head = vec![0; file.len().min(UNKNOWN_TAIL_BYTES) as usize];
@@ -261,7 +261,7 @@ impl BlockFile {
     /// If the block is not in the file, or there is no memory for it.
     pub fn stored_bytes(&self, handle: BlockHandle) -> Result<usize> {
         handle.check(self.limit(), 0).map_err(|damage| self.damaged(damage, handle))?;
-        // The check bounds this by the length of the file and by 2^32.
+        // The check bounds the size by the length of the file and by 2^32.
         self.afford(handle.bytes as usize)?;
         Ok(handle.bytes as usize + BLOCK_TRAILER_BYTES)
     }

@@ -90,7 +90,7 @@ impl BlockHandle {
         self.end().is_some_and(|end| end <= limit) && self.bytes < u64::from(u32::MAX)
     }
 
-    /// An error of the handle at `at` if the block does not fit.
+    /// Returns damage of the handle, which is at `at`, if the block does not fit.
     pub(crate) fn check(self, limit: u64, at: usize) -> Result<(), Damage> {
         if self.fits(limit) {
             return Ok(());
@@ -120,7 +120,7 @@ pub struct Footer {
     pub checksum: ChecksumKind,
     /// Base of the checksum context; 0 below format_version 6.
     pub checksum_context_base: u32,
-    /// The block of names and handles.
+    /// The metaindex block: the names and handles of the metadata blocks.
     pub metaindex: BlockHandle,
     /// The index block; `None` from format_version 6 on, where the metaindex names it.
     pub index: Option<BlockHandle>,
@@ -265,7 +265,7 @@ impl Footer {
         })
     }
 
-    /// The footer this writer ends a table with.
+    /// The footer with which this crate ends a table.
     pub(crate) fn encode_plain(metaindex: BlockHandle, index: BlockHandle) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.push(ChecksumKind::Xxh3.to_byte());

@@ -23,7 +23,7 @@ pub(crate) type TableIdentity = [u64; 2];
 
 /// Digits of a session identity that RocksDB writes.
 const SESSION_DIGITS: usize = 20;
-/// The last of these digits, which hold 62 bits.
+/// How many of the digits, counted from the end, hold the low 62 bits.
 const LOW_DIGITS: usize = 12;
 const LOW_BITS: u32 = 62;
 const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -33,7 +33,7 @@ const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 pub(crate) struct Creator {
     /// Identity of the database.
     pub db: String,
-    /// Identity of this opening of it.
+    /// Identity of the session, which is one opening of the database.
     pub session: String,
 }
 

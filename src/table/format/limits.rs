@@ -7,9 +7,10 @@
 //! names and keys   of metaindex, properties, separators, starts of range deletions: each kind at
 //!                  most `most_metadata_bytes`, counted with shared prefixes written out
 //! metaindex        its blocks together are no longer than the file
-//! index            its blocks ascend and do not overlap, in each part of it, and so do the parts, also
-//!                  those of a filter; a data block holds keys of its own range: a table has at most a
-//!                  fifth as many blocks as bytes, and a scan reads no byte of the file twice
+//! index            the blocks that an index part lists ascend and do not overlap, and so do the
+//!                  parts of an index or filter. A data block holds only keys between its
+//!                  separators. So a table has at most a fifth as many blocks as bytes, and a scan
+//!                  reads no byte of the file twice
 //! ```
 //!
 //! Without the limit on names and keys, a block of *b* bytes could claim b² / 12 bytes of memory:
@@ -20,7 +21,7 @@
 //! Undamaged tables stay within the limits. In tables of this crate, an uncompressed index has
 //! whole separators, and an index is compressed only if it is within the limit
 //! ([`crate::table::builder`]). Indexes of RocksDB share prefixes only within one restart interval,
-//! which is one entry unless it is configured.
+//! which is one entry by default.
 
 use crate::error::Damage;
 

@@ -63,7 +63,7 @@ impl BlockHandle {
 mod tests {
     use super::*;
 
-    /// Pages that hold bytes from `offset` on.
+    /// The number of pages that hold the `bytes` bytes from `offset` on.
     fn pages(offset: u64, bytes: u64) -> u64 {
         (offset + bytes).div_ceil(PAGE_BYTES) - offset / PAGE_BYTES
     }

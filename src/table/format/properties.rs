@@ -12,7 +12,7 @@
 //! INDEX_KEY_IS_USER_KEY                   what separators are                  internal keys
 //! INDEX_VALUE_IS_DELTA_ENCODED            how handles are stored               whole, with a length
 //! WHOLE_KEY_FILTERING, PREFIX_FILTERING   what the filter holds                both
-//! PREFIX_EXTRACTOR                        how its prefixes were cut            not queried for them
+//! PREFIX_EXTRACTOR                        how its prefixes were cut            no prefix queries
 //! COMPARATOR                              the order of the keys                bytewise
 //! EXTERNAL_VERSION, GLOBAL_SEQUENCE       the sequence number of all entries   that of each entry
 //! RANGE_DELETIONS                         how many ranges must be found        not checked
@@ -20,8 +20,8 @@
 //!                                         that is not read
 //! ```
 //!
-//! RocksDB also picks its decompressor by `rocksdb.compression`; Maypole uses the type in the
-//! trailer of each block. From format_version 7 on, the property also names the manager that
+//! RocksDB picks its decompressor by the property `rocksdb.compression`; Maypole uses the type in
+//! the trailer of each block. From format_version 7 on, the property also names the manager that
 //! compressed the blocks (`BuiltinV2;04;`: manager, types of the blocks), and any manager but
 //! RocksDB's own is rejected. `rocksdb.format.version` decides nothing: old files state 0 whatever
 //! their footer says.
@@ -91,7 +91,7 @@ pub(crate) mod names {
     pub const FILTER_SPEC: &str = "maypole.filter.spec";
     /// Maypole's own: the family that was built instead of the requested one.
     pub const FILTER_FALLBACK: &str = "maypole.filter.fallback";
-    /// Maypole's own: what may become droppable ([`crate::table::garbage`]).
+    /// Maypole's own: counts of the entries that may become droppable ([`crate::table::garbage`]).
     pub const GARBAGE: &str = "maypole.garbage";
 }
 
@@ -255,7 +255,7 @@ impl TableProperties {
         }
     }
 
-    /// All of them in the order of their names.
+    /// All properties, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, PropertyValue<'_>)> {
         self.raw_entries()
             .map(|(name, raw)| (String::from_utf8_lossy(name), decode_value(name, raw)))

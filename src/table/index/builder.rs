@@ -70,7 +70,7 @@ impl IndexBuilder {
         self.part_bytes
     }
 
-    /// Ends a part, which has entries.
+    /// Ends the current part, which must have entries.
     pub fn end_part(&mut self) {
         self.part_ends.push(self.entries.len());
         self.part_bytes = 0;

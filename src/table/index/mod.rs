@@ -58,7 +58,7 @@ pub(crate) const GROUP: usize = 16;
 /// What [`Index::find_group`] knows of a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Group {
-    /// The number of its first block.
+    /// The number of the group's first block.
     pub first: usize,
     /// The key's head.
     target: u64,
@@ -111,7 +111,7 @@ impl IndexParser {
                 Some(previous) if self.form.delta_values && shared > 0 => {
                     let difference = unzigzag(decoder.varint("block size difference")?);
                     let bytes = previous.bytes.checked_add_signed(difference);
-                    // `fits` below rejects a handle that this puts out of range.
+                    // `check` below rejects a size that is out of range.
                     BlockHandle {
                         offset: previous.offset + previous.bytes + BLOCK_TRAILER_BYTES as u64,
                         bytes: bytes.unwrap_or(u64::MAX),
@@ -278,7 +278,7 @@ struct StoredEntries {
 
 struct StoredEntry<'a> {
     user_key: &'a [u8],
-    /// Where it starts.
+    /// Where the user key starts.
     key_start: usize,
     trailer: u64,
     handle: BlockHandle,
@@ -518,7 +518,8 @@ impl Index {
 
     /// Rejects a block whose first key belongs to another block. After a misdirected write, an
     /// undamaged block may be at another block's offset and would hide that block's keys. Up to
-    /// format_version 5 a checksum does not depend on the offset, so it does not detect this.
+    /// format_version 5 a checksum does not depend on the offset, so it does not detect a misplaced
+    /// block.
     pub fn check_position(&self, i: usize, block: &Block) -> Result<(), Damage> {
         if block.entries().is_empty() {
             return Ok(());

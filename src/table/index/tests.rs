@@ -1,4 +1,4 @@
-//! Every form of an index against a sorted list; damaged ones.
+//! Every form of an index, compared with a sorted list; damaged indexes.
 
 use super::*;
 use crate::encoding::coding::{put_fixed32, put_varint};
@@ -11,7 +11,8 @@ fn form(user_keys: bool, delta_values: bool, first_keys: bool) -> IndexForm {
     IndexForm { two_level: false, first_keys, user_keys, delta_values }
 }
 
-/// An index block by the format's description, `restart_interval` entries sharing prefixes.
+/// An index block, encoded as the format describes it. A restart point begins every
+/// `restart_interval` entries.
 fn encode(entries: &[(Vec<u8>, BlockHandle)], form: IndexForm, restart_interval: usize) -> Block {
     let (mut out, mut restarts) = (Vec::new(), Vec::new());
     for (i, (key, handle)) in entries.iter().enumerate() {
@@ -186,8 +187,9 @@ fn unsorted_and_impossible_entries_are_refused() {
     }
 }
 
-/// One long separator, then a thousand that share it: the parsed index would be a thousand times as
-/// large as the block. That was allowed up to 64 MiB, in a file of a kilobyte.
+/// One long separator, then a thousand that share it: parsed, the index is a thousand times as
+/// large as the block. Such an index in a file of a kilobyte could once take 64 MiB. Now the size
+/// of the file bounds the separators.
 #[test]
 fn separators_that_share_a_prefix_are_bounded_by_the_file() {
     let separators = |long: usize| -> Vec<_> {

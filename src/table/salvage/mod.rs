@@ -57,7 +57,7 @@ pub(crate) struct Salvage {
     identity: Option<TableIdentity>,
     /// The properties could not be read.
     pub lost_properties: bool,
-    /// It is for ingestion, and its sequence number is unknown.
+    /// The table is for ingestion, and its sequence number is unknown.
     pub needs_global_sequence: bool,
     /// There may have been range deletions, and they could not be read.
     pub lost_ranges: bool,
@@ -96,8 +96,8 @@ impl Salvage {
         from_manifest: Option<SequenceNumber>,
     ) -> Result<Salvage> {
         let counters = Arc::new(Counters::new());
-        // A footer of format_version 5 has no checksum, so another version or checksum type in it
-        // is treated as damage, too.
+        // A footer of format_version 5 has no checksum, so an unknown version or checksum type may
+        // itself be damage, and is treated as damage.
         let own = BlockFile::open(Arc::clone(&file), Arc::clone(&counters), 0, false);
         let read = own.and_then(|opened| Salvage::read_parts(opened, None, from_manifest));
         match read {

@@ -19,12 +19,12 @@ use crate::table::format::footer::{
 use crate::table::format::padding::padding_to_page;
 use crate::table::open::{PROPERTIES_BLOCK, RANGE_DEL_BLOCK, find_block, read_metaindex};
 
-/// The longest block that a search finds where a block must start.
+/// The longest block that the search finds where the previous block ended.
 const MAX_BLOCK_BYTES: usize = 1 << 20;
 /// In a hole, the search tests blocks of up to this many times the size of the largest block found
 /// so far.
 const LIKELY_BLOCKS: usize = 2;
-/// The smallest such limit, in bytes.
+/// The least value of this limit, in bytes.
 const MIN_SEARCHED_BYTES: usize = 8 << 10;
 /// A search gives up if no block starts in this many bytes.
 const MAX_HOLE_BYTES: u64 = 128 << 10;
@@ -121,7 +121,7 @@ pub(super) fn find_blocks(
     Ok(blocks)
 }
 
-/// ZSTD's. From 8 on there are only types that RocksDB does not write.
+/// The type of ZSTD. RocksDB's own codecs have no larger type.
 const MAX_COMPRESSION_TYPE: u8 = 7;
 
 /// The block that starts with these bytes: the shortest one whose checksum is right.

@@ -89,7 +89,7 @@ impl SstReader {
         let path = path.as_ref();
         let opened = fs.open(path).and_then(|file| Table::open(file, context));
         let table = opened.map_err(|error| match error {
-            // It may be a directory.
+            // The path may be that of a directory.
             Error::Io { .. } => {
                 known_files::refuse_foreign_database(fs, path).err().unwrap_or(error)
             }
@@ -152,7 +152,8 @@ impl SstReader {
     }
 
     /// The stored filter: several readers if it is partitioned, none if there is no filter or if
-    /// this build does not read its form. See [`SstReader::filter_is_unasked`].
+    /// this build does not read its form. Lookups may not query the filter even so: see
+    /// [`SstReader::filter_is_unasked`].
     ///
     /// # Errors
     ///
@@ -205,8 +206,8 @@ impl SstReader {
         })
     }
 
-    /// Whether the filter lets a key through. It is queried for the key, for the key's prefix or
-    /// for both, whichever it holds. Without a filter the result is `true`.
+    /// Whether the filter lets a key through. The filter is queried for the key, for the key's
+    /// prefix or for both, whichever it holds. Without a filter the result is `true`.
     ///
     /// # Errors
     ///
@@ -221,8 +222,9 @@ impl SstReader {
     }
 
     /// Calls `see` with the hash of every key, and of every prefix, that the filter holds, in the
-    /// order of the keys. Equal neighbours count once. Does not call `see` if there is no filter,
-    /// or if the filter is a legacy Bloom filter, which uses another hash.
+    /// order of the keys. A hash equal to that of the previous key, or of the previous prefix, is
+    /// left out. Does not call `see` if there is no filter, or if the filter is a legacy Bloom
+    /// filter, which uses another hash.
     ///
     /// # Errors
     ///
@@ -327,7 +329,8 @@ pub struct RangeDeletion {
     pub start: Vec<u8>,
     /// The first key not deleted.
     pub end: Vec<u8>,
-    /// Entries written later stay.
+    /// The position of the deletion in the order of all writes. Entries written later are not
+    /// deleted.
     pub sequence: SequenceNumber,
 }
 

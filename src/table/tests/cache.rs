@@ -44,7 +44,7 @@ fn a_lookup_reads_filter_index_and_one_block_once_and_then_nothing() {
     let second = counted(&context, &hits, || assert!(has(&table, "k000500")));
     assert_eq!(second, [0, 1, 1, 1, 0, 1]);
     let counts = table.file_counters().sums();
-    // The file's end at opening, then the three of the lookup.
+    // One read of the file's end at opening, then the three reads of the lookup.
     assert_eq!((counts.reads, counts.data_blocks_examined), (4, 2));
     let usage = context.cache.usage() - open_table;
     let inserted =
@@ -150,8 +150,8 @@ fn pinned_metadata_survives_any_number_of_data_blocks() {
     assert!(context.cache.pinned_usage() > 0);
 }
 
-/// The time that filters save was computed from an assumed cost of a read. Now reads of blocks are
-/// timed, one in eight, and a lookup that hits the cache does not read the clock.
+/// The time that filters save was once computed from an assumed cost of a read. Now reads of blocks
+/// are timed, one in eight, and a lookup that hits the cache does not read the clock.
 #[test]
 fn reads_of_blocks_are_timed_at_misses_alone() {
     let context = context(1 << 20);

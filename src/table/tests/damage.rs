@@ -36,7 +36,8 @@ const FILTERS: [(&str, Option<&str>); 8] = [
     ("burr(7)", Some("capped(9)")),
 ];
 
-/// A table of about `bytes` bytes. With prefixes its filter holds both those and whole keys.
+/// A table of about `bytes` bytes. If `prefixes` is given, the filter holds prefixes and whole
+/// keys.
 fn sample(
     bytes: usize,
     (filter, prefixes): (&str, Option<&str>),
@@ -98,8 +99,8 @@ enum End {
     Harmless,
 }
 
-/// Opens the bytes, scans them, and looks up every `nth` entry from the first, second, … on. Errors
-/// are fine; panics on a wrong answer.
+/// Opens the bytes, scans them, and looks up every `nth` entry, from entry `first` on. Allows
+/// errors, and panics on a wrong answer.
 fn assert_right_or_refused(
     bytes: &[u8],
     entries: &Entries,
@@ -153,7 +154,7 @@ fn assert_right_or_refused(
 fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
     let mut figures = Figures::default();
     let mut bytes = sample.bytes.clone();
-    // Each time some entries are looked up, and others the next time.
+    // After each flip some entries are looked up, and after the next flip others.
     let nth = sample.entries.len().div_ceil(40);
     for bit in 0..bytes.len() * 8 {
         if bit / 8 + tail < bytes.len() && bit % step != 0 {
@@ -166,7 +167,7 @@ fn flip_bits(sample: &Sample, step: usize, tail: usize) -> Figures {
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
     figures.print("flipped bits", &sample.name);
-    // Harmless are flips in the zeros between the footer's handles and its version, and in the
+    // Flips are harmless in the zeros between the footer's handles and its version, and in the
     // filter, because a lost filter only costs reads.
     assert!(figures.harmless > 0 && figures.refused_at_opening > 0 && figures.errors_of_reads > 0);
     figures
@@ -203,13 +204,13 @@ fn flipped_bits_and_truncations_of_every_family_are_seen_or_harmless() {
     truncate(&small, 1, 0);
 }
 
-/// Ten tables of 64 KiB, every bit and every truncation of each:
-/// `cargo test --release --lib table::tests::damage::every -- --ignored --nocapture`.
-/// `MAYPOLE_DAMAGE_TABLES=3` takes the first three.
+/// Eleven tables of 64 KiB, every bit and every truncation of each: `cargo test --release --lib
+/// table::tests::damage::every -- --ignored --nocapture`. `MAYPOLE_DAMAGE_TABLES=3` takes the first
+/// three.
 ///
-/// Seven hold each filter without compression. Three hold each compression with another family.
-/// The other products would show nothing new: a filter block is never compressed, and a data block
-/// does not know its filter.
+/// Eight tables have the filters of `FILTERS`, without compression. Three have a compression each,
+/// with different filters. The other combinations would show nothing new: a filter block is never
+/// compressed, and a data block does not know its filter.
 #[test]
 #[ignore = "three minutes a table"]
 fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
@@ -226,9 +227,10 @@ fn every_flipped_bit_and_truncation_of_every_family_and_compression() {
     println!("{flips} flipped bits together, 0 wrong answers");
 }
 
-/// A block's checksum does not depend on its offset, so it did not detect two blocks of one length
-/// that changed places, or one that was there twice, as misdirected writes leave them. A key of a
-/// block that was overwritten was reported as absent. Now each block is checked for its place.
+/// A block's checksum does not depend on its offset. So after misdirected writes it did not detect
+/// two blocks of one length that had changed places, or a copy of one block at the offset of
+/// another, and the keys of an overwritten block were reported as absent. Now the first key of each
+/// block is compared with the separators.
 #[test]
 fn blocks_that_change_places_or_stand_twice_are_found_where_a_key_would_be_missed() {
     let entries: Entries = (0..600u32)
@@ -305,7 +307,8 @@ fn damage_that_passes_the_checksum_never_panics() {
     }
 }
 
-/// RocksDB 11 writes such blocks on request. They were reported as damaged.
+/// RocksDB 11 writes blocks with separate keys and values on request. Such blocks were once
+/// reported as damaged.
 #[test]
 fn a_block_with_keys_and_values_apart_is_not_supported_rather_than_damaged() {
     let (entries, mut bytes) = small_table(Compression::None);
@@ -355,7 +358,8 @@ fn each_read_may_fail_once_and_the_next_lookup_succeeds() {
     write(&mem, "t.sst", &entries, options(Compression::None));
     let (key, value) = &entries[100];
     let lookup = LookupKey::new(key::user_key(key), key::sequence(key));
-    // The tail of the file; filter, index, data block.
+    // The reads are of the tail of the file at opening, and of filter, index and data block by the
+    // lookup.
     for nth in 0..4 {
         let fs = FaultFs::new(Arc::new(mem.clone()));
         fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);

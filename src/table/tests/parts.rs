@@ -24,7 +24,7 @@ use crate::table::{
 /// Bytes of a part here: a filter part has up to 240 keys.
 const PART_BYTES: usize = 300;
 
-/// The file of a table in parts, and what its opening reads.
+/// The file of a table in parts, and how many bytes opening it reads.
 fn in_parts(entries: &Entries, options: TableOptions, part_bytes: usize) -> (Vec<u8>, u64) {
     let fs = MemFs::new();
     let path = Path::new("t.sst");
@@ -265,7 +265,8 @@ fn damage_in_one_of_two_that_are_read_together_hides_no_key() {
 }
 
 /// In a cache that metadata fills, the slots of data blocks used to take a third of each index
-/// part, and each block that was read displaced a part.
+/// part, and each block that was read displaced a part. Now a block is kept from its second use on,
+/// and slots are allocated for the first block that is kept.
 #[test]
 fn where_metadata_fills_the_cache_a_block_is_kept_from_its_second_use_on() {
     let entries = numbered(60_000, 100);
@@ -326,8 +327,8 @@ fn rocksdbs_parts_are_read_one_by_one() {
             let lookup = LookupKey::new(key::user_key(&key), key::sequence(&key));
             assert!(get(&table, &lookup).unwrap().is_some(), "{name}: {key:?}");
             let (count, bytes) = (reads().0 - before.0, reads().1 - before.1);
-            // It takes two reads if one brings the filter and the index, or if the filter is passed
-            // by because it was of no use to earlier lookups.
+            // A lookup takes two reads if one read brings the filter and the index, or if the
+            // filter is passed by because it was of no use to earlier lookups.
             assert!((2..=3).contains(&count), "{name}: {key:?}");
             let most_of_metadata = (whole + filters) / 2;
             assert!(bytes < most_of_metadata + 4096, "{name}: {bytes} bytes");
@@ -492,8 +493,8 @@ fn a_damaged_part_is_felt_in_its_range_only() {
     assert_eq!(lookups(&table), (0, all));
 }
 
-/// Tops that lead elsewhere, whose checksums are right: to parts that do not exist, to other parts,
-/// to themselves, to nothing. No key is lost without an error, and nothing panics.
+/// Tops whose checksums are right, but that lead to parts that do not exist, to other parts, to
+/// themselves or to nothing. No key is lost without an error, and nothing panics.
 #[test]
 fn tops_and_parts_that_lie_are_damage() {
     let entries = mixed_entries(900);

@@ -100,8 +100,8 @@ fn a_table_in_pieces_answers_as_its_entries_do() {
     }
 }
 
-/// A lookup of an absent key in a cache that keeps nothing: from the second one on it reads a piece
-/// of the filter, if that says no.
+/// Looks up an absent key several times, with a cache that keeps nothing. From the second lookup
+/// on, each reads a piece of the filter, and nothing else if that piece says no.
 fn reads_of_absent_key(table: &Table, user_key: &[u8], context: &TableContext) {
     let lookup = LookupKey::new(user_key, MAX_SEQUENCE);
     for round in 0..3 {
@@ -147,7 +147,7 @@ fn a_lookup_reads_one_piece_of_each() {
         }
         assert!(context.cache.usage() <= cache_bytes.max(16 << 10));
     }
-    // Nothing is cut where the whole ones fit.
+    // Filter and index are not cut if they fit into the cache whole.
     let context = context(1 << 20);
     let table = opened(&bytes, &context);
     for (key, _) in entries.iter().step_by(101) {
@@ -156,8 +156,8 @@ fn a_lookup_reads_one_piece_of_each() {
     assert_eq!(piece_counts(&table), (0, 0));
 }
 
-/// A whole filter or index that is in memory is used, although others have pieces. Pinned ones are
-/// loaded whole.
+/// A whole filter or index that is in memory is used, although those of other tables have pieces.
+/// Pinned filters and indexes are loaded whole.
 #[test]
 fn a_resident_whole_one_is_used_and_a_pinned_one_has_no_pieces() {
     let entries = many_entries();
@@ -277,7 +277,8 @@ impl RandomAccessFile for ChangingFile {
     }
 }
 
-/// Lookups of all keys: how many were found, and how many failed. None is lost.
+/// Looks up every third key. Returns how many were found, and how many lookups failed. No key may
+/// be absent.
 fn lookups(table: &Table, entries: &Entries) -> (usize, usize) {
     let (mut sound, mut failed) = (0, 0);
     for (key, _) in entries.iter().step_by(3) {
@@ -291,8 +292,9 @@ fn lookups(table: &Table, entries: &Entries) -> (usize, usize) {
     (sound, failed)
 }
 
-/// The checksum of the whole is checked once. Later each piece has to be what it was: a byte that
-/// changed, and the bytes of another place, are damage, which affects only that piece.
+/// The checksum of a whole filter or index is checked once. Later each piece must be what it was
+/// then: a changed byte, or bytes from elsewhere in the file, are damage, which affects only that
+/// piece.
 #[test]
 fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
     let entries = many_entries();
@@ -318,7 +320,7 @@ fn a_piece_that_comes_back_changed_is_damage_in_its_range() {
             change(&mut file.bytes.lock().unwrap(), piece, next);
             let (sound, failed) = lookups(&table, &entries);
             assert_eq!(sound + failed, all);
-            // Lookups pass the filter by, since all keys are there.
+            // Lookups pass the filter by, because all keys are present. So it is queried directly.
             let untrusted = entries.iter().step_by(3).filter(|(key, _)| {
                 let lookup = LookupKey::new(key::user_key(key), MAX_SEQUENCE);
                 let answer = table.filter_for(0, &lookup).unwrap().may_contain(&lookup);
@@ -491,9 +493,9 @@ fn a_filter_is_read_once_lookups_have_passed_it_by_in_vain() {
     assert_eq!(moved_by(&context, absent_lookups)(Ticker::BloomPassedBy), 0);
 }
 
-/// A lookup that passed a filter by was counted as a positive of the filter, and as a false
+/// A lookup that passed a filter by was once counted as a positive of the filter, and as a false
 /// positive if the key was absent. So in a small cache a sound filter had an observed rate far
-/// above the predicted one, and `stats` warned of it. Only answers of the filter count for its
+/// above the predicted one, and `stats` warned of it. Now only answers of the filter count for its
 /// rate.
 #[test]
 fn a_filter_that_was_passed_by_has_not_answered() {
@@ -516,8 +518,8 @@ fn a_filter_that_was_passed_by_has_not_answered() {
     assert_eq!((counts.filter, counts.unfiltered), (FilterCounts::default(), 100));
 }
 
-/// A filter without pieces is read whole after as many vain searches as it has 4 KiB, and never if
-/// it would take too much of the cache.
+/// A filter without pieces is read whole after one vain search for each 4 KiB of its size, and
+/// never if it would take too much of the cache.
 #[test]
 fn a_filter_without_pieces_has_the_price_of_its_size() {
     let entries = many_entries();

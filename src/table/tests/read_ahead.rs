@@ -84,7 +84,8 @@ fn a_scan_reads_large_pieces_in_both_directions_and_nothing_twice() {
         let (_, context, table) = made(ENTRIES);
         let data = data_bytes(&table);
         assert!(data > 3 << 19, "{data}: more than one read of full size");
-        // One block alone and seven reads that grow; or one, and full reads at once.
+        // A scan that fills the cache reads one block alone, and then makes seven reads that grow.
+        // Another scan reads one block alone, and then makes full reads at once.
         let most = if fill_cache { 9 + data / (1 << 20) } else { 3 + data / (1 << 20) };
         for backward in [false, true] {
             let (_, context, table) = match fill_cache {
@@ -204,8 +205,9 @@ fn a_file_shorter_than_one_read_is_read_once() {
     assert_eq!((count, bytes), (2, data_bytes(&table)), "the first block, and the rest");
 }
 
-/// Lookups had left one block in ten in memory. A scan ended a read before each of them and began
-/// another behind it, so its reads were short, with gaps that the system took for random reads.
+/// When lookups had left one block in ten in memory, a scan ended a read before each such block and
+/// began another behind it. So its reads were short, with gaps that the system took for random
+/// reads. Now a read continues over such blocks.
 #[test]
 fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
     for backward in [false, true] {
@@ -233,7 +235,7 @@ fn a_scan_reads_on_over_single_blocks_in_memory_and_ends_before_many() {
     }
 }
 
-/// The numbers of the entries that stand before block `i`.
+/// The number of entries before block `i`.
 fn entries_before(table: &Table, i: usize) -> usize {
     let index = table.read_index(LineBuf::zeroed).unwrap();
     (0..ENTRIES).take_while(|&n| index.find(&user_key(n), u64::MAX) < i).count()
@@ -305,7 +307,7 @@ fn what_the_device_cannot_read_costs_no_entry_before_it() {
         let (seen, end) = walk(&mut cursor, TableCursor::next);
         assert_eq!(seen.len(), entries_before(&table, 700), "fills the cache: {fill_cache}");
         assert!(matches!(end, Err(Error::Io { .. })), "{end:?}");
-        // Behind it the scan goes on.
+        // Behind the bad sector a scan succeeds.
         cursor.seek(&internal_key(&user_key(15_000), MAX_SEQUENCE, 0xff)).unwrap();
         assert!(walk(&mut cursor, TableCursor::next).0.into_iter().eq(15_000..ENTRIES));
     }
@@ -342,8 +344,8 @@ fn the_runs_of_a_scan_share_a_bounded_memory() {
         assert!(runs * share(runs) <= 8 << 20, "{runs}");
     }
     assert_eq!(share(100_000), 16 << 10);
-    // A program with small buffers had 16 MiB more than it had declared, once two compactions read
-    // as far ahead as a scan.
+    // When compactions read as far ahead as scans, two of them took 16 MiB more than a program with
+    // small buffers had declared.
     let share = |runs| ScanOptions::for_compaction(runs, (None, None)).read_ahead_bytes;
     assert_eq!((share(1), share(2), share(4)), (1 << 20, 1 << 20, 512 << 10));
     for runs in 2..=128 {
@@ -380,7 +382,8 @@ fn opening_takes_one_read_and_a_second_one_only_for_a_tail_of_unknown_length() {
             let [count, _] = reads(&context, || opened = open(&fs, "t.sst", &context).ok());
             let expected = match tail_bytes {
                 0 => unknown,
-                // What a damaged MANIFEST may say: footer, metaindex, the rest.
+                // A damaged MANIFEST may state so few bytes. Then three reads get the footer, the
+                // metaindex and the rest.
                 1 => 3,
                 _ => 1,
             };

@@ -1,5 +1,5 @@
-//! What was written is read back, in every form the format has. One file, since all tests share the
-//! entries made at its head.
+//! What was written is read back, in every form the format has. One file, because its tests share
+//! `assert_reads_as`.
 
 use std::path::Path;
 
@@ -162,7 +162,8 @@ fn no_filter_means_no_filter_block_and_all_the_answers() {
     assert_reads_as(&table, &entries);
 }
 
-/// A device read 8 KiB for nearly every block of 4 KiB, because the blocks crossed page boundaries.
+/// A device once read 8 KiB for nearly every block of 4 KiB, because the blocks crossed page
+/// boundaries. Now padding moves such a block to the next page.
 #[test]
 fn full_blocks_lie_in_as_few_pages_as_they_can_and_padding_is_short() {
     for (value_bytes, block_bytes, most_padding_percent) in
@@ -183,7 +184,8 @@ fn full_blocks_lie_in_as_few_pages_as_they_can_and_padding_is_short() {
             apart += u64::from(pages > bytes.div_ceil(4096));
         }
         let story = format!("values of {value_bytes}, blocks of {block_bytes}: {padding}, {apart}");
-        // Four values of 1000 bytes do not fit into a page, and three leave too much of it.
+        // Four values of 1000 bytes do not fit into a page, and three leave more of it free than
+        // padding may fill.
         assert!(value_bytes == 1000 || apart == 0, "{story}");
         let data_bytes = blocks.last().unwrap().end().unwrap();
         assert!(100 * padding < most_padding_percent * data_bytes, "{story}");
@@ -314,7 +316,7 @@ fn every_format_version_with_every_checksum_is_read() {
                 let table = Table::open(file_of(&bytes), context(1 << 20)).unwrap();
                 assert_eq!(table.footer().format_version, version);
                 assert_reads_as(&table, &entries);
-                // A flipped data bit is detected by every kind that has a checksum.
+                // A flipped data bit is detected by every kind of checksum but `None`.
                 let mut moved = bytes.clone();
                 moved[1] ^= 0x40;
                 if kind != ChecksumKind::None {
@@ -358,7 +360,7 @@ fn an_ingested_table_shows_the_sequence_number_it_was_given() {
         .collect();
     let context = TableContext { global_sequence: Some(55), ..context(1 << 20) };
     assert_reads_as(&open(&fs, "e.sst", &context).unwrap(), &seen);
-    // Alone, the file shows what it stores.
+    // Read without an assigned sequence number, the file shows what it stores.
     let reader = SstReader::open_in(&fs, "e.sst").unwrap();
     let mut entries = reader.entries();
     let mut count = 0;
@@ -390,7 +392,7 @@ fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_a
         Table::open(file_of(&bytes), assigned(78)).err(),
         Some(Error::Corruption { .. })
     ));
-    // Another byte of the same block: the second chance does not cover it.
+    // Another byte of the same block must not have changed.
     bytes[at + 8] ^= 1;
     assert!(matches!(
         Table::open(file_of(&bytes), context(0)).err(),
@@ -413,10 +415,10 @@ fn an_external_table_takes_each_key_once_and_needs_one() {
     assert_eq!(writer.finish().unwrap().entries, 2);
 }
 
-/// A writer that was dropped, or finished without an entry, left a file that no reader opens. Now a
-/// file gets its name when it is whole, and a failure before that leaves nothing. A dropped writer
-/// must not remove the name: `writer = SstWriter::create(same path)` makes the second writer before
-/// it drops the first, which would then remove the second's file.
+/// A writer that was dropped, or finished without an entry, once left a file that no reader opens.
+/// Now a file gets its name when it is whole, and a failure before that leaves nothing. A dropped
+/// writer must not remove the name: `writer = SstWriter::create(same path)` makes the second writer
+/// before it drops the first, which would then remove the second's file.
 #[test]
 fn only_a_finished_table_leaves_a_file() {
     let path = Path::new("e.sst");
@@ -456,7 +458,7 @@ fn only_a_finished_table_leaves_a_file() {
         assert!(finish(Arc::new(failing), 400).is_err());
         match memory.list(Path::new("")).unwrap().as_slice() {
             [] => {}
-            // The last call, which makes the name durable.
+            // The call that failed was the last one, which makes the name durable.
             [name] if name == "e.sst" => {
                 assert!(SstReader::open_in(&memory, path).unwrap().verify().is_ok());
             }

@@ -142,8 +142,9 @@ fn a_lost_block_does_not_pass_for_padding() {
     assert!(at_page_ends > 2 && gaps > 2, "{at_page_ends} blocks before a page, {gaps} gaps");
 }
 
-/// RocksDB wrote a table in LZ4HC, a type that Maypole reads and never writes. Its index was lost,
-/// and the search found none of its blocks.
+/// RocksDB wrote a table in LZ4HC, a type that Maypole reads and never writes. When the index of
+/// such a table was lost, the search found none of its blocks. Now the search tests all types of
+/// RocksDB's.
 #[test]
 fn without_an_index_blocks_of_other_writers_compression_types_are_found() {
     let entries = mixed_entries(400);
@@ -175,6 +176,6 @@ fn a_table_cut_short_gives_nothing_that_was_not_in_it() {
         let story = format!("{length} bytes of {}", bytes.len());
         cuts_read += u32::from(salvaged(&bytes[..length], &entries, true, &story).is_some());
     }
-    // The tables that lack only a part of the footer.
+    // Only the tables that lack 1 to 53 bytes, which are the footer's, can be read.
     assert_eq!(cuts_read, 53);
 }

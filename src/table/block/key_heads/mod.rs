@@ -8,7 +8,8 @@
 //! ```text
 //! head[n]     i32: the first 4 bytes of each user key after the block's common prefix, as a number
 //!             in the order of the keys; a shorter key is padded with zeros. The row is filled up to
-//!             a multiple of 16 with the maximum. (Signed, as the oldest vector instructions compare.)
+//!             a multiple of 16 with the maximum. (Signed, because the oldest vector instructions
+//!             compare only signed numbers.)
 //! offset[n]   u16, in blocks above 64 KiB u32: where each entry starts
 //! prefix      the common prefix of all user keys
 //! ```
@@ -65,7 +66,8 @@ pub(crate) struct Candidate {
     pub offset: usize,
     head: i32,
     /// The first `same_bytes` bytes of the entry's user key equal the target's. A shorter user key
-    /// is a prefix of the target. `None` if the heads differ, so that the user key is larger.
+    /// is a prefix of the target. `None` if the heads differ, so that the entry's user key is
+    /// larger than the target.
     pub same_bytes: Option<usize>,
 }
 
@@ -74,7 +76,7 @@ impl KeyHeads {
     /// bytes. `None` for a block that is empty, damaged or out of order, or if there is no memory.
     ///
     /// This runs whenever a data block enters the cache. A first walk over the entries finds the
-    /// size of the rows, so that they are allocated once and filled where they stay.
+    /// size of the rows, so that they are allocated once and filled in place.
     pub fn of(block: &mut BlockBytes, entries_bytes: usize) -> Option<KeyHeads> {
         let (block, room) = block.payload_and_room();
         let mut notes = [Note::default(); MAX_NOTES];
@@ -280,9 +282,9 @@ impl FirstWalk {
 /// `false` if the heads do not ascend.
 ///
 /// ```text
-/// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. They are
-///                                              there in every key, as a trailer has 8
-/// next key       shared with it ─► | suffix    takes what is shared from the window before
+/// internal key   prefix | w w w w | …          the window: the 4 bytes after the prefix. Every key
+///                                              has them, because its trailer alone has 8 bytes
+/// next key       shared with it ─► | suffix    the shared bytes come from the previous window
 /// ```
 #[inline(always)]
 fn fill<const N: usize>(

@@ -78,7 +78,7 @@ fn assert_same_answers_of(plain: &Block, fast: &Block, target: &[u8]) {
             for cursor in &mut cursors {
                 cursor.seek_parts(target, trailer).unwrap();
             }
-            // Also if a walk continues from there.
+            // The cursors agree also when they continue from there.
             for _ in 0..3 {
                 let [a, b] = &mut cursors;
                 assert_eq!(a.valid(), b.valid(), "{target:?}");

@@ -46,7 +46,7 @@ impl Dictionary {
         })
     }
 
-    /// As it is stored.
+    /// The bytes as they are stored.
     #[cfg(any(feature = "lz4", feature = "zlib"))]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

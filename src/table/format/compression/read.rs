@@ -8,7 +8,7 @@
 //! Zlib      1,032   258 bytes by two bits
 //! ZSTD     32,768   a 4-byte run-length block of 128 KiB
 //! BZip2    32,768   its format allows 50 times as many: a block of 30 bytes can be a run of 46 MB.
-//!                   Longer runs are not supported, since they would take much memory for nothing
+//!                   Such blocks are not supported, since they would take much memory for nothing
 //! ```
 
 use crate::encoding::coding::Decoder;
@@ -19,7 +19,7 @@ use super::write::missing;
 
 const ZSTD_EXPANSION: usize = 32 << 10;
 
-/// The binary logarithm of the largest window of a standalone frame.
+/// The binary logarithm of the largest window that [`uncompress_frame`] accepts.
 #[cfg(feature = "zstd")]
 const MAX_WINDOW_LOG: u32 = 23;
 
@@ -53,7 +53,7 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// By the type byte of a block's trailer, which is not 0.
+    /// The codec of this type byte, which is not 0, in a block's trailer.
     fn of_byte(type_byte: u8) -> Result<Codec, Failure> {
         match type_byte {
             1 => Ok(Codec::Snappy),
@@ -121,7 +121,7 @@ pub(crate) fn missing_for(property: &str) -> Option<String> {
 /// A compressed payload whose stated size is possible.
 pub(crate) struct Compressed<'a> {
     codec: Codec,
-    /// What the codec gets.
+    /// The bytes that the codec decompresses.
     body: &'a [u8],
     /// Bytes after decompression.
     pub uncompressed_bytes: usize,
@@ -300,7 +300,7 @@ pub(crate) fn uncompress_frame(frame: &[u8], out: &mut Vec<u8>) -> Result<(), Fa
     }
 }
 
-/// See above.
+/// [`uncompress_frame`] of a build without ZSTD, which always fails.
 #[cfg(not(feature = "zstd"))]
 pub(crate) fn uncompress_frame(_: &[u8], _: &mut Vec<u8>) -> Result<(), Failure> {
     Err(Failure::Unsupported(Codec::Zstd.missing()))

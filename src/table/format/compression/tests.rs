@@ -77,7 +77,7 @@ fn payloads(block: &[u8], dictionary: &[u8]) -> Vec<(u8, Vec<u8>, bool)> {
     let mut all = Vec::new();
     for compression in [Compression::Snappy, Compression::Lz4, Compression::Zstd] {
         let mut out = Vec::new();
-        // Some blocks are not worth it.
+        // Some blocks are not worth compressing.
         if Compressor::new(compression).unwrap().compress(block, &mut out) == compression {
             all.push((compression.to_byte(), out, false));
         }
@@ -132,7 +132,7 @@ fn a_damaged_dictionary_of_zstds_trainer_is_damage() {
     }
 }
 
-/// Its format lets 30 bytes claim 46 MB.
+/// The format of BZip2 lets 30 bytes claim 46 MB.
 #[test]
 fn a_bzip2_block_that_is_one_long_run_is_not_supported_rather_than_damaged() {
     for (bytes, is_read) in [(1 << 20, true), (8 << 20, false)] {

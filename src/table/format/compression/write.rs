@@ -14,7 +14,7 @@ use crate::encoding::coding::put_varint;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Compression {
-    /// As it is.
+    /// Not compressed.
     None = 0,
     /// Snappy (feature `snappy`).
     Snappy = 1,
@@ -131,7 +131,7 @@ impl Compressor {
     }
 }
 
-/// The codec of this name, and the feature with which a build has it.
+/// A description of the codec of this name, which the build lacks, and of the feature that adds it.
 pub(super) fn missing(name: &str) -> String {
     format!("{name} compression (build with feature `{}`)", name.to_lowercase())
 }
