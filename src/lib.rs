@@ -15,8 +15,8 @@
 //!
 //! - [`Db`] is the database: open it with [`Db::open`] or [`Db::builder`]. [`WriteBatch`],
 //!   [`Snapshot`], [`DbIterator`], [`DbCursor`] and [`Stats`] belong to it. A `Db` is cheap to
-//!   clone and may be shared between threads, and its calls block. Its documentation says what is
-//!   absent on purpose.
+//!   clone and may be shared between threads, and its calls block. The documentation of `Db` says
+//!   what is absent on purpose.
 //! - [`Result`] is the result of every call that can fail. Its [`Error`] says what failed and on
 //!   which file.
 //! - [`FilterPolicy`] says which filter a new table gets. [`filter`] is the filter library alone.

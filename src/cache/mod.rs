@@ -110,10 +110,10 @@ pub(crate) enum Keeping {
 /// A byte-bounded cache of blocks. Several databases may share one.
 ///
 /// Each value is charged the heap bytes that it holds, bookkeeping included. Data blocks are
-/// evicted before indexes and filters in use, unless these alone would fill the cache. A value that
-/// was used since the hand of the clock last passed it gets a second chance. A new data block is on
-/// probation: it stays only if it is used again soon, so that a scan does not displace what lookups
-/// use. A value that does not fit is used once and not kept.
+/// evicted before indexes and filters in use, unless these alone would fill the cache. Eviction
+/// follows the CLOCK algorithm: a value that was used since the clock's hand last passed it gets a
+/// second chance. A new data block is on probation: it stays only if it is used again soon, so that
+/// a scan does not displace what lookups use. A value that does not fit is used once and not kept.
 ///
 /// Open tables are charged too, about 3 KiB each. They are never rejected, and leave less room for
 /// blocks. If they alone exceed the capacity, every block is read again at each use.

@@ -168,8 +168,8 @@ impl Builder {
 
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
     /// [`PinMetadata::None`]: a full cache evicts filters and indexes too, but data blocks first.
-    /// It evicts unused filters and indexes only while data blocks take less than 1/8 of its
-    /// capacity.
+    /// For a new data block it evicts only unused filters and indexes, and only while data blocks
+    /// take less than 1/8 of its capacity, unless all filters and indexes together would fill it.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }

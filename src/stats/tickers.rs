@@ -8,7 +8,8 @@ use super::per_thread::{PerThread, ThreadRow};
 
 macro_rules! tickers {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// A counter of a whole database.
+        /// A counter of a whole database. Names and meanings are RocksDB's, without the prefix
+        /// `rocksdb.`. "(Ours.)" marks a counter that RocksDB does not have.
         ///
         /// ```
         /// # let dir = tempfile::tempdir()?;

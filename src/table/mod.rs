@@ -1,4 +1,5 @@
 //! SSTables: sorted, immutable files in RocksDB's BlockBasedTable format, filter block included.
+//! [`SstWriter`] and [`SstReader`] write and read single tables. The files of the folder:
 //!
 //! ```text
 //! table     Table: an open table, its parts, loaded when they are needed
@@ -6,8 +7,8 @@
 //! cursor    TableCursor: walks a table both ways
 //! builder   TableBuilder: writes a table from sorted keys
 //! options   what to write, and what was written
-//! index     which data block can hold a key    parts     which part of a filter or index does
-//! tops      the lists of the parts              pieces    parts of whole ones, in a small cache
+//! index     which data block can hold a key    parts     which part of a filter or index can
+//! tops      the lists of the parts              pieces    pieces of whole filters and indexes
 //! range_del the ranges of keys that a table deletes
 //! open      what opening a table reads and rejects       verify    a check of the whole file
 //! salvage   what can still be read of a damaged table    sst/      single tables, without a database

@@ -27,7 +27,7 @@ pub struct TableOptions {
     /// Entries from one restart point, whose key is stored whole, to the next in a data block,
     /// default 16. A smaller number makes the table larger and the scan to an entry shorter.
     pub restart_interval: usize,
-    /// Default: LZ4 where it is built in.
+    /// How blocks are compressed. Default: LZ4 if the crate has the feature `lz4`, otherwise none.
     pub compression: Compression,
     /// The filter over all keys. Default: a Bloom filter with 10 bits per key.
     pub filter: FilterSpec,

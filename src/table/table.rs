@@ -155,7 +155,7 @@ fn metadata_bytes(properties: &TableProperties, file_bytes: u64) -> usize {
     let number = |name| properties.number(name).unwrap_or(0);
     let entries_bytes = number(names::DATA_BLOCKS).saturating_mul(INDEX_ENTRY_BYTES);
     let stored_bytes = number(names::FILTER_BYTES).saturating_add(number(names::INDEX_BYTES));
-    // The numbers come from the file and may be wrong.
+    // These numbers come from the file.
     stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
 }
 
