@@ -10,8 +10,8 @@
 //! step.
 //!
 //! Sources should hold distinct internal keys. If two keys are equal, the key of the source given
-//! first comes first. When the cursor moves backward, the order is reversed, and every other source
-//! is on an entry before the current key, or on none.
+//! first comes first. When the cursor moves backward, the order is reversed, and each source but
+//! the current one is on an entry before the current key, or on none.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -80,7 +80,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Rebuilds heap and current after every source has moved.
+    /// Rebuilds `heap` and `current` once all sources have moved.
     fn gather(&mut self, direction: Direction) {
         self.direction = direction;
         self.heap.clear();
@@ -143,7 +143,8 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Moves every other source to the other side of the current entry, and rebuilds the heap.
+    /// Moves all sources but the current one to the other side of the current entry, and rebuilds
+    /// the heap.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let current = self.current;
         let Some(source) = self.sources.get(current) else { return Ok(()) };

@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::slice::Slice;
 
 pub(crate) trait Cursor {
-    /// Whether the cursor is on an entry. All other methods except the seeks and their prefetch
-    /// require this.
+    /// Whether the cursor is on an entry. Only the seeks and [`Cursor::fetch_for_seek`] may be
+    /// called if it is not.
     fn valid(&self) -> bool;
 
     fn seek_to_first(&mut self) -> Result<()>;
@@ -60,7 +60,7 @@ pub(crate) trait Cursor {
     }
 }
 
-/// The memory accesses of a seek, in this order.
+/// The memory accesses of a seek, in the order of the variants.
 #[derive(Clone, Copy)]
 pub(crate) enum Fetch {
     /// The block's header and key heads.
@@ -69,13 +69,13 @@ pub(crate) enum Fetch {
     Entries,
 }
 
-/// The result of [`Cursor::step`]. An iteration over the tree needs both fields at every entry, and
-/// most cursors know them without a copy of the previous key.
+/// The result of [`Cursor::step`]. It has the two facts that an iteration over the tree needs at
+/// every entry, because most cursors know them without a copy of the previous key.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     /// Whether the entry has the same user key as the previous one.
     pub repeats: bool,
-    /// The trailer of its key.
+    /// The trailer of the entry's key.
     pub trailer: u64,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Hidden {
 }
 
 impl Hidden {
-    /// Whether no snapshot needs any of them. `snapshots` ascend.
+    /// Whether no snapshot needs any of the hidden versions. `snapshots` ascend.
     pub fn is_droppable(&self, snapshots: &[SequenceNumber]) -> bool {
         let first = snapshots.partition_point(|&snapshot| snapshot < self.low);
         snapshots.get(first).is_none_or(|&snapshot| snapshot >= self.high)

@@ -19,7 +19,7 @@ use super::format::properties::{BYTEWISE_COMPARATOR, TableProperties, is_bytewis
 pub(crate) const PROPERTIES_BLOCK: &str = "rocksdb.properties";
 pub(crate) const RANGE_DEL_BLOCK: &str = "rocksdb.range_del";
 pub(crate) const DICTIONARY_BLOCK: &str = "rocksdb.compression_dict";
-/// In the metaindex only if the footer has no room for the index's handle.
+/// Listed in the metaindex only if the footer has no room for the index's handle.
 pub(crate) const INDEX_BLOCK: &str = "rocksdb.index";
 
 /// The block of this name.

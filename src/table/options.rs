@@ -20,9 +20,9 @@ use super::garbage::Garbage;
 /// ```
 #[derive(Debug, Clone)]
 pub struct TableOptions {
-    /// Uncompressed bytes at which a data block ends, its trailer counted, default 4096. A lookup
-    /// reads one block: larger blocks compress better and cost more to read. Without compression, a
-    /// multiple of 4096 fills whole pages of the device.
+    /// The size at which a data block is full, in bytes before compression, its trailer included.
+    /// Default 4096. A lookup reads one block: larger blocks compress better and cost more to read.
+    /// Without compression, a multiple of 4096 fills whole pages of the device.
     pub block_bytes: usize,
     /// Entries from one restart point, whose key is stored whole, to the next in a data block,
     /// default 16. A smaller number makes the table larger and the scan to an entry shorter.
@@ -57,7 +57,7 @@ pub enum MetadataForm {
     /// indexes, because it does not know the cache.
     #[default]
     Auto,
-    /// One block each.
+    /// Filter and index are one block each.
     Whole,
     /// Parts, each read separately. A filter or an index that would have one part is stored whole.
     Parts,

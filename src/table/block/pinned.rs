@@ -4,8 +4,8 @@
 //! by the lookup's guard (`sync/reclaim/mod.rs`), and the block of a returned value by its `Slice`
 //! (`slice.rs`).
 //!
-//! Every step of a scan reads the entries. Reaching them through the handle would take three loads
-//! and two checks in each step.
+//! Every step of a scan reads the entries. Their address is kept, because reaching them through the
+//! handle would take three loads and two checks in each step.
 //!
 //! Invariant: `entries` is `block.entries()`, and stays so while the `PinnedBlock` lives
 //! ([`PinsBlock`]).

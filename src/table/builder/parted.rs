@@ -9,9 +9,9 @@
 //!
 //! A part of the index ends when it is as large as a part should be, or when it has as many keys as
 //! a filter of that size holds. With large values an index has more bytes than a filter, so the
-//! filter is cut there only if its part has at least half of that number of keys. Where the index
-//! is cut does not depend on the family of the filter, so a table can get another filter and keep
-//! its index.
+//! filter is cut at the same key only if its part has at least half of that number of keys. Where
+//! the index is cut does not depend on the family of the filter, so a table can get another filter
+//! and keep its index.
 //!
 //! Lookups find a part by the whole key, and query it for the key's prefix too, although keys with
 //! that prefix may be on both sides of a cut. Cursors query the parts of a range. So the prefixes

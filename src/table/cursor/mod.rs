@@ -54,9 +54,9 @@ pub(crate) struct TableCursor {
 struct LookAhead {
     /// Where the steps stop to prefetch again.
     pause_at: usize,
-    /// Everything before this is prefetched.
+    /// Everything before this offset is prefetched.
     fetched: usize,
-    /// How far to look the next time.
+    /// How many bytes the next prefetch looks ahead.
     bytes: usize,
 }
 
@@ -118,7 +118,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Moves to the entry of a part that comes first in `direction`.
+    /// Moves to the entry at which a walk in `direction` enters a part.
     fn go_to_end_of(&mut self, part: usize, direction: Direction) -> Result<()> {
         self.with_index(part, |this, index| {
             let Some(last) = index.index.len().checked_sub(1) else {
@@ -131,12 +131,12 @@ impl TableCursor {
         })
     }
 
-    /// Makes block `i` the current one; the caller then moves its cursor. After a failure there is
-    /// no current block.
+    /// Makes block `i` the current one; the caller then moves the block's cursor. After a failure
+    /// there is no current block.
     fn open_block(&mut self, index: &TableIndex, i: usize) -> Result<()> {
         self.sought = None;
         // A scan's seek often stays in the current block. If the block is not cached, opening it
-        // again would read it again.
+        // again would read the file again.
         if self.block.is_some() && (index.part, i) == (self.part, self.i) {
             return Ok(());
         }
@@ -295,7 +295,7 @@ impl TableCursor {
         Some(step)
     }
 
-    /// Enters block `i` at the entry that comes first in `direction`.
+    /// Enters block `i` at the entry where a walk in `direction` enters it.
     fn enter_end(&mut self, index: &TableIndex, i: usize, direction: Direction) -> Result<()> {
         self.enter(index, i, |block| match direction {
             Direction::Forward => block.seek_to_first(),

@@ -12,7 +12,7 @@
 //! * Nothing is read past the scan's bounds. A read includes a few blocks that are in memory
 //!   already, because one longer read costs less than two, and the system takes reads with gaps
 //!   between them for random reads. The read ends before a long row of such blocks.
-//! * A scan may go backward too. Linux does not read ahead in that direction.
+//! * A scan may go backward too, a direction in which Linux does not read ahead.
 //! * A read for several blocks may fail because of a block that is not needed yet. Then the wanted
 //!   block is read alone, so that a scan returns all entries before the damage, and the error names
 //!   the damaged block.
@@ -128,7 +128,7 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// Where a scan reads.
+/// What a scan reads from, and its options.
 pub(crate) struct ScanSource<'a, R: Fn(usize) -> bool> {
     pub file: &'a BlockFile,
     pub index: &'a Index,

@@ -81,7 +81,7 @@ pub(crate) struct PrefixFilter {
 /// A table's filter in memory, or one part of it.
 pub(crate) struct TableFilter {
     reader: FilterReader,
-    /// How often in a row it has answered "maybe", up to [`USELESS`].
+    /// How many of the filter's last answers in a row were "maybe", up to [`USELESS`].
     maybes: AtomicU8,
 }
 
@@ -91,7 +91,7 @@ const USELESS: u8 = 4;
 /// What a [`TableFilter`] says of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterAnswer {
-    /// The table does not hold it.
+    /// The table does not hold the key.
     No,
     Maybe,
     /// Maybe, because the filter cannot be trusted.

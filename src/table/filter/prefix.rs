@@ -27,7 +27,7 @@ use std::str::FromStr;
 
 use crate::filter::SpecError;
 
-/// Cuts the prefix off a key, for filters of prefixes: see [`FilterKeys`].
+/// A rule that finds the prefix of a key, for filters of prefixes: see [`FilterKeys`].
 ///
 /// ```
 /// use maypole::PrefixExtractor;

@@ -31,7 +31,7 @@ use twox_hash::{XxHash3_64, XxHash32, XxHash64};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChecksumKind {
-    /// The field is stored as zero.
+    /// No checksum: the field is stored as zero.
     None,
     /// CRC-32C, masked.
     Crc32c,

@@ -28,7 +28,7 @@ use crate::table::block::bytes::BlockBytes;
 /// Blocks of at least this size are read only if a trial allocation finds memory for them.
 pub(crate) const LARGE_BLOCK_BYTES: usize = 1 << 20;
 
-/// The most that opening a table reads at once.
+/// The most bytes that opening a table reads at once.
 pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 20;
 
 /// How errors describe the data blocks that RocksDB writes with `separate_key_value_in_data_block`.
@@ -54,7 +54,7 @@ fn named(file: &dyn RandomAccessFile, tail: &[u8], mut error: Error) -> Error {
 const TIMED: u32 = 8;
 
 thread_local! {
-    /// The reads of single blocks by this thread.
+    /// The number of reads of single blocks by this thread.
     static READS: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -29,7 +29,7 @@ const PAGE_BYTES: u64 = 4096;
 /// The most bytes of padding before a block: a sixteenth of the page that it saves.
 const MAX_PADDING_BYTES: u64 = 256;
 
-/// Every byte of padding.
+/// The longest padding. Shorter padding is the front of it.
 const PADDING: [u8; MAX_PADDING_BYTES as usize] = [b'.'; MAX_PADDING_BYTES as usize];
 
 /// The padding before a data block that could begin at `offset`. `stored_bytes` includes the

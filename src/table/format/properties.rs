@@ -104,7 +104,7 @@ pub(crate) const UNKNOWN_COLUMN_FAMILY: u64 = 0x7fff_ffff;
 /// This crate's comparator, and RocksDB's default: plain byte order.
 pub(crate) const BYTEWISE_COMPARATOR: &str = "leveldb.BytewiseComparator";
 
-/// Another name of the same order: MyRocks's.
+/// Other names of the same order: that of MyRocks.
 const BYTEWISE_EQUALS: [&str; 1] = ["RocksDB_SE_v3.10"];
 
 /// RocksDB's own compression, by its names in tables of format_version 7.
@@ -349,7 +349,7 @@ impl TableProperties {
 
 /// How index blocks are written in one table.
 ///
-/// The default is LevelDB's.
+/// The default is the form in LevelDB's tables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct IndexForm {
     /// The index block leads to further index blocks, not to data.

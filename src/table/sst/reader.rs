@@ -152,8 +152,8 @@ impl SstReader {
     }
 
     /// The stored filter: several readers if it is partitioned, none if there is no filter or if
-    /// this build does not read its form. Lookups may not query the filter even so: see
-    /// [`SstReader::filter_is_unasked`].
+    /// this build does not read its form. [`SstReader::filter_is_unasked`] tells whether lookups
+    /// query the filter.
     ///
     /// # Errors
     ///

@@ -124,8 +124,8 @@ fn evicted_parts_are_loaded_again_and_a_dropped_table_leaves_nothing() {
     }
     drop(first);
     drop(second);
-    // An evicted index and its blocks are freed after all guards that are older than the eviction.
-    // Other tests run at the same time and hold such guards, but not for long.
+    // An evicted index and its blocks are freed once all guards that are older than the eviction
+    // are dropped. Other tests run at the same time and hold such guards, but not for long.
     for _ in 0..1000 {
         if crate::sync::collect() == 0 || context.cache.usage() == 0 {
             break;

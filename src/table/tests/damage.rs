@@ -81,7 +81,7 @@ impl Figures {
         }
     }
 
-    /// Wrong answers end the test before this.
+    /// Prints the figures. Nothing counts wrong answers, because the first one ends the test.
     fn print(&self, what: &str, name: &str) {
         let Figures { tried, refused_at_opening, errors_of_reads, harmless } = self;
         println!(

@@ -126,7 +126,7 @@ fn bloom() -> FilterSpec {
     FilterSpec::bloom(10.0).unwrap()
 }
 
-/// All steps of a lookup: kind and value of what it finds.
+/// Makes all steps of a lookup. Returns kind and value of the entry that it finds.
 fn get(table: &Table, lookup: &LookupKey<'_>) -> Result<Option<(u8, Slice)>> {
     let tickers = table.block_file().counters().on_thread(&pin());
     let found = table.get_and_read(None, lookup, tickers, ())?;

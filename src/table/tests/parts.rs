@@ -282,7 +282,7 @@ fn where_metadata_fills_the_cache_a_block_is_kept_from_its_second_use_on() {
     };
     let data = || small.cache.usage_of(BlockKind::Data);
     (0..200).for_each(|i| get_one(i * 277));
-    // The doorkeeper takes some blocks for others, so a few are kept.
+    // The doorkeeper mistakes some blocks for others, so a few are kept.
     assert!(data().entries < 30, "{:?}", data());
     let part = table.index(table.index_part_of(b"key0030000", u64::MAX)).unwrap();
     let slots_bytes = part.blocks.heap_bytes();

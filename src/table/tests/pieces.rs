@@ -116,7 +116,7 @@ fn reads_of_absent_key(table: &Table, user_key: &[u8], context: &TableContext) {
 }
 
 /// Filter and index are read whole once. After that a lookup reads a piece of each and a data
-/// block, and nothing of what is in memory.
+/// block, and nothing that is in memory.
 #[test]
 fn a_lookup_reads_one_piece_of_each() {
     let entries = many_entries();
@@ -466,8 +466,8 @@ fn moved_by(context: &TableContext, body: impl FnOnce()) -> impl Fn(Ticker) -> u
     move |ticker| moved.get(ticker)
 }
 
-/// Lookups of present keys read each piece of the filter once, and then pass it by. The first
-/// search in vain makes the next lookup read it.
+/// Lookups of present keys read each piece of the filter once, and then pass it by. After the first
+/// search in vain, the next lookup reads the piece again.
 #[test]
 fn a_filter_is_read_once_lookups_have_passed_it_by_in_vain() {
     let entries = many_entries();

@@ -52,7 +52,7 @@ fn number(cursor: &TableCursor) -> u32 {
     std::str::from_utf8(&key::user_key(cursor.key())[1..]).unwrap().parse().unwrap()
 }
 
-/// Walks from where the cursor stands. Returns the numbers of the entries, and how the walk ended.
+/// Walks from the cursor's position. Returns the numbers of the entries, and how the walk ended.
 fn walk(
     cursor: &mut TableCursor,
     step: fn(&mut TableCursor) -> Result<()>,
@@ -136,7 +136,7 @@ fn a_bounded_scan_reads_nothing_beyond_its_bounds() {
     }
 }
 
-/// A cursor without an upper bound may be dropped after ten entries.
+/// A cursor without an upper bound may be dropped after ten entries, so it must not read far ahead.
 #[test]
 fn a_short_scan_reads_a_block_and_little_more() {
     let (_, context, table) = made(ENTRIES);
@@ -259,7 +259,7 @@ fn damage_within_a_read_is_named_by_its_block() {
         assert_eq!(seen.len(), entries_before(&table, damaged));
         let Err(Error::Corruption { offset, .. }) = end else { panic!("{end:?}") };
         assert!((handle.offset..handle.end().unwrap()).contains(&offset), "{offset}");
-        // And from the other side.
+        // The same in a backward walk.
         cursor.seek_to_last().unwrap();
         let (seen, end) = walk(&mut cursor, TableCursor::prev);
         assert_eq!(seen.len(), ENTRIES as usize - entries_before(&table, damaged + 1));
@@ -323,7 +323,7 @@ fn a_read_ahead_that_fails_once_is_made_up_for() {
         drop(table.load_index(0));
         fs.fail_once(Target::Only(Operation::ReadExactAt), nth, Fault::Io);
         let mut cursor = TableCursor::new(table, scan(true, [None; 2]));
-        // The first block is read alone: there is nothing to fall back on.
+        // The first block is read alone, so no shorter read can replace a failed one.
         let started = cursor.seek_to_first();
         assert_eq!(started.is_err(), nth == 0);
         if started.is_ok() {

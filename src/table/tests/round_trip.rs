@@ -210,7 +210,7 @@ fn keys_out_of_order_and_senseless_options_are_refused() {
     refused(TableOptions { block_bytes: 0, ..TableOptions::default() });
     refused(TableOptions { block_bytes: usize::MAX, ..TableOptions::default() });
     refused(TableOptions { restart_interval: 0, ..TableOptions::default() });
-    // Each entry in a block of its own, and all in one block.
+    // With the first size each entry has a block of its own, with the second all are in one block.
     for block_bytes in [1, 4096] {
         let options = TableOptions { block_bytes, ..TableOptions::default() };
         let dialect = Dialect::Database { file_number: 1 };
@@ -378,7 +378,8 @@ fn a_sequence_number_that_rocksdb_wrote_into_the_file_is_taken_and_other_edits_a
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(0, &mut bytes).unwrap();
     let name = b"external_sst_file.global_seqno";
-    // The property's name may be cut by prefix compression; its value follows its last bytes.
+    // The property's name may be cut by prefix compression; the value follows the last bytes of the
+    // name.
     let at = bytes.windows(12).position(|w| w == &name[name.len() - 12..]).unwrap() + 12;
     assert_eq!(bytes[at..at + 8], [0; 8]);
     bytes[at..at + 8].copy_from_slice(&77u64.to_le_bytes());
@@ -448,7 +449,7 @@ fn only_a_finished_table_leaves_a_file() {
     assert_eq!(SstReader::open_in(&*fs, path).unwrap().range_deletions().len(), 1);
     assert_eq!(names(), ["e.sst"]);
 
-    // Whatever call fails: a whole file or none.
+    // Whichever call fails, there is a whole file or none.
     let counting = FaultFs::new(Arc::new(MemFs::new()));
     finish(Arc::new(counting.clone()), 400).unwrap();
     for nth in 0..counting.calls(Target::Changes) {

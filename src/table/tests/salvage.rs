@@ -5,7 +5,8 @@ use super::*;
 use crate::range_tombstones::RangeTombstone;
 use crate::table::Salvage;
 
-/// The bytes of a table with several data blocks, a filter and, where asked for, range deletions.
+/// The bytes of a table with several data blocks, a filter and, if `ranges` is set, range
+/// deletions.
 fn table_bytes(entries: &Entries, compression: Compression, ranges: bool) -> Vec<u8> {
     table_in_parts_of(None, entries, compression, ranges)
 }

@@ -5,7 +5,7 @@
 //!
 //! A scan consists of calls of [`BlockCursor::step`], which checks every length, copies a suffix,
 //! and cannot report an error. At the end of the block and at damage, `step` does not move, and
-//! [`BlockCursor::next`] tells the end from damage.
+//! [`BlockCursor::next`] then distinguishes the end from damage.
 
 use std::cmp::Ordering;
 use std::mem;
@@ -26,7 +26,7 @@ use super::{SeekStart, shown};
 /// suffix.
 const WINDOW_BYTES: usize = 4 + SHORT_SUFFIX_BYTES;
 
-/// Walks the internal keys of a data block, both ways. It is on an entry or on none.
+/// Walks the internal keys of a data block, both ways. The cursor is on an entry or on none.
 ///
 /// Its methods are those of [`crate::cursor::Cursor`], but failures are [`Damage`], because a block
 /// does not know its file.

@@ -205,7 +205,7 @@ struct FirstWalk {
     prefix: Range<usize>,
 }
 
-/// What the heads need of an entry.
+/// What making the heads needs to know of an entry.
 #[derive(Clone, Copy, Default)]
 struct Note {
     offset: u32,

@@ -101,7 +101,8 @@ impl Compressor {
         Compression::None
     }
 
-    /// `None`: the codec failed, or there is none.
+    /// Appends the compressed form of `block` to `out`. `None`: the codec failed, or there is no
+    /// codec.
     fn append_compressed(&mut self, block: &[u8], out: &mut Vec<u8>) -> Option<()> {
         // Snappy writes the number of uncompressed bytes itself.
         if self.compression != Compression::Snappy {
