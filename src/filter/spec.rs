@@ -25,6 +25,9 @@ use super::info::Limits;
 /// policy, whose number is "as good as a Bloom filter of that many bits": use
 /// [`FilterSpec::ribbon_like_bloom`] for that meaning.
 ///
+/// As text, a spec is `none`, a family with its bits a key (`bloom(10)` or `bloom:10`),
+/// `ribbon_like_bloom(10)`, a rate (`fpr(0.01)` or `fpr(0.01, burr)`), or `capped(FILTER, SIZE)`.
+///
 /// ```
 /// use maypole::filter::FilterSpec;
 ///

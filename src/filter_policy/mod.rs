@@ -39,6 +39,9 @@ pub(crate) use context::FilterContext;
 
 /// Which filter a new table gets.
 ///
+/// As text, a policy is a filter for every table (a [`FilterSpec`]), `levels(FILTER, …)`,
+/// `bottommost_none(FILTER)`, `budget(SIZE, FAMILY)` or `budget(BITS/key, FAMILY)`.
+///
 /// ```
 /// use maypole::FilterPolicy;
 ///
