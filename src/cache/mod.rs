@@ -91,11 +91,11 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 /// tables, which are never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// If the filters and indexes of all open tables would take more than this share of the cache
-/// (numerator and denominator), new ones are written in parts (`table/parts.rs`), and large whole
-/// ones are loaded in pieces (`table/pieces`), because evicting and loading whole ones would cause
-/// more reads.
-const WHOLE_METADATA_SHARE: (usize, usize) = (7, 8);
+/// The filters and indexes of all open tables fill the cache if they would take more than this share
+/// of it (numerator and denominator). If whole ones would, new ones are written in parts
+/// (`table/parts.rs`), and large whole ones are loaded in pieces (`table/pieces`), because evicting
+/// and loading whole ones would cause more reads.
+const METADATA_SHARE: (usize, usize) = (7, 8);
 
 /// How the cache keeps a data block that was loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -144,8 +144,11 @@ pub struct BlockCache {
     process: Process,
     /// Bytes of the garbage: values that are retired and that a reader may still hold.
     garbage_bytes: AtomicUsize,
-    /// The bytes of the metadata of all open tables, in memory or not.
+    /// The bytes of the metadata of all open tables if all were in memory, as it is stored: in
+    /// parts or whole.
     metadata_bytes: AtomicUsize,
+    /// The same, if all of it were whole.
+    whole_metadata_bytes: AtomicUsize,
     state: Mutex<CacheState>,
     /// As many as [`WAITING_PLACES`].
     waiting_places: Box<[WaitingPlace]>,
@@ -181,6 +184,7 @@ impl BlockCache {
             process: Process::current(),
             garbage_bytes: AtomicUsize::new(0),
             metadata_bytes: AtomicUsize::new(0),
+            whole_metadata_bytes: AtomicUsize::new(0),
             state: Mutex::new(CacheState::new()),
             waiting_places: (0..WAITING_PLACES).map(|_| WaitingPlace::new()).collect(),
             miss_buffers: MissBuffers::new(capacity_bytes),
@@ -196,15 +200,24 @@ impl BlockCache {
 
     /// About how many bytes the filters and indexes of all open tables would take if they were
     /// whole and in memory.
-    pub(crate) fn metadata_bytes(&self) -> usize {
-        self.metadata_bytes.load(Ordering::Relaxed)
+    pub(crate) fn whole_metadata_bytes(&self) -> usize {
+        self.whole_metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the filters and indexes of all open tables would fill most of the cache. If so, new
-    /// filters and indexes are better split into parts, and large whole ones are loaded in pieces.
+    /// Whether the filters and indexes of all open tables would fill most of the cache. If so, they
+    /// compete with data, and large whole ones are loaded in pieces.
     pub(crate) fn metadata_fills_it(&self) -> bool {
-        let (part, whole) = WHOLE_METADATA_SHARE;
-        self.metadata_bytes() / part > self.capacity_bytes / whole
+        self.is_filled_by(self.metadata_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether they would fill it if they were whole. If so, new ones are split into parts.
+    pub(crate) fn whole_metadata_fills_it(&self) -> bool {
+        self.is_filled_by(self.whole_metadata_bytes())
+    }
+
+    fn is_filled_by(&self, bytes: usize) -> bool {
+        let (part, whole) = METADATA_SHARE;
+        bytes / part > self.capacity_bytes / whole
     }
 
     /// How to keep a data block that was not in memory. `number` identifies the block, and must be
@@ -306,6 +319,12 @@ impl BlockCache {
         self.most_room_bytes().saturating_sub(counted_bytes)
     }
 
+    /// Whether the cache could hold `bytes` more without evicting anything.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        let usage_bytes = lock(&self.state).usage_bytes;
+        usage_bytes.saturating_add(bytes) <= self.room_bytes()
+    }
+
     fn has_much_garbage(&self) -> bool {
         self.garbage_bytes.load(Ordering::Relaxed) > most_garbage_bytes(self.capacity_bytes)
     }
@@ -327,7 +346,7 @@ impl BlockCache {
         if is_crowded {
             self.settle_miss_buffers();
         }
-        Reservation { cache: Arc::clone(self), bytes, metadata_bytes: 0 }
+        Reservation { cache: Arc::clone(self), bytes, metadata: MetadataBytes::default() }
     }
 
     /// Inserts `entry`, or drops it if there is no room; `publish` fills its slot, which had the
@@ -454,15 +473,25 @@ pub(crate) struct Reservation {
     cache: Arc<BlockCache>,
     bytes: usize,
     /// See [`Reservation::expecting`].
-    metadata_bytes: usize,
+    metadata: MetadataBytes,
+}
+
+/// The heap bytes of a table's filters and indexes, resident or not.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MetadataBytes {
+    /// As the table stores them: whole or in parts.
+    pub as_stored: usize,
+    /// If they were whole.
+    pub if_whole: usize,
 }
 
 impl Reservation {
-    /// Adds the bytes of a table's filters and indexes, resident or not, to the cache's
-    /// `metadata_bytes`, for as long as the reservation lives.
-    pub fn expecting(mut self, metadata_bytes: usize) -> Reservation {
-        self.cache.metadata_bytes.fetch_add(metadata_bytes, Ordering::Relaxed);
-        self.metadata_bytes += metadata_bytes;
+    /// Adds the bytes of a table's filters and indexes to the cache's sums, for as long as the
+    /// reservation lives.
+    pub fn expecting(mut self, metadata: MetadataBytes) -> Reservation {
+        self.cache.metadata_bytes.fetch_add(metadata.as_stored, Ordering::Relaxed);
+        self.cache.whole_metadata_bytes.fetch_add(metadata.if_whole, Ordering::Relaxed);
+        self.metadata = metadata;
         self
     }
 }
@@ -472,7 +501,9 @@ impl Drop for Reservation {
         if !self.cache.process.is_current() {
             return;
         }
-        self.cache.metadata_bytes.fetch_sub(self.metadata_bytes, Ordering::Relaxed);
+        let MetadataBytes { as_stored, if_whole } = self.metadata;
+        self.cache.metadata_bytes.fetch_sub(as_stored, Ordering::Relaxed);
+        self.cache.whole_metadata_bytes.fetch_sub(if_whole, Ordering::Relaxed);
         let mut state = lock(&self.cache.state);
         state.usage_bytes -= self.bytes;
         state.pinned_bytes -= self.bytes;

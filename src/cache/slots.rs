@@ -446,6 +446,21 @@ impl<T: Cached> Slots<T> {
         Ok(Lease::<T>::owning(resident))
     }
 
+    /// Evicts all residents of this array, which must not be data. Hold no guard.
+    pub fn evict_all(&self) {
+        let mut state = lock(&self.cache.state);
+        for slot in &*self.array {
+            if let Some(resident) = full(slot.resident.load(Ordering::Relaxed)) {
+                // SAFETY: values that are not data are published under the mutex, so a ring owns
+                // this one, and it cannot leave the ring before the mutex is released.
+                state.evict_now(unsafe { resident.as_ref() });
+            }
+        }
+        let evicted = self.cache.take_evicted(&mut state);
+        drop(state);
+        self.cache.retire(evicted);
+    }
+
     /// A claim of slot `i`, or the resident with which another thread has filled it.
     fn claim(&self, i: usize) -> Result<Claim<'_, T>, Lease<'static, T>> {
         let slot = &self.array[i];

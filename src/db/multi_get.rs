@@ -523,6 +523,7 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
         for Waiting { lookup, run, file, block: place } in waiting {
             let (table, position) = blocks.position(place, &lookup.key);
+            table.data_was_read();
             match table.get_from_block(position, &lookup.key, guard, tickers, ()) {
                 Ok(Some(found)) => {
                     tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);

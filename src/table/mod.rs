@@ -46,6 +46,7 @@ mod tests;
 mod tops;
 mod verify;
 mod warm_up;
+mod worth;
 
 pub(crate) use block::builder::MAX_ENTRY_BYTES;
 pub(crate) use builder::TableBuilder;

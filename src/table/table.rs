@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use crate::cache::slots::{Cached, Lease, Slots};
-use crate::cache::{BlockCache, BlockKind, Keeping, Reservation};
+use crate::cache::{BlockCache, BlockKind, Keeping, MetadataBytes, Reservation};
 use crate::encoding::key;
 use crate::encoding::key::{MAX_SEQUENCE, SequenceNumber};
 use crate::error::{Damage, Result};
@@ -50,6 +50,7 @@ use super::pieces::kept::Pieces;
 use super::range_del::read_ranges;
 use super::table_index::TableIndex;
 use super::tops::{FilterTop, read_top};
+use super::worth::FilterWorth;
 
 /// What a table shares with the rest of a database, and how the table is to be read.
 #[derive(Clone)]
@@ -83,6 +84,10 @@ const BESIDE_TABLE_BYTES: usize = 1750;
 /// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
 pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 
+/// Memory of an entry of an index part apart from its stored bytes: slot, head, and the entry's share
+/// of what the part takes.
+const PART_ENTRY_BYTES: u64 = 28;
+
 /// The multiplier that hashes a data block's table and offset to the block's number in the
 /// doorkeeper: 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, section
 /// 6.4).
@@ -102,14 +107,18 @@ pub(crate) struct Table {
     pub(super) pieces: Pieces,
     /// One for each part of the filter.
     pub(super) filter_credits: Box<[Credit]>,
+    pub(super) filter_worth: FilterWorth,
     /// Filter and index stay in memory once loaded.
     pub(super) pins_metadata: bool,
     /// Lookups read every filter, even where the read does not pay.
     pub(super) reads_every_filter: bool,
     /// The filter that point lookups query for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
+    /// Whether this filter is a full one. Every lookup tests it, and testing `whole_key_filter` takes
+    /// six more instructions.
+    pub(super) has_full_filter: bool,
     /// The filter, where it can be queried for prefixes.
-    prefix_filter: Option<PrefixFilter>,
+    pub(super) prefix_filter: Option<PrefixFilter>,
     pub(super) index_handle: BlockHandle,
     index_form: IndexForm,
     global_sequence: Option<SequenceNumber>,
@@ -150,13 +159,22 @@ impl Cached for TableFilter {
     }
 }
 
-/// About how many bytes filter and index take if they are whole and in memory.
-fn metadata_bytes(properties: &TableProperties, file_bytes: u64) -> usize {
+/// About how many bytes filter and index take in memory.
+fn metadata_bytes(
+    properties: &TableProperties,
+    file_bytes: u64,
+    index_is_whole: bool,
+) -> MetadataBytes {
     let number = |name| properties.number(name).unwrap_or(0);
-    let entries_bytes = number(names::DATA_BLOCKS).saturating_mul(INDEX_ENTRY_BYTES);
     let stored_bytes = number(names::FILTER_BYTES).saturating_add(number(names::INDEX_BYTES));
-    // These numbers come from the file.
-    stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
+    let with_entries = |entry_bytes| {
+        let entries_bytes = number(names::DATA_BLOCKS).saturating_mul(entry_bytes);
+        // These numbers come from the file.
+        stored_bytes.saturating_add(entries_bytes).min(file_bytes) as usize
+    };
+    let if_whole = with_entries(INDEX_ENTRY_BYTES);
+    let as_stored = if index_is_whole { if_whole } else { with_entries(PART_ENTRY_BYTES) };
+    MetadataBytes { as_stored, if_whole }
 }
 
 /// An upper bound for the number of entries of most data blocks.
@@ -243,6 +261,7 @@ impl Table {
             + index.heap_bytes()
             + index_top.as_ref().map_or(0, |top| size_of::<Index>() + top.heap_bytes())
             + filter_top.as_ref().map_or(0, |top| size_of::<FilterTop>() + top.heap_bytes());
+        let metadata = metadata_bytes(&properties, file.file().len(), index_top.is_none());
         Ok(Arc::new(Table {
             filter,
             index,
@@ -250,14 +269,13 @@ impl Table {
             filter_top,
             pieces: Pieces::default(),
             filter_credits,
+            filter_worth: FilterWorth::default(),
             pins_metadata: pinned,
             reads_every_filter: context.reads_every_filter,
-            _reserved: context
-                .cache
-                .reserve(heap_bytes + BESIDE_TABLE_BYTES)
-                .expecting(metadata_bytes(&properties, file.file().len())),
+            _reserved: context.cache.reserve(heap_bytes + BESIDE_TABLE_BYTES).expecting(metadata),
             cache: context.cache,
             whole_key_filter,
+            has_full_filter: matches!(whole_key_filter, Some(StoredFilter::Full(..))),
             prefix_filter,
             index_handle,
             index_form,

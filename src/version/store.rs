@@ -158,7 +158,9 @@ impl TableStore {
     /// Whether a table that is created now gets its filter and index in parts.
     pub fn metadata_form(&self) -> MetadataForm {
         match self.options.metadata {
-            MetadataForm::Auto if self.context.cache.metadata_fills_it() => MetadataForm::Parts,
+            MetadataForm::Auto if self.context.cache.whole_metadata_fills_it() => {
+                MetadataForm::Parts
+            }
             MetadataForm::Auto => MetadataForm::Whole,
             form => form,
         }

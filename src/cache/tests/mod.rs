@@ -267,7 +267,8 @@ fn what_was_used_long_ago_leaves() {
 fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
     let (old, filters, new) = (data(&cache, 20), filters(&cache, 30), data(&cache, 200));
-    let open_tables = cache.reserve(0).expecting(200_000);
+    let open_tables =
+        cache.reserve(0).expecting(MetadataBytes { as_stored: 200_000, if_whole: 200_000 });
     assert!(cache.metadata_fills_it());
     for i in 0..20 {
         drop(old.load(i, true, || disk.read(i, 4000)).unwrap());

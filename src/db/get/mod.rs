@@ -46,7 +46,7 @@ use crate::error::Result;
 use crate::slice::Slice;
 use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
-use crate::table::{Absent, Found, LookupKey, Stop, TableObserver};
+use crate::table::{Found, LookupKey, Stop, TableObserver};
 
 /// Returns the value of `key`. `snapshot` is the sequence number of a snapshot, or `None` for the
 /// last visible write.
@@ -128,15 +128,21 @@ pub(super) fn lookup<V: Visit>(
         };
         observer.file_reached(file, deleted_at);
         let in_table = observer.in_table();
-        let absent = match file.table.filter_says_maybe(&key, &guard, tickers, in_table) {
+        let table = &*file.table;
+        let absent = match table.filter_says_maybe(&key, &guard, tickers, in_table) {
             Some(false) => None,
-            Some(true) => {
-                let key = key.for_call();
-                match in_table.call_get_after_filter(&file.table, &key, &guard, tickers) {
+            answer => {
+                let found = match answer {
+                    Some(_) => {
+                        in_table.call_get_after_filter(table, &key.for_call(), &guard, tickers)
+                    }
+                    None => table.get_without_filter(&key.for_call(), &guard, tickers, in_table),
+                };
+                match found {
                     Ok(Some(found)) => {
                         observer.file_left(run, file, Some(&found));
                         tickers.add(hit_ticker(run.level), 1);
-                        return Ok(match shows_value(&file.table, &key, &found, deleted_at)? {
+                        return Ok(match shows_value(table, &key, &found, deleted_at)? {
                             true => Some(visit.visit(ValueRef::Block(&found, &guard))),
                             false => None,
                         });
@@ -146,7 +152,6 @@ pub(super) fn lookup<V: Visit>(
                     Err(Stop::Absent(absent)) => Some(absent),
                 }
             }
-            None => Some(Absent::Filter),
         };
         if let Some(absent) = absent {
             let miss = Miss::new(&held, run, file, absent, &guard);

@@ -140,6 +140,7 @@ pub(in crate::db) struct Miss {
     /// Index of the run.
     run: usize,
     missing: Missing,
+    passed_filter_by: bool,
 }
 
 impl Miss {
@@ -158,7 +159,9 @@ impl Miss {
         let version = &held.get().version;
         let number = version.runs().iter().position(|other| std::ptr::eq(other, run));
         let run = number.expect("a run of the version");
-        Miss { version: Arc::clone(version), run, missing: absent.keep(&file.table, guard) }
+        let passed_filter_by = absent.passed_filter_by;
+        let missing = absent.keep(&file.table, guard);
+        Miss { version: Arc::clone(version), run, missing, passed_filter_by }
     }
 }
 
@@ -172,7 +175,8 @@ pub(in crate::db) fn find_and_read(
     tickers: ThreadTickers<'_>,
     observer: impl TreeObserver,
 ) -> Result<Option<Found<'static>>> {
-    let Miss { version, run, missing } = miss;
+    let Miss { version, run, missing, passed_filter_by } = miss;
+    let key = &LookupKey { passed_filter_by, ..*key };
     let Some(head) = version.head(key.user_key) else { return Ok(None) };
     let mut missing = Some(missing);
     for run in &version.runs()[run..] {

@@ -68,7 +68,7 @@ impl Inner {
                 .map(|&kind| (kind, cache.usage_of(kind)))
                 .collect(),
             cache_capacity_bytes: cache.capacity(),
-            metadata_bytes: cache.metadata_bytes(),
+            metadata_bytes: cache.whole_metadata_bytes(),
             open_files: self.store.descriptors.open_files(),
             max_open_files: self.store.descriptors.capacity(),
             file_reopens: self.store.descriptors.reopened(),

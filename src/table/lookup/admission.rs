@@ -34,12 +34,15 @@
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
 use crate::stats::{ThreadTickers, Ticker};
-use crate::sync::pin;
+use crate::sync::{Guard, pin};
 use crate::table::credit::{Credit, READ};
 use crate::table::filter::block::StoredFilter;
 use crate::table::table::Table;
 
+use super::found::Found;
 use super::key::LookupKey;
+use super::observer::TableObserver;
+use super::stop::{AbsentPart, Stop};
 
 /// A read of up to this many bytes counts as one read in the price of a whole filter.
 const ONE_READ_BYTES: u64 = 128 << 10;
@@ -70,6 +73,41 @@ fn price_of_whole(bytes: u64, has_pieces: bool, cache: &BlockCache) -> u32 {
 }
 
 impl Table {
+    /// Like [`Table::get_after_filter`], if the filter has no answer because it is not in memory.
+    /// Stops at the filter, unless the lookup passes it by.
+    #[cold]
+    #[inline(never)]
+    pub fn get_without_filter<'g>(
+        &'g self,
+        key: &LookupKey<'_>,
+        guard: &'g Guard,
+        tickers: ThreadTickers<'_>,
+        observer: impl TableObserver,
+    ) -> Result<Option<Found<'g>>, Stop> {
+        if !self.filter_worth.is_worthless() {
+            let part = self.filter_part_of(key);
+            let is_parted = self.filter_top.is_some();
+            // A part with less credit is not even read together with the index.
+            let has_credit = || self.filter_credits[part].is(JOINT_PRICE);
+            if !is_parted || !self.reads_what_pays() || has_credit() {
+                return Err(Stop::absent(AbsentPart::Filter(part), key));
+            }
+        }
+        tickers.add(Ticker::BloomPassedBy, 1);
+        observer.filter_passed_by();
+        let key = LookupKey { passed_filter_by: true, ..*key };
+        let found = observer.call_get_after_filter(self, &key, guard, tickers)?;
+        if found.is_none() {
+            self.searched_in_vain(&key);
+        }
+        Ok(found)
+    }
+
+    /// Whether a filter that is not in memory is read only where that pays.
+    fn reads_what_pays(&self) -> bool {
+        !self.pins_metadata && !self.reads_every_filter && self.cache.metadata_fills_it()
+    }
+
     /// The number of the part or piece of the filter that a lookup should read and query for
     /// `filter_key`. Returns `None`, and counts that, if the lookup should pass the filter by.
     /// `part` is the part with the key. `is_joint`: whether the same read loads the index too. Hold
@@ -81,7 +119,11 @@ impl Table {
         is_joint: bool,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        if !self.pins_metadata && !self.reads_every_filter && self.cache.metadata_fills_it() {
+        if self.filter_worth.is_worthless() && self.filter.get(part, &pin()).is_none() {
+            tickers.add(Ticker::BloomPassedBy, 1);
+            return None;
+        }
+        if self.reads_what_pays() {
             let (number, credit, price) = self.filter_account(part, filter_key);
             let price = if is_joint { JOINT_PRICE } else { price };
             let (slots, place) = self.filter_slot(number);

@@ -30,7 +30,7 @@ use crate::table::table_index::TableIndex;
 
 use super::BlockPosition;
 use super::key::LookupKey;
-use super::stop::Absent;
+use super::stop::{Absent, AbsentPart};
 
 /// Adjacent blocks are read together up to this many bytes. Beyond that, they are divided between
 /// reads that the device serves at the same time.
@@ -66,7 +66,7 @@ impl Absent {
     /// memory.
     #[cold]
     pub fn keep_block(self, table: &Table, guard: &Guard) -> Option<AbsentBlock> {
-        let Absent::Block { part, block } = self else { return None };
+        let AbsentPart::Block { part, block } = self.block else { return None };
         let (slots, place) = table.index_slot(part);
         let index = slots.get(place, guard)?.share();
         Some(AbsentBlock { index, block })
@@ -74,9 +74,9 @@ impl Absent {
 
     /// The part of the index in which a lookup continues.
     pub fn part(self) -> usize {
-        match self {
-            Absent::Filter => 0,
-            Absent::Index(part) | Absent::Block { part, .. } => part,
+        match self.block {
+            AbsentPart::Filter(_) => 0,
+            AbsentPart::Index(part) | AbsentPart::Block { part, .. } => part,
         }
     }
 }
@@ -115,11 +115,11 @@ impl<'t> BlockBatch<'t> {
     /// index is not in memory.
     pub fn absent_after(&self, place: usize, absent: Absent, guard: &Guard) -> Option<AbsentBlock> {
         let WantedBlock { table, absent: AbsentBlock { index, .. }, .. } = &self.blocks[place];
-        match absent {
-            Absent::Block { part, block } if part == index.part => {
+        match absent.block {
+            AbsentPart::Block { part, block } if part == index.part => {
                 Some(AbsentBlock { index: index.share(), block })
             }
-            absent => absent.keep_block(table, guard),
+            _ => absent.keep_block(table, guard),
         }
     }
 

@@ -40,7 +40,7 @@ impl Table {
         keys: impl IntoIterator<Item = &'k LookupKey<'k>>,
         guard: &Guard,
     ) {
-        if matches!(self.whole_key_filter, Some(StoredFilter::Full(..)))
+        if self.has_full_filter
             && let Some(filter) = self.filter.borrow(0, guard)
             && let Some(filter) = filter.of_hash64()
         {

@@ -46,11 +46,11 @@ use crate::sync::Guard;
 pub(crate) use self::found::Found;
 use self::key::LookupKey;
 use self::observer::TableObserver;
-use self::stop::{Absent, Stop};
+use self::stop::{AbsentPart, Stop};
 use self::tally::{FilterTally, record_true};
 use crate::table::block::search::SearchResult;
 use crate::table::block::{Block, SeekStart};
-use crate::table::filter::block::{FilterAnswer, StoredFilter, TableFilter};
+use crate::table::filter::block::{FilterAnswer, TableFilter};
 use crate::table::index::{GROUP, Group};
 use crate::table::table::Table;
 use crate::table::table_index::TableIndex;
@@ -66,7 +66,7 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
-        if matches!(self.whole_key_filter, Some(StoredFilter::Full(..)))
+        if self.has_full_filter
             && let Some(filter) = self.filter.borrow(0, guard)
             && let filter = filter.reader()
             && let Some(maybe) = filter.answer_for(key.hash)
@@ -109,7 +109,7 @@ impl Table {
     pub fn without_group<'g>(&self, key: &LookupKey<'_>) -> Result<Option<Found<'g>>, Stop> {
         match self.index_part_of(key.user_key, key.trailer()) {
             // If the index is whole, `reading` decides whether to read only a piece of it.
-            part if part < self.index_parts() => Err(Stop::Absent(Absent::Index(part))),
+            part if part < self.index_parts() => Err(Stop::absent(AbsentPart::Index(part), key)),
             _ => Ok(None),
         }
     }
@@ -153,14 +153,16 @@ impl Table {
         if i >= index.index.len() {
             return Ok(None);
         }
+        // A known block was counted as a hit or a miss by the caller.
+        let mut hits = u64::from(known.is_none());
         let (mut block, mut start) = match known {
             Some(known) => known,
-            None => self.open_block(index, i, key, guard, tickers)?,
+            None => self.open_block(index, i, key, guard)?,
         };
         let file = self.file_counters().on_thread(tickers, guard);
         loop {
             observer.block_reached(index, i, &block);
-            tickers.add(Ticker::DataBlocksExamined, 1);
+            tickers.add_all([(Ticker::BlockCacheDataHit, hits), (Ticker::DataBlocksExamined, 1)]);
             file.add(FileTicker::DataBlocksExamined, 1);
             let search =
                 block.find_from(start, key.user_key, key.trailer(), self.global_sequence());
@@ -182,10 +184,13 @@ impl Table {
                 SearchResult::PastEnd if index.index.may_continue(i, key.user_key) => {
                     i += 1;
                     if i == index.index.len() {
-                        let Some(next) = self.part_after(index, guard)? else { return Ok(None) };
+                        let Some(next) = self.part_after(index, key, guard)? else {
+                            return Ok(None);
+                        };
                         (index, i) = (next, 0);
                     }
-                    (block, start) = cold_path(|| self.open_block(index, i, key, guard, tickers))?;
+                    hits = 1;
+                    (block, start) = cold_path(|| self.open_block(index, i, key, guard))?;
                 }
                 _ => {
                     if key.passed_filter_by || self.any_filter().is_none() {
@@ -205,19 +210,15 @@ impl Table {
         i: usize,
         key: &LookupKey<'_>,
         guard: &'g Guard,
-        tickers: ThreadTickers<'_>,
     ) -> Result<(Lease<'g, Block>, SeekStart), Stop> {
         // All lines of the key heads are fetched at once, because it is not known yet which one is
         // needed.
         index.blocks.prefetch_resident(i);
         let block = match index.blocks.get(i, guard) {
-            Some(block) => {
-                tickers.add(Ticker::BlockCacheDataHit, 1);
-                block
-            }
+            Some(block) => block,
             None => {
                 index.index.prefetch_handle(i);
-                return Err(Stop::Absent(Absent::Block { part: index.part, block: i }));
+                return Err(Stop::absent(AbsentPart::Block { part: index.part, block: i }, key));
             }
         };
         let start = block.search_start(key.user_key);
@@ -237,6 +238,7 @@ impl Table {
     fn part_after<'g>(
         &'g self,
         index: &TableIndex,
+        key: &LookupKey<'_>,
         guard: &'g Guard,
     ) -> Result<Option<&'g TableIndex>, Stop> {
         let part = index.part + 1;
@@ -246,7 +248,7 @@ impl Table {
         let (slots, place) = self.index_slot(part);
         match slots.borrow(place, guard) {
             Some(next) => Ok(Some(next)),
-            None => Err(Stop::Absent(Absent::Index(part))),
+            None => Err(Stop::absent(AbsentPart::Index(part), key)),
         }
     }
 
@@ -263,6 +265,9 @@ impl Table {
     ) -> Option<bool> {
         if self.whole_key_filter.is_none() {
             return self.prefix_says_maybe(key, guard, observer);
+        }
+        if self.filter_worth.is_worthless() {
+            return None;
         }
         let filter = match self.filter.peek(self.filter_part_of(key), guard) {
             Some(filter) => filter,

@@ -28,12 +28,12 @@ use super::found::Found;
 use super::joint::IndexRead;
 use super::key::LookupKey;
 use super::observer::TableObserver;
-use super::stop::{Absent, Stop};
+use super::stop::{Absent, AbsentPart, Stop};
 
 /// What must be read before a lookup can continue in a table.
 pub(crate) enum Missing {
-    /// The part of the filter that holds the key.
-    Filter,
+    /// This part of the filter, which holds the key.
+    Filter(usize),
     /// This part of the index.
     Index(usize),
     Block(AbsentBlock),
@@ -44,10 +44,10 @@ impl Absent {
     /// guard can be dropped.
     #[cold]
     pub fn keep(self, table: &Table, guard: &Guard) -> Missing {
-        match self {
-            Absent::Filter => Missing::Filter,
-            Absent::Index(part) => Missing::Index(part),
-            Absent::Block { part, .. } => {
+        match self.block {
+            AbsentPart::Filter(part) => Missing::Filter(part),
+            AbsentPart::Index(part) => Missing::Index(part),
+            AbsentPart::Block { part, .. } => {
                 self.keep_block(table, guard).map_or(Missing::Index(part), Missing::Block)
             }
         }
@@ -65,18 +65,27 @@ impl Table {
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Result<Option<Found<'static>>> {
-        let maybe = match &missing {
+        let maybe = match missing {
             None => self.filter_says_maybe(key, &pin(), tickers, observer),
-            Some(Missing::Filter) => None,
+            Some(Missing::Filter(_)) => None,
             Some(Missing::Index(_) | Missing::Block(_)) => Some(true),
         };
         let mut index_read = None;
-        let answer = maybe
-            .or_else(|| self.filter_says_maybe_once_read(key, &mut index_read, tickers, observer));
+        let answer = maybe.or_else(|| {
+            let part = match missing {
+                Some(Missing::Filter(part)) => part,
+                _ => self.filter_part_of(key),
+            };
+            self.filter_says_maybe_once_read(part, key, &mut index_read, tickers, observer)
+        });
         if answer == Some(false) {
             return Ok(None);
         }
-        let key = &LookupKey { passed_filter_by: answer.is_none(), ..*key };
+        let passed_filter_by = match missing {
+            Some(Missing::Index(_) | Missing::Block(_)) => key.passed_filter_by,
+            None | Some(Missing::Filter(_)) => answer.is_none(),
+        };
+        let key = &LookupKey { passed_filter_by, ..*key };
         let found = self.search_and_read(missing, index_read, key, tickers, observer)?;
         if found.is_none() {
             self.searched_in_vain(key);
@@ -95,7 +104,7 @@ impl Table {
         observer: impl TableObserver,
     ) -> Result<Option<Found<'static>>> {
         let missing = match missing {
-            None | Some(Missing::Filter) => {
+            None | Some(Missing::Filter(_)) => {
                 let guard = pin();
                 match observer.call_get_after_filter(self, key, &guard, tickers) {
                     Ok(found) => return Ok(found.map(Found::into_owned)),
@@ -114,24 +123,24 @@ impl Table {
                 observer.index_searched(&index, block);
                 AbsentBlock { index, block }
             }
-            Missing::Filter => unreachable!("the filter has answered"),
+            Missing::Filter(_) => unreachable!("the filter has answered"),
         };
         self.get_from_read_blocks(index, block, key, tickers, observer)
     }
 
-    /// The answer of a filter that was not in memory. A filter that cannot be read says maybe.
+    /// The answer of part `part_with_key` of a filter, which was not in memory. A filter that cannot be read says maybe.
     /// `None`: the lookup passes the filter by. `index_read` gets the part of the index that was
     /// read together with the filter, if any.
     #[cold]
     fn filter_says_maybe_once_read(
         &self,
+        part_with_key: usize,
         key: &LookupKey<'_>,
         index_read: &mut Option<IndexRead>,
         tickers: ThreadTickers<'_>,
         observer: impl TableObserver,
     ) -> Option<bool> {
         let Some(filter_key) = self.filter_key_of(key) else { return Some(true) };
-        let part_with_key = self.filter_part_of(key);
         let joint = self.joint_read(part_with_key, key);
         let is_joint = joint.is_some();
         let Some(part) =
@@ -190,16 +199,19 @@ impl Table {
     ) -> Result<Option<Found<'static>>> {
         while i < index.index.len() {
             let block = self.block_to_keep(&index, i, tickers)?;
+            self.data_was_read();
             let start = block.search_start(key.user_key);
             let known = Some((block, start));
             let position = BlockPosition { index: &index, block: i, known };
             let (part, next) = match self.get_from_block(position, key, &pin(), tickers, observer) {
                 Ok(found) => return Ok(found.map(Found::into_owned)),
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Absent(Absent::Block { part, block })) => (part, block),
-                // Versions of the key continue in this part.
-                Err(Stop::Absent(Absent::Index(part))) => (part, 0),
-                Err(Stop::Absent(Absent::Filter)) => unreachable!("no filter is queried here"),
+                Err(Stop::Absent(Absent { block, .. })) => match block {
+                    AbsentPart::Block { part, block } => (part, block),
+                    // Versions of the key continue in this part.
+                    AbsentPart::Index(part) => (part, 0),
+                    AbsentPart::Filter(_) => unreachable!("no filter is queried here"),
+                },
             };
             if part != index.part {
                 index = self.index(part)?;

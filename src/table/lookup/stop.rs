@@ -2,6 +2,8 @@
 
 use crate::error::Error;
 
+use super::key::LookupKey;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -11,13 +13,29 @@ pub(crate) enum Stop {
 
 /// What a search needs and is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// The part of the filter that holds the key.
-    Filter,
+pub(crate) struct Absent {
+    pub block: AbsentPart,
+    /// Whether the search has passed the filter of the table by.
+    pub passed_filter_by: bool,
+}
+
+/// See [`Absent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AbsentPart {
+    /// This part of the filter, which holds the key.
+    Filter(usize),
     /// This part of the index.
     Index(usize),
     /// This data block of a part of the index.
     Block { part: usize, block: usize },
+}
+
+impl Stop {
+    /// The search for `key` needs `block`.
+    #[cold]
+    pub fn absent(block: AbsentPart, key: &LookupKey<'_>) -> Stop {
+        Stop::Absent(Absent { block, passed_filter_by: key.passed_filter_by })
+    }
 }
 
 impl From<Error> for Stop {
