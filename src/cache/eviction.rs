@@ -47,9 +47,6 @@ const DATA_SHARE: usize = 8;
 /// of the cache, because losing the block is cheaper than losing a filter in use.
 const METADATA_STEPS_FOR_DATA: usize = 4;
 
-/// See [`CacheState::idle_filter`].
-const DATA_FOR_A_FILTER: usize = 4;
-
 /// Data on probation takes up to 1/10 of the bytes of all data, as in the paper on S3-FIFO.
 const PROBATION_SHARE: usize = 10;
 
@@ -73,8 +70,6 @@ pub(super) struct CacheState {
     /// Whether the filters and indexes of all open tables would fill the cache if all were in
     /// memory. Then data competes with them.
     metadata_fills: bool,
-    /// Evictions of data since metadata was evicted for want of data.
-    data_evictions: usize,
     /// Whether `leaving` holds metadata, which must be retired at once: an index owns a reference
     /// to the cache, so an index that stayed in `leaving` would keep the cache alive.
     pub metadata_leaves: bool,
@@ -93,7 +88,6 @@ impl CacheState {
             leaving: Vec::new(),
             leaving_bytes: 0,
             metadata_fills: false,
-            data_evictions: 0,
             metadata_leaves: false,
         }
     }
@@ -146,37 +140,15 @@ impl CacheState {
         self.evict_data_to(target_bytes);
         while self.usage_bytes > target_bytes {
             let Some(victim) = self.rings[RingName::Metadata as usize].sweep() else { break };
-            self.data_evictions = 0;
             self.evict(victim);
         }
     }
 
     fn evict_data_to(&mut self, target_bytes: usize) {
         while self.usage_bytes > target_bytes {
-            let Some(victim) = self.idle_filter().or_else(|| self.next_data()) else { break };
+            let Some(victim) = self.next_data() else { break };
             self.evict(victim);
         }
-    }
-
-    /// Removes a filter from the metadata ring if it was not used since the previous examination.
-    /// This is for caches that metadata fills, while data is always there to be evicted: no other
-    /// function examines metadata then. Examines one entry for every [`DATA_FOR_A_FILTER`]
-    /// evictions of data.
-    fn idle_filter(&mut self) -> Option<Arc<dyn Entry>> {
-        self.data_evictions += 1;
-        let ring = &mut self.rings[RingName::Metadata as usize];
-        if !self.metadata_fills
-            || self.data_evictions < DATA_FOR_A_FILTER * ring.len()
-            || !self.data_evictions.is_multiple_of(DATA_FOR_A_FILTER)
-        {
-            return None;
-        }
-        let entry = ring.next()?;
-        if entry.header().kind == BlockKind::Filter && !entry.header().take_used() {
-            return Some(entry);
-        }
-        ring.push(entry);
-        None
     }
 
     /// Removes from its ring the data block to evict next.

@@ -47,9 +47,9 @@
 //! User code may read a value without a guard (`sync/reclaim/lending.rs`). Before a value is
 //! dropped as in 2 or 3, [`Cached::holds`] tells whether an address that user code reads is in it.
 //!
-//! An evicted index goes through the garbage like any other value. When it is dropped, its `Slots`
-//! is dropped too, with all data blocks that were reached through it, so no block of a deleted file
-//! stays.
+//! An evicted index is retired like any other value. Dropping the index drops its `Slots`, which
+//! removes the data blocks of that index from the cache. So the cache keeps a block no longer than
+//! its index, and an index no longer than its table: no block of a deleted file stays in the cache.
 //!
 //! Why the cache may write to a slot. A resident knows its slot by address. It owns no count of the
 //! array, because a value that a user keeps would then keep the whole array alive. The cache

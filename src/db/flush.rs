@@ -8,9 +8,9 @@
 //! ```
 //!
 //! **What no reader can see is not written**: versions that a newer one hides from all snapshots,
-//! and deletions of keys that no older table holds. The memtable is the oldest one, so only tables
-//! are older. The ranges and the filters of the tables show which of them may hold a key
-//! ([`crate::compaction::below`]).
+//! and deletions that hide nothing: no older table holds the key, and no older version of it is
+//! kept for a snapshot. The memtable is the oldest one, so only tables are older. The ranges and
+//! the filters of the tables show which of them may hold a key ([`crate::compaction::below`]).
 //!
 //! **A long run of deletions gets tables of its own**, and so do range deletions that hide much. If
 //! old keys are deleted and new ones are written, one table of both would overlap all tables

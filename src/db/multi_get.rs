@@ -360,7 +360,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
-        let mut searches = Vec::with_capacity(SEARCHED_TOGETHER);
+        // It grows when it is needed, because lookups of absent keys seldom need it.
+        let mut searches = Vec::new();
         loop {
             while self.searched < self.maybes.len() {
                 self.search_tables(read_state, guard, tickers, &mut searches)?;

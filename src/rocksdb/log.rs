@@ -23,9 +23,10 @@
 //! A log can end in several ways, whose meaning differs between MANIFEST and WAL. So the reader
 //! reports how the log ended ([`LogEnd`]), and its caller decides.
 //!
-//! A recycled log overwrites an older one, so its tail may hold bytes of the older log. An old
-//! record with another log number ends the log cleanly. A partly overwritten record has a wrong
-//! checksum, and is reported as damage.
+//! A recycled log overwrites an older one, so its tail may hold bytes of the older log. A whole old
+//! record has another log number, and ends the log cleanly. If the start of an old record was
+//! overwritten, the reader takes bytes from its middle as a header. Their checksum is almost always
+//! wrong, which is reported as damage.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -133,7 +133,7 @@ pub struct TableSummary {
     /// The filter, if the table has one.
     pub filter: Option<FilterInfo>,
     /// Whether the filter is of another family than requested, because the requested one could not
-    /// serve these keys.
+    /// be built from these keys, or failed its check (see `failed_filter_builds`).
     pub filter_fell_back: bool,
     /// Time to build the filter from the hashes, checking included.
     pub filter_build_time: Duration,

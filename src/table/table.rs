@@ -118,7 +118,7 @@ pub(crate) struct Table {
     /// six more instructions.
     pub(super) has_full_filter: bool,
     /// The filter, where it can be queried for prefixes.
-    pub(super) prefix_filter: Option<PrefixFilter>,
+    prefix_filter: Option<PrefixFilter>,
     pub(super) index_handle: BlockHandle,
     index_form: IndexForm,
     global_sequence: Option<SequenceNumber>,

@@ -1,22 +1,22 @@
 //! [`FilterWorth`]: whether a table's filter is worth its memory.
 //!
-//! In a cache that holds all filters and indexes, a filter displaces data blocks. If nearly all
-//! lookups are for present keys, it saves fewer reads than these blocks would. So every
-//! [`PERIOD`] lookups that have read a data block of the table, the filter is weighed:
+//! A filter displaces data blocks from the cache. If nearly all lookups are for present keys, it
+//! saves fewer reads than these blocks would. So the filter is weighed each time [`PERIOD`] lookups
+//! have read a data block of the table:
 //!
 //! ```text
-//! saved by the filter         searches in vain that it has saved, or would have saved, since it was
-//!                             weighed before
-//! saved by data in its place  bytes of the filter / bytes of the table's data, of each lookup
+//! the filter saved    the searches in vain since the last weighing, whether the filter prevented
+//!                     them or would have prevented them
+//! data would save     PERIOD * bytes of the filter / bytes of the table's data
 //! ```
 //!
-//! The second line is the hit rate of data blocks under uniform lookups. A filter that saves less
-//! is evicted, and lookups pass it by until it is worth its memory again. Nothing is evicted while
-//! the cache has room for the filter.
+//! The second line is the number of lookups that would find their block in the memory of the filter
+//! if all keys were equally likely. A filter that has saved less is evicted, and lookups pass it by
+//! until a weighing finds it worth its memory again. While the cache has room for the filter, the
+//! filter stays, because it displaces nothing.
 //!
-//! Where the filters and indexes of all tables do not fit into the cache, each part of a filter is
-//! judged by itself instead ([`super::lookup::admission`]). Filters that hold prefixes are not
-//! weighed, because cursors use them too and what they save for cursors is not counted here.
+//! This is the rule for caches that can hold all filters and indexes. In a smaller cache, each part
+//! of a filter is judged separately ([`super::lookup::admission`]).
 
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -32,11 +32,20 @@ pub(super) struct FilterWorth {
     reads: AtomicU32,
     /// The searches in vain that the filter had saved, or would have saved, when it was weighed.
     saved_before: AtomicU64,
+    /// Seeks that the filter has saved a search of the table.
+    saved_cursors: AtomicU64,
     /// Whether the filter was not worth its memory when it was weighed.
     is_worthless: AtomicBool,
 }
 
 impl FilterWorth {
+    /// Notes that the filter has denied the prefix of a range, so that a cursor need not search the
+    /// table.
+    pub fn saved_a_cursor(&self) {
+        self.saved_cursors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether lookups pass the filter by.
     pub fn is_worthless(&self) -> bool {
         self.is_worthless.load(Ordering::Relaxed)
     }
@@ -55,9 +64,11 @@ impl Table {
     #[cold]
     #[inline(never)]
     fn weigh_filter(&self) {
-        let Some(stored) = self.whole_key_filter else { return };
+        let Some(stored) = self.any_filter() else { return };
         let counts = self.file_counters().sums();
-        let saved = counts.filter.useful.wrapping_add(counts.unfiltered);
+        let saved_cursors = self.filter_worth.saved_cursors.load(Ordering::Relaxed);
+        let saved =
+            counts.filter.useful.wrapping_add(counts.unfiltered).wrapping_add(saved_cursors);
         let before = self.filter_worth.saved_before.swap(saved, Ordering::Relaxed);
         // These numbers come from the file.
         let number = |name| self.properties().number(name);
@@ -68,7 +79,6 @@ impl Table {
             < u128::from(PERIOD) * u128::from(filter_bytes)
             && !self.pins_metadata
             && !self.reads_every_filter
-            && self.prefix_filter.is_none()
             && !self.cache.metadata_fills_it()
             && !self.cache.has_room_for(filter_bytes as usize);
         self.filter_worth.is_worthless.store(is_worthless, Ordering::Relaxed);

@@ -36,8 +36,8 @@ pub fn find() -> Option<&'static str> {
     NAMES.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok())
 }
 
-/// The page, watched, with `script` after everything else. The script adds an element `told` with
-/// its results as JSON.
+/// Adds two scripts to the page: one before everything else that records errors, and `script` after
+/// everything else. `script` must add a `<pre id="told">` that holds its results as JSON.
 pub fn watched(page: &str, script: &str) -> String {
     let page = page.replacen("<head>", &format!("<head>{WATCH}"), 1);
     page.replacen("</body>", &format!("{SEND}{script}</body>"), 1)

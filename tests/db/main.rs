@@ -74,6 +74,7 @@ mod rocksdb_dirs;
 mod rocksdb_tools;
 mod soak;
 mod still;
+mod worth;
 mod writers;
 
 #[path = "../../examples/from_async.rs"]

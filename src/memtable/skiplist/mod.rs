@@ -34,9 +34,10 @@
 //! 610  340   this version, all of it on huge pages
 //! ```
 //!
-//! Because gets are faster on huge pages, the arena of a large memtable takes such pages for its
-//! largest chunks ([`super::arena`]). In the finished memtable, inserts gain from huge pages too
-//! (`docs/measurements/2026-11-24-writes.md`). `benches/memtable.rs` measures this version.
+//! Gets are faster on huge pages, so the arena of a large memtable puts its largest chunks on such
+//! pages ([`super::arena`]). The figures above are of prototypes. In the memtable as it is now,
+//! inserts are faster on huge pages too (`docs/measurements/2026-11-24-writes.md`);
+//! `benches/memtable.rs` measures them.
 
 mod cursor;
 mod node;

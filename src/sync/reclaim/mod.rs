@@ -40,8 +40,9 @@
 //!   as above.
 //! - An epoch of e or less, idle, without a barrier, but with a mark. The collector executes a
 //!   fence before it reads.
-//!   - The next pin sees the mark and executes its fence after the collector's fence: its loads see
-//!     U. If its fence had come first, the collector would read that pin.
+//!   - The next pin sees the mark, so it executes a fence. If this fence had come before the
+//!     collector's, the collector would have read that pin. So it comes later, and the thread's
+//!     later loads see U.
 //!   - The next pin does not see a collector's mark: then it came before the barrier that followed
 //!     the mark, and the collector reads it. Collectors mark, pass the barrier and read under one
 //!     mutex.

@@ -28,8 +28,8 @@
 //! This is the rule of the ski rental problem: rent until the rents would have bought the skis.
 //! `docs/filters.md` proves what the rule costs at most. The rule applies only if metadata is not
 //! pinned, and if the filters and indexes of all tables would fill most of the cache. Otherwise
-//! every filter that a lookup needs is read. For comparison, `Builder::reads_every_filter` turns
-//! the rule off.
+//! every filter that a lookup needs is read, except one that is not worth its memory
+//! ([`crate::table::worth`]). For comparison, `Builder::reads_every_filter` turns both rules off.
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;

@@ -39,7 +39,8 @@ pub enum Format {
     Binary,
 }
 
-/// The most bytes of a key and a value together, which is the limit of tables.
+/// The most bytes that are read for a key, for a value, and in a line for both. A table accepts 8
+/// bytes less for both together, because its limit includes the trailer of the key.
 const MAX_ENTRY_BYTES: u32 = 1 << 30;
 /// An entry larger than this is accepted only if there is memory for its copies: in the input, in a
 /// batch, in a memtable and in a block.
