@@ -1183,4 +1183,28 @@ pub const BUGS: &[Bug] = &[
         program: "db",
         test: "moved::a_lock_is_on_a_directory_and_not_on_its_name",
     },
+    Bug {
+        name: "a filter is evicted although the cache has room for it",
+        file: "src/table/worth.rs",
+        old: "&& !self.cache.has_room_for(filter_bytes as usize);",
+        new: "&& filter_bytes > 0;",
+        program: "db",
+        test: "worth::filters_stay_while_the_cache_has_room",
+    },
+    Bug {
+        name: "a filter that is passed by never becomes worth its memory again",
+        file: "src/table/worth.rs",
+        old: "counts.filter.useful.wrapping_add(counts.unfiltered)",
+        new: "counts.filter.useful",
+        program: "db",
+        test: "worth::filters_leave_that_save_less_than_data_in_their_place",
+    },
+    Bug {
+        name: "what a filter saves cursors does not count",
+        file: "src/table/worth.rs",
+        old: "self.saved_cursors.fetch_add(1, Ordering::Relaxed);",
+        new: "self.saved_cursors.fetch_add(0, Ordering::Relaxed);",
+        program: "db",
+        test: "worth::filters_stay_that_save_searches_for_cursors",
+    },
 ];

@@ -288,6 +288,28 @@ fn data_leaves_for_other_data_once_metadata_no_longer_fills_the_cache() {
     assert!(resident(&old).is_empty(), "{:?}", resident(&old));
 }
 
+/// A table evicts a filter that is not worth its memory while lookups may still read it.
+#[test]
+fn all_values_of_an_array_can_be_evicted_at_once() {
+    let (cache, disk) = (BlockCache::new(100_000), Disk::default());
+    let (filters, others) = (filters(&cache, 3), filters(&cache, 3));
+    for i in 0..3 {
+        disk.load(&filters, i, 1000);
+        disk.load(&others, i, 1000);
+    }
+    let guard = pin();
+    let read = filters.borrow(1, &guard).unwrap();
+    filters.evict_all();
+    assert!((0..3).all(|i| filters.get(i, &guard).is_none()));
+    assert!((0..3).all(|i| others.get(i, &guard).is_some()));
+    assert_eq!(cache.usage_of(BlockKind::Filter).entries, 3);
+    assert_eq!(read.id, 1);
+    drop(guard);
+    filters.evict_all();
+    disk.load(&filters, 1, 1000);
+    assert_eq!(cache.usage_of(BlockKind::Filter).entries, 4);
+}
+
 #[test]
 fn metadata_outlives_data() {
     let (cache, disk) = (BlockCache::new(100_000), Disk::default());
