@@ -21,7 +21,8 @@ const BUCKET: u32 = 2;
 enum Step {
     /// The row of a key, and its form after each row that was added to it.
     Key(usize, Vec<Row>),
-    /// This bucket, which has these keys, is bumped, and its slots are free again.
+    /// This bucket, which has these keys, is bumped: the rows of these keys are removed, and the
+    /// slots that they took are free again.
     Bumped(u32, Vec<usize>),
 }
 

@@ -232,8 +232,8 @@ mod tests {
         let mut tables: Vec<_> = (1..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
         move_down(&mut tables);
         assert!(tables.iter().all(|group| group.level == 6));
-        // No table moves below one that it overlaps in a deeper level, nor below an older one that
-        // stays.
+        // No table moves below a table of a deeper level that it overlaps, nor below an older table
+        // that it overlaps and that stays in level 0.
         let mut tables: Vec<_> = (3..=25).map(|n| table(0, n, &name(n), &name(n))).collect();
         tables.push(table(1, 1, "003", "004"));
         tables.push(table(3, 2, "005", "006"));

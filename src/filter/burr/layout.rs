@@ -30,10 +30,10 @@
 //!   -1     1    version: 1
 //! ```
 //!
-//! Integers are little-endian. The size of every part follows from the trailer, and the sizes must
-//! add up to the size of the filter; otherwise the filter is not trusted. The check detects damaged
-//! fields whose errors cancel each other in that sum. It covers the trailer only; the checksum of
-//! the table's block protects the payload.
+//! Integers are little-endian. The size of every part follows from the trailer. The filter is
+//! trusted only if these sizes add up to the filter's size, and the field `check` of the trailer
+//! matches. `check` detects damage to several fields that leaves the total size the same. It covers
+//! only the trailer; the checksum of the table's block protects the payload.
 //!
 //! Invariant: a [`Layout`] describes exactly the bytes it was decoded from. All its offsets are
 //! below 2^32, so that computing with them does not overflow.

@@ -25,8 +25,8 @@ use crate::show::text::{counted, size};
 ///
 /// Before anything is written, the command rejects key orders other than that of the bytes, merge
 /// operands, values in blob files, user-defined timestamps, two-phase transactions in a log, and
-/// compressions that Maypole lacks. Wide columns are found only when they are read; --verify reads
-/// all entries first.
+/// compressions that Maypole lacks. Wide columns, and values with a preferred sequence number, are
+/// found in tables only when they are read; --verify reads all entries first.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Import {

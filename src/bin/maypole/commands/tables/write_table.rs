@@ -87,7 +87,8 @@ impl WriteTable {
         }
     }
 
-    /// Checks that the directory is no database, whose tables must not be replaced.
+    /// Checks that the directory is not that of a database, because the new table could replace one
+    /// of the database's tables.
     fn check_parent(&self) -> Result {
         match Db::published_stats(self.parent()) {
             Ok(_) => Err(Failure::new(format_args!(
