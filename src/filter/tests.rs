@@ -315,7 +315,7 @@ fn malformed_filters_answer_maybe() {
             }
         }
     }
-    // Bloom: every trailer that is not exactly the format's, on a payload of the right length.
+    // Bloom: a trailer with any one wrong byte after the marker, on a payload of the right length.
     for kind in 1..=255 {
         assert_untrusted(&with_trailer(128, [0xff, kind, 6, 0, 0]), RocksDb);
     }

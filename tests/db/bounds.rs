@@ -228,7 +228,8 @@ fn one_of_many_who_open_at_once_gets_the_database_also_while_it_closes() {
     assert!(refused.load(SeqCst) > 0, "nobody ever met another");
 }
 
-/// Threads that read and write while another closes get results or the error that it is closed.
+/// While one thread closes the database, others read and write. Each call returns a result or
+/// `Error::Closed`, and every acknowledged write is there when the database is opened again.
 #[test]
 fn who_works_on_while_another_closes_is_told_so() {
     for _ in 0..10 {

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Most fields of a part are private. A function takes only the part that it needs. A function that
-//! needs several parts, because it leads a write, a flush or a compaction from its start to its
-//! end, takes the `Inner`. The `Inner` contains the parts by value, so a lookup follows one
+//! needs several parts takes the `Inner`, for example because it leads a write, a flush or a
+//! compaction from start to end. The `Inner` contains the parts by value, so a lookup follows one
 //! pointer.
 //!
 //! **Order of locks.**

@@ -108,9 +108,10 @@ fn segments_for_size(blocks: u32, keys: usize, millibits: u32) -> usize {
     (segments as usize).clamp(1, (blocks * MAX_COLUMNS) as usize)
 }
 
-/// The number of segments for one false positive in `one_in` absent keys. RocksDB adds a random
-/// part of a slot, `bias / 2^32`, before it rounds the slots with fewer columns down to blocks, so
-/// that sometimes one segment fewer is stored.
+/// The number of segments for one false positive in `one_in` absent keys. For a rate between two
+/// powers of two, some blocks have one column fewer than the others (`layout.rs`), and each of them
+/// saves a segment. The number of such blocks is rounded down. Like RocksDB, the function adds
+/// `bias / 2^32` of a slot before it rounds, so that sometimes one more segment is saved.
 fn segments_for_rate(blocks: u32, one_in: f64, bias: u32) -> usize {
     if one_in <= 1.0 {
         return 1;

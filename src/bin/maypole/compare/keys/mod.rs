@@ -307,9 +307,9 @@ impl KeySet {
         Ok(())
     }
 
-    /// Draws every absent key once and at most as many present keys; or, with `zipf`, `most` keys
-    /// of each kind. The lists are in random order, so the hot keys are scattered over the key
-    /// range.
+    /// The positions to look up: each absent key once, and at most as many present keys. With
+    /// `zipf`, `most` draws of each kind instead. The key lists of the set are in random order, so
+    /// Zipf's hot positions are scattered over the key range.
     fn draw(&self, zipf: Option<f64>, most: usize, seed: u64) -> Queries {
         let (present, absent) = (self.present.len(), self.absent.len());
         let Some(exponent) = zipf else {
