@@ -37,7 +37,7 @@
 //!
 //! So a place whose deletions are [fresh](is_fresh) waits until two thirds of it are dead. A table
 //! that goes down takes along those tables of its level whose deletions cover the same older tables
-//! ([`companions`]), so that one merge rewrites or drops the older tables for all of them.
+//! (`companions`), so that one merge rewrites or drops the older tables for all of them.
 //!
 //! **The rewrites end.** A dropped table is gone. A table that goes down comes nearer to the last
 //! level. A table that is rewritten in its level loses everything that was counted as dead, because
