@@ -20,9 +20,6 @@
 
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::format::properties::names;
-use super::table::Table;
-
 /// So many lookups tell a filter that saves 1 % of the reads from one that saves 3 %.
 const PERIOD: u32 = 1024;
 
@@ -45,45 +42,30 @@ impl FilterWorth {
         self.saved_cursors.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Notes that a lookup has read a data block. Returns whether the filter is to be weighed.
+    #[inline]
+    pub fn data_was_read(&self) -> bool {
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        reads.is_multiple_of(PERIOD)
+    }
+
+    /// Whether the filter has saved less than data blocks in its place would, since this was called
+    /// before. `saved` is the number of searches in vain by lookups that the filter has saved, or
+    /// would have saved, so far.
+    pub fn saved_too_little(&self, saved: u64, filter_bytes: u64, data_bytes: u64) -> bool {
+        let saved = saved.wrapping_add(self.saved_cursors.load(Ordering::Relaxed));
+        let before = self.saved_before.swap(saved, Ordering::Relaxed);
+        let saved = u128::from(saved.wrapping_sub(before));
+        saved * u128::from(data_bytes) < u128::from(PERIOD) * u128::from(filter_bytes)
+    }
+
+    /// Sets whether lookups pass the filter by.
+    pub fn set_worthless(&self, is_worthless: bool) {
+        self.is_worthless.store(is_worthless, Ordering::Relaxed);
+    }
+
     /// Whether lookups pass the filter by.
     pub fn is_worthless(&self) -> bool {
         self.is_worthless.load(Ordering::Relaxed)
-    }
-}
-
-impl Table {
-    /// Call this after a lookup has read a data block of the table. Hold no guard.
-    #[inline]
-    pub fn data_was_read(&self) {
-        let reads = self.filter_worth.reads.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        if reads.is_multiple_of(PERIOD) {
-            self.weigh_filter();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn weigh_filter(&self) {
-        let Some(stored) = self.any_filter() else { return };
-        let counts = self.file_counters().sums();
-        let saved_cursors = self.filter_worth.saved_cursors.load(Ordering::Relaxed);
-        let saved =
-            counts.filter.useful.wrapping_add(counts.unfiltered).wrapping_add(saved_cursors);
-        let before = self.filter_worth.saved_before.swap(saved, Ordering::Relaxed);
-        // These numbers come from the file.
-        let number = |name| self.properties().number(name);
-        let filter_bytes = number(names::FILTER_BYTES).unwrap_or(0).max(stored.handle().bytes);
-        let data_bytes = number(names::DATA_BYTES).unwrap_or(self.block_file().file().len());
-        let saved = u128::from(saved.wrapping_sub(before));
-        let is_worthless = saved * u128::from(data_bytes)
-            < u128::from(PERIOD) * u128::from(filter_bytes)
-            && !self.pins_metadata
-            && !self.reads_every_filter
-            && !self.cache.metadata_fills_it()
-            && !self.cache.has_room_for(filter_bytes as usize);
-        self.filter_worth.is_worthless.store(is_worthless, Ordering::Relaxed);
-        if is_worthless {
-            self.filter.evict_all();
-        }
     }
 }

@@ -1185,7 +1185,7 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a filter is evicted although the cache has room for it",
-        file: "src/table/worth.rs",
+        file: "src/table/lookup/admission.rs",
         old: "&& !self.cache.has_room_for(filter_bytes as usize);",
         new: "&& filter_bytes > 0;",
         program: "db",
@@ -1193,9 +1193,9 @@ pub const BUGS: &[Bug] = &[
     },
     Bug {
         name: "a filter that is passed by never becomes worth its memory again",
-        file: "src/table/worth.rs",
-        old: "counts.filter.useful.wrapping_add(counts.unfiltered)",
-        new: "counts.filter.useful",
+        file: "src/table/lookup/admission.rs",
+        old: "let saved = counts.filter.useful.wrapping_add(counts.unfiltered);",
+        new: "let saved = counts.filter.useful;",
         program: "db",
         test: "worth::filters_leave_that_save_less_than_data_in_their_place",
     },

@@ -37,6 +37,7 @@ use crate::stats::{ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::credit::{Credit, READ};
 use crate::table::filter::block::StoredFilter;
+use crate::table::format::properties::names;
 use crate::table::table::Table;
 
 use super::found::Found;
@@ -101,6 +102,36 @@ impl Table {
             self.searched_in_vain(&key);
         }
         Ok(found)
+    }
+
+    /// Call this after a lookup has read a data block of the table. Hold no guard.
+    #[inline]
+    pub fn data_was_read(&self) {
+        if self.filter_worth.data_was_read() {
+            self.weigh_filter();
+        }
+    }
+
+    /// Evicts the filter if it is not worth its memory ([`crate::table::worth`]).
+    #[cold]
+    #[inline(never)]
+    fn weigh_filter(&self) {
+        let Some(stored) = self.any_filter() else { return };
+        let counts = self.file_counters().sums();
+        let saved = counts.filter.useful.wrapping_add(counts.unfiltered);
+        // These numbers come from the file.
+        let number = |name| self.properties().number(name);
+        let filter_bytes = number(names::FILTER_BYTES).unwrap_or(0).max(stored.handle().bytes);
+        let data_bytes = number(names::DATA_BYTES).unwrap_or(self.block_file().file().len());
+        let is_worthless = self.filter_worth.saved_too_little(saved, filter_bytes, data_bytes)
+            && !self.pins_metadata
+            && !self.reads_every_filter
+            && !self.cache.metadata_fills_it()
+            && !self.cache.has_room_for(filter_bytes as usize);
+        self.filter_worth.set_worthless(is_worthless);
+        if is_worthless {
+            self.filter.evict_all();
+        }
     }
 
     /// Whether a filter that is not in memory is read only where that pays.
