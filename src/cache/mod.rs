@@ -91,8 +91,8 @@ fn tolerated_bytes(capacity_bytes: usize) -> usize {
 /// tables, which are never rejected, are opened after the pool has grown.
 const MAX_UNUSED_SHARE: usize = 2;
 
-/// The filters and indexes of all open tables fill the cache if they would take more than this share
-/// of it (numerator and denominator). If whole ones would, new ones are written in parts
+/// The filters and indexes of all open tables fill the cache if they would take more than this
+/// share of it (numerator and denominator). If whole ones would, new ones are written in parts
 /// (`table/parts.rs`), and large whole ones are loaded in pieces (`table/pieces`), because evicting
 /// and loading whole ones would cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);

@@ -84,8 +84,8 @@ const BESIDE_TABLE_BYTES: usize = 1750;
 /// Memory of an index entry apart from its stored bytes: slot, head, handle, end.
 pub(super) const INDEX_ENTRY_BYTES: u64 = 48;
 
-/// Memory of an entry of an index part apart from its stored bytes: slot, head, and the entry's share
-/// of what the part takes.
+/// Memory of an entry of an index part apart from its stored bytes: slot, head, and the entry's
+/// share of what the part takes.
 const PART_ENTRY_BYTES: u64 = 28;
 
 /// The multiplier that hashes a data block's table and offset to the block's number in the
@@ -114,8 +114,8 @@ pub(crate) struct Table {
     pub(super) reads_every_filter: bool,
     /// The filter that point lookups query for whole keys.
     pub(crate) whole_key_filter: Option<StoredFilter>,
-    /// Whether this filter is a full one. Every lookup tests it, and testing `whole_key_filter` takes
-    /// six more instructions.
+    /// Whether this filter is a full one. Every lookup tests it, and testing `whole_key_filter`
+    /// takes six more instructions.
     pub(super) has_full_filter: bool,
     /// The filter, where it can be queried for prefixes.
     prefix_filter: Option<PrefixFilter>,

@@ -44,8 +44,8 @@ impl FilterTop {
         self.handles[part]
     }
 
-    /// Whether the parts are cut at the keys where the index is cut, except that several of the last
-    /// parts of the index may belong to the last part of the filter.
+    /// Whether the parts are cut at the keys where the index is cut, except that several of the
+    /// last parts of the index may belong to the last part of the filter.
     pub fn shares_separators(&self) -> bool {
         self.separators.is_none()
     }

@@ -1,5 +1,5 @@
-//! Filters in a cache that can hold all of them, but not all data: a filter stays only while it saves
-//! more reads than data blocks in its place would.
+//! Filters in a cache that can hold all of them, but not all data: a filter stays only while it
+//! saves more reads than data blocks in its place would.
 
 use std::sync::Arc;
 
