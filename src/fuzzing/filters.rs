@@ -13,8 +13,8 @@ fn hashes(seed: [u8; 8], count: usize) -> Vec<u64> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// Queries `data`, without its first eight bytes, as a filter block of `family`. The first eight bytes of `data` give the hashes. The trailer is repaired
-/// if the first byte is even.
+/// Queries `data`, without its first eight bytes, as a filter block of `family`. The first eight
+/// bytes of `data` give the hashes. The trailer is repaired if the first byte is even.
 pub fn filter(family: Family, data: &[u8]) {
     let Some((&seed, block)) = data.split_first_chunk() else { return };
     let mut block = block.to_vec();
