@@ -500,7 +500,9 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         // Sorted, so that one read gets neighbouring blocks.
         found.sort_unstable_by_key(|(_, _, file, block)| (*file, block.number()));
         waiting.extend(found.into_iter().map(|(lookup, run, file, block)| {
-            let block = blocks.want(table_of(run, file), block);
+            let table = table_of(run, file);
+            table.data_is_read();
+            let block = blocks.want(table, block);
             Waiting { lookup, run, file, block }
         }));
         Ok(())
@@ -524,7 +526,6 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         tickers.add(Ticker::BlockCacheDataHit, (waiting.len() - blocks.len()) as u64);
         for Waiting { lookup, run, file, block: place } in waiting {
             let (table, position) = blocks.position(place, &lookup.key);
-            table.data_was_read();
             match table.get_from_block(position, &lookup.key, guard, tickers, ()) {
                 Ok(Some(found)) => {
                     tickers.add(hit_ticker(read_state.version.runs()[run].level), 1);

@@ -51,6 +51,11 @@ impl FileCounters {
         ThreadFileTickers(self.0.row_beside(tickers.0, guard.thread_index()))
     }
 
+    /// What the current thread has counted; beyond 64 threads, what all these threads have.
+    pub fn of_thread(&self, ticker: FileTicker) -> u64 {
+        self.0.of_thread(ticker as usize)
+    }
+
     /// The sums over all threads.
     pub fn sums(&self) -> FileCounts {
         let sum = self.0.sum();

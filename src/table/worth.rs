@@ -23,6 +23,10 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// So many lookups tell a filter that saves 1 % of the reads from one that saves 3 %.
 const PERIOD: u32 = 1024;
 
+/// One in eight of a thread's lookups that read a data block is counted, and counts as eight. If all
+/// were counted, threads would wait for each other's writes to one cache line at each miss.
+const SAMPLE: u32 = 8;
+
 #[derive(Default)]
 pub(super) struct FilterWorth {
     /// Lookups that have read a data block.
@@ -42,11 +46,14 @@ impl FilterWorth {
         self.saved_cursors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a lookup has read a data block. Returns whether the filter is to be weighed.
+    /// Notes that a lookup reads a data block. `thread_reads` is the number of the thread's reads of
+    /// the table so far. Returns whether the filter is to be weighed.
     #[inline]
-    pub fn data_was_read(&self) -> bool {
-        let reads = self.reads.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        reads.is_multiple_of(PERIOD)
+    pub fn data_is_read(&self, thread_reads: u64) -> bool {
+        thread_reads.is_multiple_of(SAMPLE.into()) && {
+            let reads = self.reads.fetch_add(SAMPLE, Ordering::Relaxed).wrapping_add(SAMPLE);
+            reads.is_multiple_of(PERIOD)
+        }
     }
 
     /// Whether the filter has saved less than data blocks in its place would, since this was called

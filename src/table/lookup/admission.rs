@@ -33,7 +33,7 @@
 
 use crate::cache::BlockCache;
 use crate::filter::PIECE_BYTES;
-use crate::stats::{ThreadTickers, Ticker};
+use crate::stats::{FileTicker, ThreadTickers, Ticker};
 use crate::sync::{Guard, pin};
 use crate::table::credit::{Credit, READ};
 use crate::table::filter::block::StoredFilter;
@@ -104,10 +104,10 @@ impl Table {
         Ok(found)
     }
 
-    /// Call this after a lookup has read a data block of the table. Hold no guard.
+    /// Call this when a lookup reads a data block of the table. Hold no guard.
     #[inline]
-    pub fn data_was_read(&self) {
-        if self.filter_worth.data_was_read() {
+    pub fn data_is_read(&self) {
+        if self.filter_worth.data_is_read(self.file_counters().of_thread(FileTicker::Reads)) {
             self.weigh_filter();
         }
     }
@@ -150,21 +150,22 @@ impl Table {
         is_joint: bool,
         tickers: ThreadTickers<'_>,
     ) -> Option<usize> {
-        if self.filter_worth.is_worthless() && self.filter.get(part, &pin()).is_none() {
-            tickers.add(Ticker::BloomPassedBy, 1);
-            return None;
-        }
-        if self.reads_what_pays() {
+        let passes_by = if self.filter_worth.is_worthless() {
+            self.filter.get(part, &pin()).is_none()
+        } else if self.reads_what_pays() {
             let (number, credit, price) = self.filter_account(part, filter_key);
             let price = if is_joint { JOINT_PRICE } else { price };
             let (slots, place) = self.filter_slot(number);
             let guard = pin();
             let is_resident =
                 self.filter.get(part, &guard).is_some() || slots.get(place, &guard).is_some();
-            if !is_resident && !credit.is(price) {
-                tickers.add(Ticker::BloomPassedBy, 1);
-                return None;
-            }
+            !is_resident && !credit.is(price)
+        } else {
+            false
+        };
+        if passes_by {
+            tickers.add(Ticker::BloomPassedBy, 1);
+            return None;
         }
         // A failure here occurs again when the part is loaded, and is reported then.
         Some(self.filter_part_to_read(part, filter_key).unwrap_or(part))

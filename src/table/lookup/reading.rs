@@ -199,7 +199,6 @@ impl Table {
     ) -> Result<Option<Found<'static>>> {
         while i < index.index.len() {
             let block = self.block_to_keep(&index, i, tickers)?;
-            self.data_was_read();
             let start = block.search_start(key.user_key);
             let known = Some((block, start));
             let position = BlockPosition { index: &index, block: i, known };
@@ -232,6 +231,8 @@ impl Table {
             tickers.add(Ticker::BlockCacheDataHit, 1);
             return Ok(block.share());
         }
-        self.read_block(index, i)
+        let block = self.read_block(index, i)?;
+        self.data_is_read();
+        Ok(block)
     }
 }
