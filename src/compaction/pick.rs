@@ -66,15 +66,28 @@ impl<'a> Planner<'a> {
     /// rewritten with the other files.
     fn pick_level_0(&self, conditions: &Conditions) -> Option<Plan> {
         let next = self.next_level(0);
-        let mut lone = lone_files(self.levels);
-        lone.retain(|file| {
-            overlapping(&self.levels[next], user_key(&file.smallest), &file.largest).is_empty()
-        });
-        self.plan_level_0(&lone, next).filter(|plan| plan.kind == PlanKind::Move).or_else(|| {
+        self.plan_moves(next, conditions).or_else(|| {
             match is_small(self.levels, next, self.shape) {
                 true => self.plan_small(conditions),
                 false => self.plan_level_0(&self.levels[0], next),
             }
+        })
+    }
+
+    /// Moves the files of level 0 that can move to `next`: all together, or else one of them,
+    /// because a file of `next` may lie between two of them. Files with much garbage come last and
+    /// among themselves, because [`Planner::pick`] merges them with what moves together with them.
+    fn plan_moves(&self, next: usize, conditions: &Conditions) -> Option<Plan> {
+        let mut lone = lone_files(self.levels);
+        lone.retain(|file| {
+            overlapping(&self.levels[next], user_key(&file.smallest), &file.largest).is_empty()
+        });
+        let (garbage, clean): (Vec<&FileMeta>, Vec<&FileMeta>) =
+            lone.into_iter().partition(|file| is_better_merged(file, conditions));
+        [clean, garbage].iter().find_map(|files| {
+            std::iter::once(&files[..]).chain(files.chunks(1)).find_map(|files| {
+                self.plan_level_0(files, next).filter(|plan| plan.kind == PlanKind::Move)
+            })
         })
     }
 
@@ -137,6 +150,31 @@ mod tests {
         let plan = pick_from(&files, &[]).unwrap();
         let moved = (PlanKind::Move, &[9, 8, 7][..]);
         assert_eq!((plan.kind, &plan.inputs[..]), moved, "a file that overlaps another stays");
+    }
+
+    /// Regression: level 0 had new keys at one end and range deletions at the other. Everything
+    /// between them was rewritten with both, at each compaction of a retention.
+    #[test]
+    fn files_of_level_0_move_alone_where_a_file_lies_between_them() {
+        let mut files: Vec<_> = vec![(0, file(9, 50, 59, 10)), (0, file(8, 0, 9, 10))];
+        files.extend((6..8).map(|number| (0, file(number, 20, 30, 10))));
+        files.push((6, file(1, 12, 45, 100)));
+        let plan = pick_from(&files, &[]).unwrap();
+        assert_eq!((plan.kind, plan.inputs), (PlanKind::Move, vec![9]));
+    }
+
+    /// Deletions above nothing are dropped by a merge, which must not rewrite other files.
+    #[test]
+    fn files_of_level_0_that_are_garbage_are_not_merged_with_files_that_move() {
+        let mut files: Vec<_> = vec![(0, file(9, 50, 59, 10)), (0, file(8, 0, 9, 10))];
+        files.extend((6..8).map(|number| (0, file(number, 20, 30, 10))));
+        files[1].1.deletions = 1;
+        files[1].1.contents.raw_key_bytes = 1;
+        let plan = pick_from(&files, &[]).unwrap();
+        assert_eq!((plan.kind, plan.inputs), (PlanKind::Move, vec![9]));
+        files[0].1 = file(9, 20, 30, 10);
+        let plan = pick_from(&files, &[]).unwrap();
+        assert_eq!((plan.kind, plan.inputs), (PlanKind::Merge, vec![8]));
     }
 
     #[test]

@@ -219,22 +219,19 @@ fn retention(together: u64) -> Db {
 
 /// Regression: the tree stored three times the bytes of the newest keys. A later version rewrote
 /// each table when a third of it was deleted, and dropped it soon after, so that it wrote 1.7 times
-/// the bytes of the load without deletions.
+/// the bytes of the load without deletions. Another one wrote up to twice these bytes if ranges were
+/// deleted, because it rewrote all live tables between the deletions and the new keys.
 #[test]
 fn the_newest_of_ascending_keys_take_little_more_than_their_bytes() {
     let without = written(&retention(0));
-    // In such a small tree, the bytes that ranges cost depend on which compaction runs first.
-    for (together, most) in [(1, 3), (500, 4)] {
+    for together in [1, 500] {
         let db = retention(together);
         let (stored, alive, written) = (stored(&db), alive(&db), written(&db));
         println!(
             "{together}: {written} written, {without} without, {stored} stored, {alive} alive"
         );
         assert!(stored <= alive * 12 / 10, "{stored} stored, {alive} alive");
-        assert!(
-            written <= without * most / 2,
-            "{written} bytes written, {without} without deletions"
-        );
+        assert!(written <= without * 7 / 5, "{written} bytes written, {without} without deletions");
     }
 }
 

@@ -912,6 +912,22 @@ pub const BUGS: &[Bug] = &[
         test: "ingest::a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it",
     },
     Bug {
+        name: "what can move is merged with garbage far from it",
+        file: "src/compaction/pick.rs",
+        old: "[clean, garbage].iter().find_map(",
+        new: "[[clean, garbage].concat()].iter().find_map(",
+        program: "lib",
+        test: "compaction::pick::tests::files_of_level_0_that_are_garbage_are_not_merged_with_files_that_move",
+    },
+    Bug {
+        name: "files of level 0 move together or not at all",
+        file: "src/compaction/pick.rs",
+        old: "std::iter::once(&files[..]).chain(files.chunks(1))",
+        new: "std::iter::once(&files[..])",
+        program: "lib",
+        test: "compaction::pick::tests::files_of_level_0_move_alone_where_a_file_lies_between_them",
+    },
+    Bug {
         name: "a manual compaction rewrites its own new tables",
         file: "src/db/background/manual.rs",
         old: "file.number >= manual.first_new || manual.written.contains(&file.number);",
