@@ -1,4 +1,4 @@
-//! [`Doorkeeper`]: whether a data block was used recently.
+//! [`Doorkeeper`]: whether a data block, or a part of a filter or index, was used recently.
 //!
 //! ```text
 //!   newer   [ 0110 0001 … ]   a bit for each block that was used since the generations changed
@@ -7,8 +7,10 @@
 //!
 //! Where filters and indexes fill the cache, a data block is cached only at its second use, because
 //! most blocks are used only once in such a cache. Caching every block would evict parts of filters
-//! and indexes, although a hit on such a part saves as much as a hit on a block. This is the
-//! doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
+//! and indexes, although a hit on such a part saves as much as a hit on a block. A part of a filter
+//! or index is cached at its first use only if nothing must be evicted for it, because evicting and
+//! inserting cost a lookup as much time as a tenth of a read, and parts that are used often stay
+//! longer. This is the doorkeeper of TinyLFU (Einziger, Friedman and Manes, "TinyLFU: A Highly Efficient Cache
 //! Admission Policy", ACM Transactions on Storage 13(4), 2017), with two generations in place of
 //! the paper's reset.
 //!

@@ -14,7 +14,7 @@
 //!
 //!   miss_buffers one for each group of threads: new blocks on their way to a ring, and
 //!                evicted blocks whose memory the next blocks take
-//!   doorkeeper   where metadata fills the cache: which data was used before
+//!   doorkeeper   where metadata fills the cache: which blocks were used before
 //!   pool         from 64 MiB on: memory in large pages
 //! ```
 //!
@@ -97,13 +97,13 @@ const MAX_UNUSED_SHARE: usize = 2;
 /// and loading whole ones would cause more reads.
 const METADATA_SHARE: (usize, usize) = (7, 8);
 
-/// How the cache keeps a data block that was loaded.
+/// How the cache keeps a value that was loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeping {
     No,
-    /// The block is evicted first, unless it is used again.
+    /// A data block is evicted first, unless it is used again.
     OnProbation,
-    /// The block counts as one that was used again.
+    /// A data block counts as one that was used again.
     Protected,
 }
 
@@ -229,6 +229,16 @@ impl BlockCache {
             false => Keeping::OnProbation,
             true if self.doorkeeper.knows(number()) => Keeping::Protected,
             true => Keeping::No,
+        }
+    }
+
+    /// How to keep a part of a filter or index that was not in memory and takes `bytes` bytes.
+    /// `number` is as in [`BlockCache::keeping_of_data`]. Where metadata fills the cache, a part
+    /// that was not used before is kept only if the cache has room for it.
+    pub(crate) fn keeping_of_part(&self, number: u64, bytes: usize) -> Keeping {
+        match self.metadata_fills_it() {
+            true if !self.doorkeeper.knows(number) && !self.has_room_for(bytes) => Keeping::No,
+            _ => Keeping::OnProbation,
         }
     }
 

@@ -231,10 +231,21 @@ pub(crate) struct Lease<'g, T> {
 }
 
 impl<T> Lease<'_, T> {
-    /// A lease of data that the cache does not keep. It has no slot.
+    /// A lease of a value that the cache does not keep. The value has no slot.
     pub fn not_kept(value: T) -> Lease<'static, T> {
         let header = Header::new(BlockKind::Data, RingName::Probation, 0);
         Lease::<T>::owning(Arc::new(Resident { header, slot: SlotAddress(ptr::null()), value }))
+    }
+
+    /// Drops the lease. If nothing else holds the value, `cache` uses its memory for a later value.
+    pub fn recycle(self, cache: &BlockCache)
+    where
+        T: Cached,
+    {
+        let value = self.owned.and_then(Arc::into_inner).map(|resident| resident.value);
+        if let Some(memory) = value.and_then(T::into_buffer) {
+            cache.miss_buffers.keep(memory);
+        }
     }
 
     fn owning(resident: Arc<Resident<T>>) -> Lease<'static, T> {

@@ -143,6 +143,14 @@ impl Table {
         }
     }
 
+    /// Where part or piece `part` of the index is in the file. `None` if `part` is the whole index.
+    pub(super) fn index_part_or_piece_handle(&self, part: usize) -> Option<BlockHandle> {
+        match &self.index_top {
+            Some(top) => Some(top.handle(part)),
+            None => self.index_piece_handle(part),
+        }
+    }
+
     /// Stored bytes of part `part` of the filter; 0 without a filter.
     pub(super) fn filter_part_bytes(&self, part: usize) -> u64 {
         match &self.filter_top {
@@ -247,7 +255,9 @@ impl Table {
             Ticker::BlockCacheIndexBytesInsert,
         ];
         let (slots, place) = self.index_slot(part);
-        self.load(slots, place, Keeping::OnProbation, tickers, || {
+        let handle = self.index_part_or_piece_handle(part);
+        let keeping = self.keeping_of_part(handle);
+        self.load(slots, place, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             let index = match (&self.index_top, self.pieces.index()) {
                 (Some(top), _) => self.read_index_part(top, part, fetch, buffer)?,
@@ -256,12 +266,12 @@ impl Table {
                 }
                 (None, _) => self.read_index(buffer)?,
             };
-            let is_part = self.index_top.is_some() || part > 0;
-            let late = is_part && !self.pins_metadata && self.cache.metadata_fills_it();
+            let late = handle.is_some() && !self.pins_metadata && self.cache.metadata_fills_it();
             let blocks = BlockSlots::new(&self.cache, index.len(), late);
             let heap_bytes = index.heap_bytes() + blocks.heap_bytes();
             let parts = self.index_numbers(part);
-            Ok((TableIndex { index, blocks, part, parts }, heap_bytes))
+            let is_kept = keeping != Keeping::No;
+            Ok((TableIndex { index, blocks, part, parts, is_kept }, heap_bytes))
         })
     }
 
@@ -288,7 +298,8 @@ impl Table {
             Ticker::BlockCacheFilterBytesInsert,
         ];
         let (slots, place) = self.filter_slot(part);
-        self.load(slots, place, Keeping::OnProbation, tickers, || {
+        let keeping = self.keeping_of_part(self.filter_part_handle(part));
+        self.load(slots, place, keeping, tickers, || {
             let buffer = |len| self.cache.buffer(len);
             let read = match self.pieces.filter().filter(|_| part >= self.filter.len()) {
                 Some(pieces) => self.read_filter_piece(pieces, place, fetch, buffer),

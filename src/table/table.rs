@@ -459,10 +459,10 @@ impl Table {
             Ticker::BlockCacheDataAdd,
             Ticker::BlockCacheDataBytesInsert,
         ];
-        let keeping = self.cache.keeping_of_data(|| {
-            let table = std::ptr::from_ref(self).addr() as u64;
-            (table ^ index.index.handle(i).offset).wrapping_mul(SPREADING).rotate_left(32)
-        });
+        let keeping = match index.is_kept {
+            true => self.cache.keeping_of_data(|| self.number_of(index.index.handle(i))),
+            false => Keeping::No,
+        };
         if keeping == Keeping::No {
             self.count(tickers[0]);
             let block = self.decode_block(index, i, fetch()?, |len| self.data_buffer(len))?;
@@ -475,6 +475,23 @@ impl Table {
             let heap_bytes = block.heap_bytes();
             Ok((block, heap_bytes))
         })
+    }
+
+    /// The number by which the cache recognizes a block of this table, distributed evenly over all
+    /// `u64` values.
+    fn number_of(&self, handle: BlockHandle) -> u64 {
+        let table = std::ptr::from_ref(self).addr() as u64;
+        (table ^ handle.offset).wrapping_mul(SPREADING).rotate_left(32)
+    }
+
+    /// How the cache is to keep a part or piece of the filter or index. `None`: it is whole.
+    pub(super) fn keeping_of_part(&self, handle: Option<BlockHandle>) -> Keeping {
+        match handle {
+            Some(handle) if !self.pins_metadata && !self.reads_every_filter => {
+                self.cache.keeping_of_part(self.number_of(handle), handle.bytes as usize)
+            }
+            _ => Keeping::OnProbation,
+        }
     }
 
     /// Checks, uncompresses and decodes data block `i`.
@@ -531,6 +548,9 @@ impl Table {
     ) -> Result<Lease<'static, T>> {
         let mut was_read = false;
         self.count(tickers[0]);
+        if keeping == Keeping::No {
+            return Ok(Lease::<T>::not_kept(read()?.0));
+        }
         let lease = slots.load(i, keeping == Keeping::Protected, || {
             was_read = true;
             read()

@@ -20,6 +20,9 @@ pub(crate) struct TableIndex {
     pub part: usize,
     /// The numbers of all parts, or of all pieces if this is a piece.
     pub parts: Range<usize>,
+    /// Whether the cache is to keep this part. If not, it keeps no data block of the part either,
+    /// because the slots of the blocks are dropped with the part.
+    pub is_kept: bool,
 }
 
 impl Cached for TableIndex {

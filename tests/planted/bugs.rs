@@ -912,6 +912,14 @@ pub const BUGS: &[Bug] = &[
         test: "ingest::a_checkpoint_does_not_take_a_file_without_the_unflushed_write_before_it",
     },
     Bug {
+        name: "a part that was not used before displaces others",
+        file: "src/cache/mod.rs",
+        old: "true if !self.doorkeeper.knows(number) && !self.has_room_for(bytes) => Keeping::No,",
+        new: "true if !self.doorkeeper.knows(number) && bytes > self.capacity() => Keeping::No,",
+        program: "lib",
+        test: "table::tests::parts::where_metadata_fills_the_cache_a_part_that_is_used_once_displaces_nothing",
+    },
+    Bug {
         name: "what can move is merged with garbage far from it",
         file: "src/compaction/pick.rs",
         old: "[clean, garbage].iter().find_map(",

@@ -55,10 +55,7 @@ impl MetadataPart for TableIndex {
     const HIT: Ticker = Ticker::BlockCacheIndexHit;
 
     fn handle(table: &Table, part: usize) -> Option<BlockHandle> {
-        match &table.index_top {
-            Some(top) => Some(top.handle(part)),
-            None => table.index_piece_handle(part),
-        }
+        table.index_part_or_piece_handle(part)
     }
 
     fn load(

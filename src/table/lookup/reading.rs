@@ -155,8 +155,11 @@ impl Table {
             }
             _ => self.filter_part(part),
         };
-        let maybe = self.read_filter_says_maybe(filter.ok().as_deref(), key, tickers, observer);
+        let maybe = self.read_filter_says_maybe(filter.as_deref().ok(), key, tickers, observer);
         self.read_filter_answered(part_with_key, &filter_key, is_joint, maybe);
+        if let Ok(filter) = filter {
+            filter.recycle(&self.cache);
+        }
         Some(maybe)
     }
 
