@@ -61,7 +61,8 @@ record! {
         index_bytes: u64,
         queries: u64,
         measured_fpr: Option<f64>,
-        /// How the filter differs from what OPTIONS ask for, or else how the data is damaged.
+        /// What is wrong with the filter, as [`Table::finding`] says it, or else how the data is
+        /// damaged.
         finding: Option<String>,
     }
 }
@@ -164,7 +165,7 @@ impl Seen<'_> {
         self.tables.last().map_or(0, |table| table.level)
     }
 
-    /// How a table's filter differs from what OPTIONS ask for.
+    /// What is wrong with a table's filter, such as a difference from what OPTIONS ask for.
     fn finding(&self, table: &Table) -> Option<String> {
         table.finding(&self.family.wanted, self.engine, table.level == self.last_level())
     }

@@ -21,7 +21,7 @@ pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
 /// The suffix in the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
 /// The stored bits per key of Maypole's own kinds, with about the false-positive rates of
-/// [`ROCKSDB_BITS`]. No fuse filter has about the rate of 8 bits.
+/// [`ROCKSDB_BITS`]. No fuse filter has about the rate of RocksDB's 8 bits.
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
@@ -75,7 +75,7 @@ pub struct Level {
     /// About how many hashes filters of all keys of the level would hold.
     pub keys: f64,
     pub asked: Asked,
-    /// Filters of its keys, in the order of the kinds.
+    /// The filters that were built of keys of this level, in the order of the kinds.
     pub built: Vec<Built>,
 }
 

@@ -44,8 +44,8 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feed {
     pub whole_keys: bool,
-    /// The extractor of the prefixes; `None` if the filter holds none, or the extractor is not
-    /// known.
+    /// The extractor of the prefixes; `None` if the filter holds no prefixes, or the extractor is
+    /// not known.
     pub extractor: Option<PrefixExtractor>,
     /// The extractor's name, if the filter holds prefixes.
     pub extractor_name: Option<String>,
@@ -166,7 +166,7 @@ impl Table {
         self.scanned.as_ref()?.filter.as_ref()
     }
 
-    /// `keys`, `prefixes` or both, if it has a filter.
+    /// What the filter holds: `keys`, `prefixes` or both. `None` if the table has no filter.
     pub fn holds(&self) -> Option<String> {
         let keys = self.feed.whole_keys.then_some("keys");
         let prefixes = self.feed.extractor_name.as_ref().map(|_| "prefixes");

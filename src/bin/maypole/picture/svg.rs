@@ -180,7 +180,8 @@ impl Paper {
     }
 }
 
-/// The lightest cell is still visible.
+/// The opacity of a cell whose figure is at `level` between the ends. The lightest cell is still
+/// visible.
 fn opacity(level: f64) -> f64 {
     0.08 + 0.92 * level
 }
