@@ -19,8 +19,8 @@ const KEPT_SHARE: u64 = 10;
 const HOT_KEYS: u64 = 3;
 /// The number of snapshots that `overwritehot` holds.
 const HELD_SNAPSHOTS: usize = 4;
-/// `overwritehot` takes a snapshot once in this many turns. A turn is some overwrites, then two
-/// scans.
+/// `overwritehot` takes a snapshot once in this many turns. A turn is one operation: some
+/// overwrites, then two scans.
 const TURNS_PER_SNAPSHOT: u64 = 10;
 
 impl Worker<'_> {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! FORM          FILTERS AND INDEXES                       THE TREE
-//! whole         one block each                            the one of all other figures
+//! whole         one block each                            the policy's tree of all other figures
 //! parts         parts of about 4 KiB                      copied from a base with this form
 //! always read   the same, but no filter is passed by      links to the tables of "parts"
 //! no filter     an index in parts                         links to the tables of that base
@@ -11,9 +11,10 @@
 //!
 //! The four trees of a policy are measured in turns. The sizes of the cache are multiples of what
 //! the policy's whole filters and indexes need. Before anything is timed, filters and indexes are
-//! loaded as far as they fit, lookups load those that they need in place of others, and the credits
-//! of filter parts settle. The credit of a part decides whether a lookup reads the part, or passes
-//! it by and reads the data block without querying the filter.
+//! loaded into the cache as far as they fit, lookups that are not timed replace some of them by
+//! those that lookups need, and the credits of filter parts settle. The credit of a part decides
+//! whether a lookup reads the part, or passes it by and reads the data block without querying the
+//! filter.
 
 use std::path::Path;
 
@@ -33,7 +34,7 @@ pub const WHOLE: &str = "whole";
 pub const PARTS: &str = "parts";
 pub const ALWAYS_READ: &str = "always read";
 pub const NO_FILTER: &str = "no filter";
-/// The four trees of a policy, in this order.
+/// The forms of the four trees of a policy, in the order of the trees.
 pub const FORMS: [&str; 4] = [WHOLE, PARTS, ALWAYS_READ, NO_FILTER];
 /// Databases that are open at one time besides those of the policies: three forms and the base.
 pub const DATABASES: u64 = 4;

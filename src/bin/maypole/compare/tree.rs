@@ -8,7 +8,7 @@
 //! would rewrite the data about ten times, and leave levels that depend on how threads were
 //! scheduled. So the levels are filled from the last one up, each in a stage of its own. The
 //! `level_base_bytes` of a stage determines the base level, the level into which compaction merges
-//! level 0, and later stages do not move this data again:
+//! level 0, and later stages do not move the data of this stage again:
 //!
 //! ```text
 //! stage   keys               level_base_bytes         base level

@@ -194,7 +194,7 @@ pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
     }
 }
 
-/// A point of a curve that is not measured.
+/// A point of a curve that is computed and not measured; it has no text on hover.
 fn bare(x: f64, y: f64) -> Point {
     Point::new(x, y, String::new())
 }
