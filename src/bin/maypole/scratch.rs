@@ -1,6 +1,6 @@
-//! A directory for databases that are measured. It is removed with its contents however the program
-//! ends: success, failure, Ctrl-C, SIGTERM or SIGHUP. Parent directories that this program created
-//! are removed too, if they are empty.
+//! A directory for databases that are measured, or for a file that is not finished yet. It is
+//! removed with its contents however the program ends: success, failure, Ctrl-C, SIGTERM or SIGHUP.
+//! Parent directories that this program created are removed too, if they are empty.
 //!
 //! ```text
 //! signal ─► flag INTERRUPTED          the main thread reports nothing any more, and waits

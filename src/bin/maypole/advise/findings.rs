@@ -38,9 +38,9 @@ record! {
         partitioned: bool,
         filter_bytes: u64,
         index_bytes: u64,
-        /// Tables that were read.
+        /// The number of these tables that were read.
         read: u64,
-        /// Queries for keys that a table does not hold.
+        /// The number of queries for keys that the queried table does not hold.
         queries: u64,
         measured_fpr: Option<f64>,
         /// The bounds of the 95 % confidence interval of `measured_fpr`.
@@ -98,9 +98,9 @@ pub struct Findings {
     pub bytes_read: u64,
     pub filters: Vec<FilterRow>,
     pub files: Vec<FileRow>,
-    /// Findings in words, each with the numbers of its files.
+    /// Findings in words, each with the numbers of the files that it is about.
     pub findings: Vec<(String, Vec<u64>)>,
-    /// The peak of memory while the largest filter is built.
+    /// The estimated peak of memory, in bytes, while the largest filter is built.
     pub peak_build_bytes: u64,
     pub measured: Measured,
     pub counters: Option<FilterCounts>,

@@ -22,7 +22,7 @@ const MAYPOLES: &str = "fullfilter.maypole.";
 /// entries in a byte.
 const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
-/// The size of a filter may differ from keys times bits by this fraction and by these bytes,
+/// The size of a filter may differ from keys times bits by this fraction plus this number of bytes,
 /// because filters consist of whole cache lines (Bloom) or blocks of slots (Ribbon).
 const SIZE_SLACK: f64 = 0.03;
 const SLACK_BYTES: f64 = 133.0;
@@ -36,7 +36,7 @@ pub enum Form {
     Maypoles,
     /// A block-based filter, an obsolete form that current versions of RocksDB ignore.
     Obsolete,
-    /// A filter whose name is none of these.
+    /// A filter whose name stands for none of the forms above.
     Unknown,
 }
 
@@ -60,7 +60,8 @@ pub struct Table {
     pub file_bytes: u64,
     /// Entries, old versions and deletions included.
     pub entries: u64,
-    /// The number of hashes in its filter if that is known; otherwise the number of its entries.
+    /// The number of hashes in the filter if that is known; otherwise the number of entries of the
+    /// table.
     pub keys: u64,
     pub form: Option<Form>,
     /// Stored bytes of the filter.

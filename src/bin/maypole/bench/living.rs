@@ -1,6 +1,6 @@
 //! The workloads whose data becomes obsolete: it is deleted, overwritten or popped from a queue,
-//! also under snapshots and checkpoints. They measure the time, and the space that the database
-//! takes after compaction has settled.
+//! also under snapshots and checkpoints. These workloads measure the time, and the space that the
+//! database takes after compaction has settled.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -214,7 +214,8 @@ impl Size {
         }
     }
 
-    /// Builds a filter of at most [`MAX_BUILT_KEYS`] keys and returns its figures.
+    /// Builds a filter of at most [`MAX_BUILT_KEYS`] keys and returns its figures, scaled to all
+    /// keys.
     fn family(&self, family: Family, spec: FilterSpec) -> Result<SizeRow> {
         let keys = self.keys.min(MAX_BUILT_KEYS);
         let build = |spec: FilterSpec| lab::build(spec, keys, 1);

@@ -42,7 +42,7 @@ pub const DATABASES: u64 = 4;
 pub const CACHES: [f64; 5] = [0.05, 0.2, 0.5, 1.0, 2.0];
 /// The kinds of lookups, with their share of absent keys.
 const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
-/// The timed lookups of a figure. They are few, because each policy has 40 figures.
+/// The number of timed lookups for one figure. It is small, because each policy has 40 figures.
 const TIMED: usize = 1000;
 /// The fewest lookups before the timed ones.
 const FILL: usize = 500;
@@ -87,7 +87,7 @@ pub fn run(trees: Vec<Tree>, setup: &Setup, scratch: &Path) -> Result<(Vec<Tree>
 }
 
 impl Forms<'_> {
-    /// Measures a policy. Returns `whole`, its tree with whole filters and indexes.
+    /// Measures a policy. Returns `whole`, the policy's tree with whole filters and indexes.
     fn measure(&self, whole: Tree, rows: &mut Vec<FormRow>) -> Result<Tree> {
         let Forms { base, setup, scratch } = self;
         let plan = &setup.plan;
@@ -183,7 +183,7 @@ fn row(
 mod tests {
     use super::*;
 
-    /// The tables of the last level are large enough for a few parts.
+    /// In this test, the tables of the last level are large enough for filters of a few parts.
     #[test]
     fn without_admission_present_keys_read_more_filters() {
         let setup = Setup::generated(20_000, 2000, 8);

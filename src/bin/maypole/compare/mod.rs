@@ -90,8 +90,8 @@ impl Compare {
         let [mut memory_bytes, mut disk_bytes] =
             [each.saturating_mul(open), setup.plan.disk_bytes(&policies, self.sweep)];
         if more {
-            // Forms are measured one policy after the other, so only the databases of one policy
-            // are added. Their caches are small and not counted.
+            // The forms of filters and indexes are measured one policy after the other, so only the
+            // databases of one policy are added. Their caches are small and not counted.
             memory_bytes += forms::DATABASES * setup.plan.memory_bytes();
             disk_bytes += setup.plan.disk_bytes(&policies, true);
         }

@@ -6,7 +6,7 @@ pub const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How lines are written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// As bytes. Text in UTF-8 without a byte order mark is such a file.
+    /// As plain bytes, for example in UTF-8 without a byte order mark.
     Plain,
     /// As bytes after [`UTF8_MARK`].
     Utf8Mark,

@@ -12,7 +12,7 @@ use crate::show::text::{count, percent, size};
 
 /// The most slots that the band shows.
 const BAND_SLOTS: u32 = 320;
-/// The number of layers whose thresholds are shown one by one. Deeper layers are tiny.
+/// The number of layers that each get a panel of their thresholds. Deeper layers are tiny.
 const LAYERS_SHOWN: usize = 2;
 
 /// How the table's keys are distributed among the layers.

@@ -19,7 +19,7 @@ const LINE_CHARACTERS: usize = 104;
 /// A drawing that grows downward.
 struct Paper {
     canvas: Canvas,
-    /// The next free position.
+    /// The y coordinate down to which the drawing has grown.
     y: f64,
 }
 

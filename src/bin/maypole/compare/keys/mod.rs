@@ -165,8 +165,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// A lower bound on the memory that this many generated keys take, with their orders and the
-    /// queries.
+    /// A lower bound on the memory, in bytes, that this many generated keys take, with the vectors
+    /// of their order and of the queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
         let (present, absent) = (present as u64, absent as u64);

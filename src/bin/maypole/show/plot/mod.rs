@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Colors are classes `c0` to `c7`, which the page's style sheet defines for light and dark. Every
-//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts. The
-//! page's script also lets the keyboard go from point to point.
+//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts. With
+//! the page's script, the keyboard can move from point to point, too.
 
 mod scale;
 pub mod ticks;

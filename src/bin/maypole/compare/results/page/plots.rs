@@ -185,7 +185,7 @@ fn accuracy(results: &Results) -> Shown {
 }
 
 /// How to draw a point that cannot be distinguished from the points of `others`, and the words for
-/// that. If there are no others, it is drawn as an ordinary point.
+/// that. If there are no others, the point is drawn as an ordinary point.
 pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
     let others: Vec<&str> = others.collect();
     match others.is_empty() {

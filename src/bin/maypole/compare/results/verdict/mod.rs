@@ -31,7 +31,7 @@ pub enum ReadCost {
     /// Neither given nor measured.
     #[default]
     Usual,
-    /// `--cold` was to measure it, but nothing came from the device.
+    /// `--cold` was to measure the cost, but nothing came from the device.
     NotReached,
 }
 
@@ -88,7 +88,7 @@ const MIN_MICROS: f64 = 0.5;
 /// At most this many other policies get a sentence.
 const MAX_OTHERS: usize = 6;
 
-/// What a lookup reads with one policy.
+/// The data blocks that a lookup reads with one policy.
 struct Reads<'a> {
     policy: &'a str,
     bytes: u64,
