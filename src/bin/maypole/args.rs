@@ -74,7 +74,8 @@ fn count(text: &str) -> std::result::Result<u64, String> {
     {
         return Err(wrong());
     }
-    // The unit becomes zeros, so that the number is exact.
+    // The unit is written out as zeros, because a product of floating-point numbers would not be
+    // exact.
     let all = format!("{whole}{part:0<zeros$}");
     all.parse().map_err(|_| format!("{text} is too many"))
 }
@@ -91,8 +92,8 @@ pub fn count_in<T: TryFrom<u64>>(
     }
 }
 
-/// The most bytes of a generated value. The limit exists because several copies are in memory at
-/// once.
+/// The most bytes of a generated value. The limit exists because several copies of a value are in
+/// memory at once.
 const MAX_VALUE_BYTES: usize = 64 << 20;
 
 pub fn value_bytes() -> impl Fn(&str) -> std::result::Result<usize, String> + Clone {
@@ -205,7 +206,7 @@ impl KeyRange {
         )
     }
 
-    /// The entries of these keys.
+    /// The entries whose keys are in this range.
     pub fn entries(self, db: &Db) -> DbIterator {
         match self {
             KeyRange { prefix: Some(prefix), from: None, to: None } => db.prefix(prefix.0),

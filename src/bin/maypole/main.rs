@@ -14,14 +14,14 @@
 //! args          how arguments are read           failure   what ends a command
 //! output        streams, JSON, the machine       progress  bars on a terminal
 //! scratch       temporary directories            space     how much of a disk a run takes
-//! input         entries from files and streams   clock     what reading it costs
+//! input         entries from files and streams   clock     what a clock reading costs
 //! ```
 //!
 //! The program uses only the library's public interface. Results go to standard output, everything
 //! else to standard error. The exit code is 0 on success, 1 on failure, and 2 if the call was wrong
 //! and nothing was touched. A line of text explains each failure.
 
-// These macros panic if their stream is closed.
+// `println!` and `eprintln!` panic if their stream is closed.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod advise;

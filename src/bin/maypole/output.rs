@@ -1,5 +1,5 @@
-//! The output of commands: tables for people, JSON for programs, the processor and the build of a
-//! measurement, and notes on standard error.
+//! The output of commands: tables for people, JSON for programs, notes on standard error, and the
+//! processor and the build that a measurement ran on.
 
 use std::fmt::Display;
 use std::io::{Write, stderr};
@@ -8,8 +8,8 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use crate::failure::Result;
 
-/// Prints a line on standard error. If that is closed the work continues, whereas `eprintln!` would
-/// panic.
+/// Prints a line on standard error. If standard error is closed, the work continues, whereas
+/// `eprintln!` would panic.
 pub fn tell(line: impl Display) {
     let _ = writeln!(stderr(), "{line}");
 }
@@ -43,9 +43,10 @@ pub fn json_object(fields: impl IntoIterator<Item = (impl Display, impl Display)
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// Makes a [`json_object`]. The value of a bare `name` is the field of that name of the expression
-/// before `=>`, or the variable of that name if there is no expression. `name = JSON` gives the
-/// value as JSON.
+/// Makes a [`json_object`]. In `object! { table => level, number, error = JSON }`, the values of
+/// `level` and `number` are the fields `table.level` and `table.number`, and the value of `error`
+/// is given as JSON. In `object! { level }`, which has no `=>`, the value of `level` is the
+/// variable of that name.
 macro_rules! object {
     ($($name:ident $(= $value:expr)?),+ $(,)?) => {
         $crate::output::json_object([$((
@@ -66,7 +67,7 @@ macro_rules! object {
 }
 pub(crate) use object;
 
-/// A JSON array inside an object.
+/// A JSON array on one line, for a field of an object.
 pub fn json_list(objects: impl Iterator<Item = String>) -> String {
     format!("[{}]", objects.collect::<Vec<_>>().join(", "))
 }

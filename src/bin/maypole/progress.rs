@@ -74,8 +74,8 @@ mod tests {
     use super::*;
 
     /// A bar once showed "0s left" for 14 seconds, because the estimate followed only the last
-    /// steps, which were quick, and was rounded down. Now it follows all steps, and "0s" is shown
-    /// only for the last unit of work.
+    /// steps, which were quick, and was rounded down. Now the estimate follows all steps, and "0s"
+    /// is shown only for the last unit of work.
     #[test]
     fn while_more_than_one_unit_is_left_there_is_time_left() {
         for total in 1..200 {

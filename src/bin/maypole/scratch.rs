@@ -1,6 +1,6 @@
-//! A directory for databases that are measured. It is removed with its contents however the program
-//! ends: success, failure, Ctrl-C, SIGTERM or SIGHUP. Parent directories that this program created
-//! are removed too, if they are empty.
+//! A directory for databases that are measured, or for a file that is not finished yet. It is
+//! removed with its contents however the program ends: success, failure, Ctrl-C, SIGTERM or SIGHUP.
+//! Parent directories that this program created are removed too, if they are empty.
 //!
 //! ```text
 //! signal ─► flag INTERRUPTED          the main thread reports nothing any more, and waits
@@ -8,13 +8,13 @@
 //!                            ─► removes what MADE lists ─► dies by the signal's default action
 //! ```
 //!
-//! What cannot be caught, such as SIGKILL or a lack of memory, leaves a directory behind. A running
-//! program holds a lock on a file in its directory. So the next program that makes a directory of
-//! the same kind in the same place sees that the old directory has no owner, removes it and says
-//! so.
+//! An end that cannot be caught, such as SIGKILL or a lack of memory, leaves the directory behind.
+//! Because a running program holds a lock on a file in its directory, the next program that makes a
+//! directory with the same prefix in the same parent finds the old directory's lock free. That
+//! program removes the old directory and says so.
 //!
 //! Because the signal ends the program, its exit status is what a shell expects: 128 plus the
-//! number of the signal. A second Ctrl-C ends the program at once, whatever is left. A second
+//! number of the signal. A second Ctrl-C ends the program at once, even if files are left. A second
 //! SIGTERM or SIGHUP does not cut the removal short, because some senders send them twice in a row.
 //! Windows has only Ctrl-C.
 
@@ -32,7 +32,8 @@ use signal_hook::{flag, low_level};
 use crate::failure::{Failure, Result};
 use crate::output::{printable, tell};
 
-/// What this process has made and not removed yet. Locked while anything is made.
+/// The directories that this process has made and not removed yet. The mutex is locked while a
+/// directory is made.
 static MADE: Mutex<Made> = Mutex::new(Made { above: Vec::new(), scratch: None });
 
 /// Whether a signal has arrived.
@@ -45,11 +46,11 @@ static IMPATIENT: AtomicBool = AtomicBool::new(false);
 /// to its group.
 const SAME_PRESS: Duration = Duration::from_millis(200);
 
-/// The file of a scratch directory that its owner holds locked.
+/// The file in a scratch directory that the process which made the directory holds locked.
 const OWNED: &str = "maypole-scratch.lock";
 
-/// How often the removal of a directory is tried, because threads may still be creating files in
-/// it.
+/// How many times the removal of a directory is tried. It fails while threads are still creating
+/// files in the directory.
 const TRIES: usize = 1000;
 
 struct Made {
@@ -62,7 +63,7 @@ fn made() -> MutexGuard<'static, Made> {
     MADE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A new directory, removed at the end.
+/// A new directory, which is removed when this value is dropped or a signal ends the program.
 pub struct Scratch {
     path: PathBuf,
     /// The lock of this file is released when the process ends, in whatever way.
@@ -127,8 +128,8 @@ pub fn wait_if_interrupted() {
     }
 }
 
-/// Locks a scratch directory for this process. The file is locked before it gets its name, so that
-/// no other process finds it unlocked.
+/// Locks a scratch directory for this process. The lock file is locked before it gets its final
+/// name, so that no other process finds it unlocked.
 fn own(scratch: &Path) -> std::io::Result<File> {
     let unlocked = scratch.join("new.lock");
     let file = File::create_new(&unlocked)?;
@@ -254,7 +255,7 @@ fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> +
     Ok(move || signals.forever().next())
 }
 
-/// On other systems nothing can wait for a signal, so [`INTERRUPTED`] is polled.
+/// Outside Unix nothing can wait for a signal, so [`INTERRUPTED`] is polled.
 #[cfg(not(unix))]
 fn first_of(signals: Vec<i32>) -> std::io::Result<impl FnOnce() -> Option<i32> + Send> {
     Ok(move || {

@@ -69,8 +69,9 @@ fn check(takes: &str, bytes: u64, available: u64, advice: &str) -> Result {
     }
 }
 
-/// Bytes of memory that the machine has left, or those that the process may still take (`ulimit
-/// -v`), if these are fewer. `u64::MAX` if the system does not report them.
+/// The bytes of memory that the machine has available, or the bytes of address space that the
+/// process may still take (`ulimit -v`), whichever are fewer. `u64::MAX` if the system reports
+/// neither.
 pub fn available_memory() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = kib_of(&meminfo, "MemAvailable:").unwrap_or(u64::MAX);
@@ -89,13 +90,13 @@ fn address_space() -> u64 {
     u64::MAX
 }
 
-/// The bytes of a line of `/proc/self/status`, such as `VmSize:`, which describe the memory of this
-/// process. `None` on systems other than Linux.
+/// The number of bytes that the line `name` of `/proc/self/status` states, such as the line
+/// `VmSize:`. The lines of that file describe this process. `None` on systems other than Linux.
 pub fn of_process(name: &str) -> Option<u64> {
     kib_of(&std::fs::read_to_string("/proc/self/status").ok()?, name)
 }
 
-/// The bytes of a line such as `MemAvailable:   22222 kB`.
+/// The number of bytes that the line `name` of `text` states, such as `MemAvailable:   22222 kB`.
 fn kib_of(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -38,9 +38,9 @@ record! {
         partitioned: bool,
         filter_bytes: u64,
         index_bytes: u64,
-        /// Tables that were read.
+        /// The number of these tables that were read.
         read: u64,
-        /// Queries for keys that a table does not hold.
+        /// The number of queries for keys that the queried table does not hold.
         queries: u64,
         measured_fpr: Option<f64>,
         /// The bounds of the 95 % confidence interval of `measured_fpr`.
@@ -61,7 +61,8 @@ record! {
         index_bytes: u64,
         queries: u64,
         measured_fpr: Option<f64>,
-        /// How the filter differs from what OPTIONS ask for, or else how the data is damaged.
+        /// What is wrong with the filter, as [`Table::finding`] says it, or else how the data is
+        /// damaged.
         finding: Option<String>,
     }
 }
@@ -97,9 +98,9 @@ pub struct Findings {
     pub bytes_read: u64,
     pub filters: Vec<FilterRow>,
     pub files: Vec<FileRow>,
-    /// Findings in words, each with the numbers of its files.
+    /// Findings in words, each with the numbers of the files that it is about.
     pub findings: Vec<(String, Vec<u64>)>,
-    /// The peak of memory while the largest filter is built.
+    /// The estimated peak of memory, in bytes, while the largest filter is built.
     pub peak_build_bytes: u64,
     pub measured: Measured,
     pub counters: Option<FilterCounts>,
@@ -164,7 +165,7 @@ impl Seen<'_> {
         self.tables.last().map_or(0, |table| table.level)
     }
 
-    /// How a table's filter differs from what OPTIONS ask for.
+    /// What is wrong with a table's filter, such as a difference from what OPTIONS ask for.
     fn finding(&self, table: &Table) -> Option<String> {
         table.finding(&self.family.wanted, self.engine, table.level == self.last_level())
     }

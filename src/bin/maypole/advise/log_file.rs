@@ -24,7 +24,7 @@ const TAIL_BYTES: u64 = 4 << 20;
 #[derive(Debug, Default, PartialEq)]
 pub struct LogFile {
     capacities: BTreeMap<String, u64>,
-    /// The filter queries of all column families since the database was opened.
+    /// The counts of filter queries of all column families since the database was opened.
     pub counters: Option<FilterCounts>,
 }
 

@@ -1,4 +1,5 @@
-//! Lookups on the tree as it stands: which tables they search, and how many data blocks they read.
+//! Lookups on the tree with its stored filters: which tables they search, and how many data blocks
+//! they read.
 
 use std::collections::BTreeMap;
 

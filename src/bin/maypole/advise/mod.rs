@@ -214,7 +214,7 @@ fn announce(tables: &[Table], drawn: &[(usize, f64)], kinds: &[Kind]) {
     let first = &tables[first];
     let (mut entries, start) = (0, Instant::now());
     let mut reading = first.reader.entries();
-    // Damage ends the trial; reading the table reports it.
+    // Damage ends the trial; the scan of the table reports it.
     while entries < TRIAL_ENTRIES
         && let Ok(Some(_)) = reading.next_entry()
     {

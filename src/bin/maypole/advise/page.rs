@@ -24,8 +24,8 @@ pub const MAKER: &str = "maypole advise";
 /// The file with the figures, next to the page.
 const JSON: &str = "advise.json";
 
-/// Prepares the output directory `dir`. Fails if it is the database's directory or inside it, or if
-/// it has a page or a file of figures that `advise` did not make.
+/// Prepares the output directory `dir`. Fails if `dir` is the directory of the database or inside
+/// it, or if `dir` holds a page or a file of figures that `advise` did not make.
 pub fn prepare(dir: &Path, database: &Path) -> Result {
     let absolute = |path: &Path| {
         let there = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
@@ -103,7 +103,8 @@ fn section(found: &Findings, n: usize, engine: Engine) -> String {
     html::section(&title, &html)
 }
 
-/// A curve for each family, and points for all other policies.
+/// A curve for each filter family, and separate points for the policies whose names have a space,
+/// such as `bloom:10, last none`.
 fn plot(found: &Findings, n: usize) -> Plot {
     let is_curve = |row: &PolicyRow| !row.policy.contains(' ');
     let name = |row: &PolicyRow| match is_curve(row) {

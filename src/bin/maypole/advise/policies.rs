@@ -21,15 +21,15 @@ pub const ROCKSDB_BITS: [u32; 4] = [8, 10, 12, 16];
 /// The suffix in the name of a policy that gives each level its own bits.
 pub const BY_LEVEL: &str = " by level";
 /// The stored bits per key of Maypole's own kinds, with about the false-positive rates of
-/// [`ROCKSDB_BITS`]. No fuse filter has about the rate of 8 bits.
+/// [`ROCKSDB_BITS`]. No fuse filter has about the rate of RocksDB's 8 bits.
 const BURR_BITS: [f64; 4] = [5.5, 7.0, 8.0, 10.5];
 const FUSE_BITS: [f64; 3] = [8.0, 9.1, 11.4];
 
 /// The bytes of one partition of a filter: RocksDB's `metadata_block_size`, 4096 bytes, less a
 /// tenth.
 const PART_BYTES: usize = 3687;
-/// The bits per key of partitioned filters as RocksDB counts them, and about how many bits per key
-/// Ribbon then stores.
+/// The bits per key of partitioned filters, as RocksDB counts them, and about how many bits per key
+/// a Ribbon filter with this setting stores.
 const PARTED_BITS: u32 = 10;
 const PARTED_RIBBON_BITS: usize = 7;
 
@@ -44,7 +44,7 @@ pub struct Kind {
     pub part_keys: Option<usize>,
 }
 
-/// All kinds that are built.
+/// All kinds of filters that `scan` builds.
 pub fn kinds() -> Vec<Kind> {
     let kind = |spec: Result<FilterSpec, _>, family, rocksdb_bits| {
         spec.ok().map(|spec: FilterSpec| Kind { spec, family, rocksdb_bits, part_keys: None })
@@ -75,7 +75,7 @@ pub struct Level {
     /// About how many hashes filters of all keys of the level would hold.
     pub keys: f64,
     pub asked: Asked,
-    /// Filters of its keys, in the order of the kinds.
+    /// The filters that were built of keys of this level, in the order of the kinds.
     pub built: Vec<Built>,
 }
 
@@ -184,7 +184,8 @@ fn by_level(
     }
     let keys: f64 = levels.iter().map(|level| level.keys).sum();
     let budget = if stored_bytes > 0 { stored_bytes as f64 } else { keys * 7.0 / 8.0 };
-    // Bytes of filters, and blocks read in vain, of each level with each choice.
+    // For each level and each choice: the bytes of the filters, and the blocks that an absent
+    // lookup reads in vain.
     let mut cells: Vec<Vec<(f64, f64)>> = Vec::new();
     for (n, level) in levels.iter().enumerate() {
         let in_vain = in_vain(&measured.absent.tables_in_vain, level);
@@ -280,7 +281,7 @@ fn row(
     })
 }
 
-/// The sum of filters; `None` if nothing was built.
+/// The figures of several built filters, added up; `None` if no filter was built.
 fn sum(built: impl Iterator<Item = Built>) -> Option<Built> {
     let mut all = Built::default();
     built.for_each(|built| all.add(&built));

@@ -20,13 +20,13 @@ use super::tables::{Feed, Form, ReadFilter, Table};
 use crate::failure::Result;
 use crate::progress;
 
-/// No more filters are built for a level once they have this many keys, because the figures would
-/// change little.
+/// Once the filters that were built for a level have this many keys together, no more are built for
+/// it, because the figures would change little.
 const BUILT_KEYS: usize = 400_000;
-/// Filters are built of at most this many keys of a table, its first ones.
+/// A table's filters are built of its first keys, at most this many.
 const MAX_HASHES: usize = 2_000_000;
-/// An entry in the index of a partitioned filter takes its key and these bytes: three lengths, a
-/// block handle and a restart point.
+/// An entry in the index of a partitioned filter takes the bytes of its key and this many more:
+/// three lengths, a block handle and a restart point.
 const PART_ENTRY_BYTES: f64 = 13.0;
 const MAX_THREADS: usize = 4;
 
@@ -45,7 +45,7 @@ impl std::ops::AddAssign for Asked {
     }
 }
 
-/// The sum of the filters of one kind that were built for some tables of a level.
+/// The figures of the filters of one kind that were built for some tables of a level, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Built {
     pub keys: u64,
@@ -77,7 +77,7 @@ impl Built {
 pub struct Scanned {
     pub filter: Option<ReadFilter>,
     pub entries: u64,
-    /// Different user keys.
+    /// The number of distinct user keys that were read.
     pub keys: u64,
     /// About how many bytes of the file were read.
     pub bytes: u64,
@@ -90,8 +90,8 @@ pub struct Scanned {
     pub damage: Option<String>,
 }
 
-/// Reads the tables that were drawn. Returns the position of each with what was read. `queries_of`
-/// returns the queries of a table, ascending.
+/// Reads the tables that were drawn. Returns the position of each in `tables`, with what was read.
+/// `queries_of` returns the keys to query the filter of a table with, ascending.
 pub fn run(
     tables: &[Table],
     drawn: &[(usize, f64)],
@@ -127,7 +127,7 @@ pub fn run(
     done.into_iter().map(|(i, scanned)| Ok((i, scanned?))).collect()
 }
 
-/// The hashes of a key that a filter holds.
+/// The hashes that a filter holds of one key.
 #[derive(Clone, Copy)]
 struct Fed {
     // A hash of 0 counts as no hash, so that `Option` takes no memory. This is harmless, because
@@ -144,7 +144,7 @@ impl Feed {
         Fed { key: hash(key).filter(|_| holds_keys), prefix }
     }
 
-    /// The hash that a point lookup queries.
+    /// The hash that a point lookup of the key queries the filter with.
     fn asked(&self, key: &[u8]) -> Option<u64> {
         let fed = self.fed(key);
         fed.key.or(fed.prefix).map(NonZeroU64::get)
@@ -198,9 +198,9 @@ fn scan(
     kinds: &[Kind],
     budget: &AtomicUsize,
 ) -> Result<Scanned> {
-    // A filter gets all keys of a table, at most [`MAX_HASHES`], even if they exceed the budget of
-    // the level, because the size of a filter depends on their number. Several threads that take
-    // keys from the budget at the same time exceed it further.
+    // A filter gets all keys of a table, at most [`MAX_HASHES`], even if these exceed what is left
+    // of the budget of the level, because the size of a filter depends on the number of its keys.
+    // Threads that take keys from the budget at the same time may exceed it further.
     let most_hashes = match budget.load(Ordering::Relaxed) {
         0 => 0,
         _ => MAX_HASHES.min(table.entries as usize),
@@ -276,7 +276,7 @@ fn read_blocks(table: &Table, share: f64, reading: &mut Reading) -> maypole::Res
     table.reader.each_key_of_blocks(choose, |key| reading.see(key))
 }
 
-/// Whether the table has an entry of the key. A lookup that fails counts as an entry.
+/// Whether the table has an entry of the key. A failed lookup counts as if it had found an entry.
 fn holds(table: &Table, key: &[u8]) -> bool {
     table.reader.explain(key).map_or(true, |trace| trace.found.is_some())
 }
@@ -299,8 +299,8 @@ pub fn build_seconds(
     keys * key_nanos / 1e9
 }
 
-/// Builds and queries filters. `key_bytes`, the mean length of a key, is for the index of a
-/// partitioned filter.
+/// Builds filters of one kind and queries them with the hashes `absent`. `key_bytes`, the mean
+/// length of a key, is for the index of a partitioned filter.
 fn build(kind: &Kind, hashes: &[Fed], absent: &[u64], key_bytes: f64) -> Built {
     let Some(part_keys) = kind.part_keys else { return build_one(kind.spec, hashes, absent) };
     let parts = hashes.len().div_ceil(part_keys);

@@ -37,7 +37,8 @@ pub struct Source {
     pub log: LogFile,
 }
 
-/// Opens the directory and picks one column family, or all.
+/// Opens the database in `dir`, with the column family `only`, or with all column families if
+/// `only` is `None`.
 pub fn open(dir: &Path, only: Option<&str>) -> Result<Source> {
     let options = Db::builder(dir).block_cache_bytes(CACHE_BYTES);
     match options.clone().open_read_only() {

@@ -22,7 +22,7 @@ const MAYPOLES: &str = "fullfilter.maypole.";
 /// entries in a byte.
 const MAX_FOR_A_BYTE: u64 = 1 << 10;
 
-/// The size of a filter may differ from keys times bits by this fraction and by these bytes,
+/// The size of a filter may differ from keys times bits by this fraction plus this number of bytes,
 /// because filters consist of whole cache lines (Bloom) or blocks of slots (Ribbon).
 const SIZE_SLACK: f64 = 0.03;
 const SLACK_BYTES: f64 = 133.0;
@@ -36,7 +36,7 @@ pub enum Form {
     Maypoles,
     /// A block-based filter, an obsolete form that current versions of RocksDB ignore.
     Obsolete,
-    /// A filter whose name is none of these.
+    /// A filter whose name stands for none of the forms above.
     Unknown,
 }
 
@@ -44,8 +44,8 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feed {
     pub whole_keys: bool,
-    /// The extractor of the prefixes; `None` if the filter holds none, or the extractor is not
-    /// known.
+    /// The extractor of the prefixes; `None` if the filter holds no prefixes, or the extractor is
+    /// not known.
     pub extractor: Option<PrefixExtractor>,
     /// The extractor's name, if the filter holds prefixes.
     pub extractor_name: Option<String>,
@@ -60,7 +60,8 @@ pub struct Table {
     pub file_bytes: u64,
     /// Entries, old versions and deletions included.
     pub entries: u64,
-    /// The number of hashes in its filter if that is known; otherwise the number of its entries.
+    /// The number of hashes in the filter if that is known; otherwise the number of entries of the
+    /// table.
     pub keys: u64,
     pub form: Option<Form>,
     /// Stored bytes of the filter.
@@ -166,7 +167,7 @@ impl Table {
         self.scanned.as_ref()?.filter.as_ref()
     }
 
-    /// `keys`, `prefixes` or both, if it has a filter.
+    /// What the filter holds: `keys`, `prefixes` or both. `None` if the table has no filter.
     pub fn holds(&self) -> Option<String> {
         let keys = self.feed.whole_keys.then_some("keys");
         let prefixes = self.feed.extractor_name.as_ref().map(|_| "prefixes");

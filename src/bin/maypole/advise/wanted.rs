@@ -36,7 +36,8 @@ pub enum Policy {
     None,
     /// Bits per key, as RocksDB counts them, if the policy names them.
     Bloom(Option<f64>),
-    /// Bits per key as in `Bloom`. Flushed tables, and perhaps the upper levels, get Bloom.
+    /// Bits per key as in `Bloom`. Flushed tables, and with `bloom_before_level` also upper levels,
+    /// get Bloom filters.
     Ribbon(Option<f64>),
     /// A policy of no known family.
     Unknown,
@@ -91,7 +92,7 @@ fn millibits(bits: f64) -> Option<u32> {
 pub fn ribbon_bits(like_bloom_bits: f64, keys: usize) -> Option<f64> {
     let rate = sizing::rocksdb_bloom_fpr((like_bloom_bits * 1000.0).round() as u32);
     sizing::expected_bits_per_key(Family::Ribbon, keys, rate)
-        // A table of few keys gets a Bloom filter.
+        // A table with too few keys for a Ribbon filter gets a Bloom filter.
         .or(Some(like_bloom_bits))
 }
 

@@ -24,7 +24,7 @@ const STARTS: u64 = 4096;
 const STRETCH_BYTES: usize = 50;
 
 pub struct Entries {
-    /// Numbers are below this.
+    /// All numbers are below this count.
     pub count: u64,
     pub key_bytes: usize,
     pub value_bytes: usize,
@@ -67,17 +67,17 @@ impl Entries {
         &self.noise[start..start + self.value_bytes]
     }
 
-    /// Bytes of one entry as the user sees it.
+    /// Bytes of the key and the value of one entry.
     pub fn entry_bytes(&self) -> u64 {
         (self.key_bytes + self.value_bytes) as u64
     }
 
-    /// Called after the write of `number`, which must be found from now on.
+    /// Called after the key of `number` was written: lookups must find it from now on.
     pub fn mark_written(&self, number: u64) {
         self.written[(number / 64) as usize].fetch_or(1 << (number % 64), Ordering::Release);
     }
 
-    /// Called after the removal of `number`, which must not be found from now on.
+    /// Called after the key of `number` was removed: lookups must not find it from now on.
     pub fn mark_removed(&self, number: u64) {
         self.written[(number / 64) as usize].fetch_and(!(1 << (number % 64)), Ordering::Release);
     }
@@ -89,9 +89,9 @@ impl Entries {
     /// The `i`-th number in a random order of all numbers, which depends on `seed`. Different `i`
     /// give different numbers.
     ///
-    /// Three rounds of a mixer permute all numbers with as many bits as `count - 1`. A result that
-    /// is not below `count` goes through the rounds again. On average, fewer than two passes are
-    /// needed.
+    /// Three rounds of a mixer permute the numbers of at most as many bits as `count - 1` has. A
+    /// result that is not below `count` goes through the rounds again. On average, fewer than two
+    /// passes are needed.
     pub fn drawn(&self, i: u64, seed: u64) -> u64 {
         let bits = (u64::BITS - (self.count - 1).leading_zeros()).max(1);
         let mask = u64::MAX >> (u64::BITS - bits);
@@ -115,7 +115,7 @@ impl Entries {
         self.written.iter().map(|word| u64::from(word.load(Ordering::Acquire).count_ones())).sum()
     }
 
-    /// Called when the database is empty again.
+    /// Called when the database was made anew and holds no key.
     pub fn forget(&mut self) {
         self.written.fill_with(|| AtomicU64::new(0));
     }

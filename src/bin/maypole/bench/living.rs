@@ -1,6 +1,6 @@
 //! The workloads whose data becomes obsolete: it is deleted, overwritten or popped from a queue,
-//! also under snapshots and checkpoints. They measure the time, and the space that the database
-//! takes after compaction has settled.
+//! also under snapshots and checkpoints. These workloads measure the time, and the space that the
+//! database takes after compaction has settled.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,8 +19,8 @@ const KEPT_SHARE: u64 = 10;
 const HOT_KEYS: u64 = 3;
 /// The number of snapshots that `overwritehot` holds.
 const HELD_SNAPSHOTS: usize = 4;
-/// `overwritehot` takes a snapshot once in this many turns. A turn is some overwrites, then two
-/// scans.
+/// `overwritehot` takes a snapshot once in this many turns. A turn is one operation: some
+/// overwrites, then two scans.
 const TURNS_PER_SNAPSHOT: u64 = 10;
 
 impl Worker<'_> {

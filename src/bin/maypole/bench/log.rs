@@ -22,7 +22,7 @@ impl Written {
 
 pub struct Log {
     pub operations: u64,
-    /// Keys and values that were written or found.
+    /// Bytes of the keys and values that were written or found.
     pub bytes: u64,
     /// Lookups that found something.
     pub found: u64,
@@ -45,7 +45,7 @@ impl Log {
         Log { operations, bytes, found, written, latency, timed_one_in, until_timed, clock_ns }
     }
 
-    /// Does an operation, and times one in `timed_one_in` operations.
+    /// Does an operation. One in `timed_one_in` operations is timed.
     #[inline]
     pub fn time<R>(&mut self, operation: impl FnOnce() -> R) -> R {
         self.until_timed -= 1;

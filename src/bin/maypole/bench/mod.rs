@@ -141,7 +141,7 @@ fn operations() -> impl Fn(&str) -> std::result::Result<u64, String> + Clone {
     count_in(1..=10_000_000_000)
 }
 
-/// Values from this size on compress to about a half.
+/// Values of at least this many bytes compress to about half their size.
 const COMPRESSIBLE_BYTES: usize = 100;
 /// The bytes of an entry in addition to key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 12;
@@ -277,7 +277,7 @@ impl Bench {
     }
 }
 
-/// Runs a workload, and waits until compaction has settled if it writes.
+/// Runs a workload. If the workload writes, waits until compaction has settled.
 fn measure(run: &Run, workload: Workload, dir: &Path) -> Result<Row> {
     let Run { db, entries, .. } = *run;
     let bar = progress::bar(run.operations(workload), workload.name());

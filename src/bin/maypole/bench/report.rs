@@ -29,7 +29,7 @@ pub struct Writes {
     /// Bytes of the keys and values that are live afterwards.
     pub live_bytes: u64,
     pub disk_bytes: u64,
-    /// Tables that are left.
+    /// The number of tables after compaction has settled.
     pub tables: usize,
     /// Seconds from the start of the workload.
     pub seconds_until_settled: f64,

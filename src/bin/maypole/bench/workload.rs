@@ -21,12 +21,12 @@ use crate::failure::{Failure, Result};
 const TOGETHER: usize = 64;
 /// Entries read after a seek.
 const AFTER_SEEK: usize = 50;
-/// `fillsync` writes one in this many entries.
+/// `fillsync` writes one entry for this many of `--entries`.
 pub const SYNC_SHARE: u64 = 1000;
 /// The number of checkpoints of `checkpointloop`, and of puts before each.
 pub const CHECKPOINTS: u64 = 60;
 pub const PUTS_PER_CHECKPOINT: u64 = 10;
-/// Overwrites in a turn of `overwritehot`.
+/// Overwrites in one operation of `overwritehot`.
 pub const OVERWRITES_PER_SCAN: u64 = 100;
 /// Operations between two steps of the progress bar.
 const BAR_STEP: u64 = 1024;
@@ -73,13 +73,13 @@ impl Workload {
         value.get_name().to_string()
     }
 
-    /// Whether it starts from an empty database.
+    /// Whether the workload starts from an empty database.
     pub fn is_fill(self) -> bool {
         use Workload::*;
         matches!(self, Fillseq | Fillrandom | Fillsync | Queue | Overwritehot | Retention)
     }
 
-    /// Whether it measures writes.
+    /// Whether the operations that the workload measures are writes.
     pub fn is_write(self) -> bool {
         use Workload::*;
         self.is_fill() || matches!(self, Overwrite | Deleterandom | Checkpointloop)
@@ -95,7 +95,7 @@ impl Workload {
         }
     }
 
-    /// Whether anything is written.
+    /// Whether the workload writes anything, measured or in the background.
     pub fn writes(self) -> bool {
         self.is_write() || self == Workload::Readwhilewriting
     }
@@ -136,8 +136,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the log of the measured threads, with the writes of all threads, and the seconds
-    /// from the start until the last measured thread had ended.
+    /// Runs a workload. Returns the log of the measured threads, with the writes of all threads,
+    /// and the seconds from the start until the last measured thread had ended.
     pub fn run(&self, workload: Workload, bar: &ProgressBar) -> Result<(Log, f64)> {
         let operations = self.operations(workload);
         let threads = workload.threads(self.options.threads);

@@ -1,4 +1,4 @@
-//! `compact`: merges a database into one sorted run.
+//! `compact`: merges the tables of a database, or those of a range of keys, into one sorted run.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub struct Compact {
     json: bool,
 }
 
-/// What a database holds in tables.
+/// What the tables of a database hold.
 struct Holds {
     tables: usize,
     entries: u64,

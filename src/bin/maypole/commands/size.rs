@@ -68,17 +68,17 @@ record! {
         keys: u64,
         bytes: u64,
         bits_per_key: f64,
-        /// Bits divided by the fewest that any filter of this rate can take.
+        /// Bits per key, divided by the fewest bits per key that any filter of this rate can take.
         times_bound: f64,
         probes: Option<u64>,
         fpr: f64,
-        /// The rate of the same bytes with more keys.
+        /// The false-positive rate if the same bytes hold 1.5 times as many keys.
         fpr_at_1_5_times_the_keys: f64,
         fpr_at_2_times_the_keys: f64,
         fpr_at_5_times_the_keys: f64,
         /// Memory of the indexes of all tables.
         index_bytes: u64,
-        /// Memory of the top-level indexes if filters and indexes are in parts.
+        /// Memory of the top-level indexes if filters and indexes are partitioned.
         top_bytes: u64,
     }
 }
@@ -89,7 +89,8 @@ struct TreeRow {
     bytes: f64,
     /// Bits per key, from the smallest level to the largest.
     bits: Vec<f64>,
-    /// Data blocks that a lookup of an absent key reads in vain: the sum of the rates.
+    /// Data blocks that a lookup of an absent key reads in vain: the sum of the false-positive
+    /// rates of all levels.
     reads: f64,
 }
 
@@ -127,7 +128,8 @@ impl Size {
         screen.say(warning.into_iter().chain(self.shares(&rows)), out)
     }
 
-    /// The textbook's filter, the bound, and each family.
+    /// A row for the textbook's filter, a row for the lower bound, and a row for each filter
+    /// family.
     fn rows(&self) -> Result<Vec<SizeRow>> {
         let mut rows = vec![self.textbook(), self.bound()];
         for family in Family::written() {
@@ -212,7 +214,8 @@ impl Size {
         }
     }
 
-    /// Builds a filter of at most [`MAX_BUILT_KEYS`] keys and returns its figures.
+    /// Builds a filter of at most [`MAX_BUILT_KEYS`] keys and returns its figures, scaled to all
+    /// keys.
     fn family(&self, family: Family, spec: FilterSpec) -> Result<SizeRow> {
         let keys = self.keys.min(MAX_BUILT_KEYS);
         let build = |spec: FilterSpec| lab::build(spec, keys, 1);
@@ -292,7 +295,7 @@ impl Size {
         trees
     }
 
-    /// The filters and indexes that lookups need in the block cache.
+    /// The sizes of the filters and indexes that lookups need in the block cache.
     fn memory(&self, rows: &[SizeRow]) -> Sheet {
         let both = |row: &SizeRow| row.bytes + row.index_bytes;
         let of_cache = |bytes: u64| percent(bytes as f64 / self.cache.unwrap_or(0) as f64);
@@ -356,16 +359,17 @@ impl Size {
 }
 
 const BLOCK_BYTES: f64 = 4096.0;
-/// Memory of an index for each data block, with keys of about 20 bytes: a handle, a slot, and a
-/// separator with its head. It was counted in the trees of docs/scaling.md.
+/// Bytes of memory that an index takes for each data block if keys have about 20 bytes: a handle, a
+/// slot, and a separator with its head. They were counted in the trees of docs/scaling.md.
 const INDEX_ENTRY_BYTES: f64 = 54.0;
-/// Bytes that an index takes in the file for each data block, with keys of about 20 bytes.
+/// Bytes that an index takes in the file for each data block if keys have about 20 bytes.
 const STORED_INDEX_ENTRY_BYTES: f64 = 29.0;
-/// Memory of a top level for each part: half of an entry, because a filter part and an index part
-/// share one. An entry has two handles, a separator and the slots.
+/// Bytes of memory that a top-level index takes for each partition: half of an entry, because one
+/// filter partition and one index partition share an entry. An entry has two handles, a separator
+/// and the slots.
 const TOP_ENTRY_BYTES: f64 = 48.0;
-/// New tables have whole filters and indexes as long as all filters and indexes need at most this
-/// share of the block cache (`MetadataForm::Auto`).
+/// Filters and indexes of new tables are not partitioned as long as all filters and indexes need at
+/// most this share of the block cache (`MetadataForm::Auto`).
 const MAX_WHOLE_SHARE: f64 = 7.0 / 8.0;
 /// The most keys of a filter that is built. Larger filters have nearly the same bits per key and
 /// rates.
@@ -374,7 +378,7 @@ const MAX_BUILT_KEYS: u64 = 200_000;
 const MUCH_MEMORY: f64 = 0.05;
 /// The lowest false-positive rate that a level gets, as in the library's budgets.
 const BEST_FPR: f64 = 1e-4;
-/// Filters with a higher false-positive rate than this are left out.
+/// A level whose filter would have a higher false-positive rate than this gets no filter.
 const WORST_FPR: f64 = 0.6;
 
 /// Bits a key that the family of `row` needs for a rate.

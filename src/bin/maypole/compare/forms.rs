@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! FORM          FILTERS AND INDEXES                       THE TREE
-//! whole         one block each                            the one of all other figures
+//! whole         one block each                            the policy's tree of all other figures
 //! parts         parts of about 4 KiB                      copied from a base with this form
 //! always read   the same, but no filter is passed by      links to the tables of "parts"
 //! no filter     an index in parts                         links to the tables of that base
@@ -11,9 +11,10 @@
 //!
 //! The four trees of a policy are measured in turns. The sizes of the cache are multiples of what
 //! the policy's whole filters and indexes need. Before anything is timed, filters and indexes are
-//! loaded as far as they fit, lookups load those that they need in place of others, and the credits
-//! of filter parts settle. The credit of a part decides whether a lookup reads the part, or passes
-//! it by and reads the data block without querying the filter.
+//! loaded into the cache as far as they fit, lookups that are not timed replace some of them by
+//! those that lookups need, and the credits of filter parts settle. The credit of a part decides
+//! whether a lookup reads the part, or passes it by and reads the data block without querying the
+//! filter.
 
 use std::path::Path;
 
@@ -33,7 +34,7 @@ pub const WHOLE: &str = "whole";
 pub const PARTS: &str = "parts";
 pub const ALWAYS_READ: &str = "always read";
 pub const NO_FILTER: &str = "no filter";
-/// The four trees of a policy, in this order.
+/// The forms of the four trees of a policy, in the order of the trees.
 pub const FORMS: [&str; 4] = [WHOLE, PARTS, ALWAYS_READ, NO_FILTER];
 /// Databases that are open at one time besides those of the policies: three forms and the base.
 pub const DATABASES: u64 = 4;
@@ -41,7 +42,7 @@ pub const DATABASES: u64 = 4;
 pub const CACHES: [f64; 5] = [0.05, 0.2, 0.5, 1.0, 2.0];
 /// The kinds of lookups, with their share of absent keys.
 const LOOKUPS: [(&str, f64); 2] = [("absent", 1.0), ("present", 0.0)];
-/// The timed lookups of a figure. They are few, because each policy has 40 figures.
+/// The number of timed lookups for one figure. It is small, because each policy has 40 figures.
 const TIMED: usize = 1000;
 /// The fewest lookups before the timed ones.
 const FILL: usize = 500;
@@ -86,7 +87,7 @@ pub fn run(trees: Vec<Tree>, setup: &Setup, scratch: &Path) -> Result<(Vec<Tree>
 }
 
 impl Forms<'_> {
-    /// Measures a policy. Returns `whole`, its tree with whole filters and indexes.
+    /// Measures a policy. Returns `whole`, the policy's tree with whole filters and indexes.
     fn measure(&self, whole: Tree, rows: &mut Vec<FormRow>) -> Result<Tree> {
         let Forms { base, setup, scratch } = self;
         let plan = &setup.plan;
@@ -182,7 +183,7 @@ fn row(
 mod tests {
     use super::*;
 
-    /// The tables of the last level are large enough for a few parts.
+    /// In this test, the tables of the last level are large enough for filters of a few parts.
     #[test]
     fn without_admission_present_keys_read_more_filters() {
         let setup = Setup::generated(20_000, 2000, 8);

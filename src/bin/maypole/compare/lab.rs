@@ -52,7 +52,7 @@ pub fn accuracy(keys: u64, queries: u64, seed: u64) -> Result<Vec<AccuracyRow>> 
         for bits in BITS {
             let block = FilterSpec::stored(bits, family).ok();
             let block = block.and_then(|spec| build(spec, keys, seed));
-            // For few keys, a Bloom filter may have been built instead.
+            // For few keys, a Bloom filter may have been built instead. Such a filter gets no row.
             if let Some(block) = block.filter(|block| block.family() == family) {
                 rows.push(accuracy_of(&block, queries, seed));
             }
@@ -213,8 +213,9 @@ mod tests {
         for row in rows {
             // At a rate of 0, the interval may start above 0 by a rounding error.
             assert!(row.fpr_low - 1e-12 <= row.observed_fpr && row.observed_fpr <= row.fpr_high);
-            // The prediction may be outside the 95 % interval by the width of the interval and a
-            // tenth of the prediction. One small filter can differ that much from the mean of many.
+            // The prediction may be outside the 95 % interval by the width of the interval plus a
+            // tenth of the prediction, because one small filter can differ that much from the mean
+            // of many.
             let slack = row.fpr_high - row.fpr_low + 0.1 * row.predicted_fpr;
             let (low, high) = (row.fpr_low - slack, row.fpr_high + slack);
             assert!((low..=high).contains(&row.predicted_fpr), "{row:?}");

@@ -27,7 +27,7 @@ const COLD_SHARE: f64 = 0.9;
 pub struct Phase {
     /// Nanoseconds of single lookups.
     pub latency: Histogram<u64>,
-    /// The mean of each round.
+    /// The mean nanoseconds of a lookup in each round.
     pub means: Vec<f64>,
     pub before: Stats,
     pub after: Stats,

@@ -18,7 +18,7 @@
 //!
 //! The rows are comparable because every policy gets a copy of the same tree, in which each table
 //! has the filter that the policy gives it at its level. So the trees differ only in their filters.
-//! The lookups are the same, too. Every policy gets a turn in each round of them, so that other
+//! The lookups are the same, too. Every policy gets a turn in each round of lookups, so that other
 //! work of the machine affects all policies equally. A sweep measures its policies one after the
 //! other, each in rounds of its own, and a note in its results says so.
 
@@ -90,8 +90,8 @@ impl Compare {
         let [mut memory_bytes, mut disk_bytes] =
             [each.saturating_mul(open), setup.plan.disk_bytes(&policies, self.sweep)];
         if more {
-            // Forms are measured one policy after the other, so only the databases of one policy
-            // are added. Their caches are small and not counted.
+            // The forms of filters and indexes are measured one policy after the other, so only the
+            // databases of one policy are added. Their caches are small and not counted.
             memory_bytes += forms::DATABASES * setup.plan.memory_bytes();
             disk_bytes += setup.plan.disk_bytes(&policies, true);
         }
@@ -132,7 +132,8 @@ impl Compare {
         let cache_bytes = self.cache.unwrap_or(if self.cold {
             plan.data_bytes / 10 + (8 << 20)
         } else {
-            // Blocks in the cache carry search structures, which take memory too.
+            // The cache has more than the bytes of the data, because blocks in the cache carry
+            // search structures, which take memory too.
             plan.data_bytes.saturating_mul(2) + (64 << 20)
         });
         Ok(Setup { keys, plan, cache_bytes, cold: self.cold, seed: self.seed })

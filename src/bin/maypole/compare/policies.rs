@@ -11,7 +11,7 @@ pub fn valid(list: &str) -> Result<String, String> {
     of(list, &[8.0]).map(|_| list.to_string())
 }
 
-/// The policies of a list. One with `BITS` in it gives a policy for each of `bits`.
+/// The policies of a list. An item with `BITS` in it gives a policy for each of `bits`.
 pub fn of(list: &str, bits: &[f64]) -> Result<Vec<FilterPolicy>, String> {
     let mut policies = Vec::new();
     for template in outer_commas(list) {

@@ -72,8 +72,8 @@ mod tests {
         assert_eq!(Repeated::of(&[]).median, 0.0);
     }
 
-    /// On a busy machine a report once said "736 ns (95 %: 328 to 367)". Now the interval is
-    /// widened to the mean.
+    /// On a busy machine a report once said "736 ns (95 %: 328 to 367)", a mean outside its own
+    /// interval. Now the interval is widened to the mean.
     #[test]
     fn a_mean_lies_in_its_interval() {
         let rounds = Repeated { median: 340.0, low: 328.0, high: 367.0 };

@@ -27,7 +27,7 @@ const CACHES: [f64; 8] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.6, 1.5];
 const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
 /// The share of absent lookups at which only the cache varies.
 pub const MIXED: f64 = 0.5;
-/// The most lookups of one figure.
+/// The most timed lookups of one figure.
 const LOOKUPS: usize = 20_000;
 
 /// Cache sizes and shares; every pair is measured.

@@ -8,7 +8,7 @@
 //! would rewrite the data about ten times, and leave levels that depend on how threads were
 //! scheduled. So the levels are filled from the last one up, each in a stage of its own. The
 //! `level_base_bytes` of a stage determines the base level, the level into which compaction merges
-//! level 0, and later stages do not move this data again:
+//! level 0, and later stages do not move the data of this stage again:
 //!
 //! ```text
 //! stage   keys               level_base_bytes         base level
@@ -38,7 +38,7 @@ use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::scratch::{making, remove};
 
-/// Tables in level 0 that start a compaction: the library's rule.
+/// The number of tables in level 0 that starts a compaction, as in the library.
 const L0_TRIGGER: usize = 4;
 /// The most bytes of entries that are loaded into one memtable.
 const CHUNK_BYTES: usize = 32 << 20;
@@ -185,7 +185,7 @@ impl Tree {
             let indexes = &plan.order[loaded..(loaded + count).min(keys.len())];
             loaded += indexes.len();
             let db = open(base_bytes)?;
-            // The last stage stays in level 0.
+            // The keys of the last stage stay in level 0.
             let bytes = plan.data_bytes / keys.len() * indexes.len();
             let chunks =
                 if stage == 3 { 1 } else { bytes.div_ceil(chunk_bytes(bytes)).max(L0_TRIGGER) };

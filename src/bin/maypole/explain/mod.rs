@@ -77,8 +77,8 @@ impl Explain {
     }
 }
 
-/// A trace for the width and the colours of the screen. On a screen that shows only ASCII, the
-/// times at the ends of the lines are in ASCII; keys stay as they are.
+/// The text of a trace, for the width and the colours of the screen. On a screen that shows only
+/// ASCII, the times at the ends of the lines are in ASCII; keys stay as they are.
 fn shown(trace: &impl Display, screen: &Screen) -> String {
     // A formatter accepts only widths of 16 bits, so the width is limited.
     let text = match (screen.has_color, screen.width.map(|width| width.min(1000))) {

@@ -6,7 +6,7 @@ pub const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How lines are written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// As bytes, which is also UTF-8 without a mark.
+    /// As plain bytes, for example in UTF-8 without a byte order mark.
     Plain,
     /// As bytes after [`UTF8_MARK`].
     Utf8Mark,
@@ -58,8 +58,9 @@ fn has_zero_at_every_second(start: &[u8], zero: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Regression: `compare` took the bytes of a compressed file for 9 keys and gave a verdict on
-    /// them. A file in UTF-16 was misread, too. Now both are recognized, so that they are rejected.
+    /// Regression: `compare` once took the bytes of a compressed file for 9 keys and gave a verdict
+    /// on them. It misread a file in UTF-16, too. Now compressed files and files in UTF-16 are
+    /// recognized, so that they are rejected.
     #[test]
     fn compressed_texts_and_other_encodings_are_told_from_plain_ones() {
         let utf16 = |text: &str, to: fn(u16) -> [u8; 2]| -> Vec<u8> {

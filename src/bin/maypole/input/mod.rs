@@ -39,8 +39,9 @@ pub enum Format {
     Binary,
 }
 
-/// The most bytes that are read for a key, for a value, and in a line for both. A table accepts 8
-/// bytes less for both together, because its limit includes the trailer of the key.
+/// The most bytes that are read for a key, for a value, and for both together in a line. A table
+/// accepts 8 bytes less for both together, because its limit includes the trailer of the internal
+/// key.
 const MAX_ENTRY_BYTES: u32 = 1 << 30;
 /// An entry larger than this is accepted only if there is memory for its copies: in the input, in a
 /// batch, in a memtable and in a block.
@@ -60,7 +61,8 @@ pub struct Input {
     entries: u64,
     /// Bytes read so far.
     pub bytes_read: u64,
-    /// Holds first the whole line, then its key. The memory of `key` and `value` is reused.
+    /// While a line is read, `key` holds the whole line; afterwards, only the key. The memory of
+    /// `key` and `value` is reused for the next entry.
     key: Vec<u8>,
     value: Vec<u8>,
 }
@@ -156,8 +158,8 @@ impl Input {
         Ok(())
     }
 
-    /// The most bytes of a line: the largest entry with its tab, fully escaped if the format has
-    /// escapes.
+    /// The most bytes of a line: those of the largest entry with its tab. If the format has
+    /// escapes, each byte of the entry may take four.
     fn most_line_bytes(&self) -> usize {
         let most = MAX_ENTRY_BYTES as usize;
         match self.format {
@@ -270,8 +272,8 @@ pub fn as_text(mut bytes: Vec<u8>, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The number of bytes at the start of a file that are the byte order mark of UTF-8, which is no
-/// part of its first line. Fails if the file is compressed or in another encoding, because each
+/// The number of bytes at the start of a file that are the byte order mark of UTF-8, which does not
+/// belong to the first line. Fails if the file is compressed or in another encoding, because each
 /// line would become a wrong key.
 fn marked(start: &[u8], path: &Path) -> Result<usize> {
     match Encoding::of(start) {

@@ -16,14 +16,14 @@ use crate::show::text::{count, counted, percent, size};
 /// If filters take a larger share than this of block cache and memtables together, a warning says
 /// so.
 const MUCH_MEMORY: f64 = 0.05;
-/// The fewest queries after which a warning reports a filter that never said no.
+/// The fewest queries after which a warning reports a level whose filters never said no.
 const ENOUGH_ASKED: u64 = 1000;
 
 /// What a read of a block costs, in microseconds, and where the figure comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReadCost {
     Given(f64),
-    /// The mean of the program's reads, and their number.
+    /// The mean of the program's timed reads, in microseconds, and the number of these reads.
     Measured(f64, u64),
     /// The program has read no block, or its version does not time reads.
     Usual,
@@ -80,7 +80,8 @@ record! {
         predicted_fpr: Option<f64>,
         /// Searches of tables that filters saved.
         reads_saved: u64,
-        /// An upper bound, because a block in the cache would not have been read from its file.
+        /// An upper bound of the time saved. It counts every saved search as a read from the file,
+        /// although the block may have been in the cache.
         seconds_saved: f64,
         filter_bytes: u64,
         resident_filter_bytes: u64,

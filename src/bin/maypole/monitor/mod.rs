@@ -39,7 +39,7 @@ impl Source {
         Source { given: path.to_owned(), name: printable(&absolute.display().to_string()) }
     }
 
-    /// What is published; `None` if nothing is.
+    /// The published counters; `None` if there are none.
     pub fn read(&self) -> Result<Option<PublishedStats>> {
         Db::published_stats(&self.given).map_err(|error| match error {
             Error::Corruption { .. } => Failure::new(format_args!(

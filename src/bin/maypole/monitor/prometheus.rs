@@ -34,7 +34,7 @@ struct Metrics {
     text: String,
 }
 
-/// The counts of a level: name, meaning, value.
+/// A figure of a level: its name, its help text, and the function that reads it.
 type LevelCount = (&'static str, &'static str, fn(&LevelStats) -> u64);
 
 const LEVEL_GAUGES: [LevelCount; 6] = [

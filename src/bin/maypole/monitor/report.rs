@@ -172,8 +172,8 @@ struct Memory<'a> {
     held_bytes: u64,
     capacity_bytes: u64,
     cache: &'a [(BlockKind, KindUsage)],
-    /// What all filters and indexes need. 0 if there are none, or if the program that published the
-    /// counters does not report it.
+    /// Bytes of memory that all filters and indexes need. 0 if there are none, or if the program
+    /// that published the counters does not report it.
     metadata_bytes: u64,
 }
 

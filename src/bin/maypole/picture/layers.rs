@@ -12,10 +12,10 @@ use crate::show::text::{count, percent, size};
 
 /// The most slots that the band shows.
 const BAND_SLOTS: u32 = 320;
-/// The number of layers whose thresholds are shown one by one. Deeper layers are tiny.
+/// The number of layers that each get a panel of their thresholds. Deeper layers are tiny.
 const LAYERS_SHOWN: usize = 2;
 
-/// How the table's keys are distributed.
+/// How the table's keys are distributed among the layers.
 struct Keys {
     /// The number of keys that each layer keeps.
     kept: Vec<u64>,
@@ -24,8 +24,8 @@ struct Keys {
     first: Vec<KeyEquation>,
 }
 
-/// The panels of a filter; none if no part of it is a ribbon. Reads all keys of the table if the
-/// filter is in one piece.
+/// The panels of a filter; none if no partition of it is a ribbon. Reads all keys of the table if
+/// the filter has only one partition.
 pub fn panels(table: &SstReader, parts: &[FilterReader]) -> Result<Vec<Panel>> {
     let ribbons: Vec<BandParts> = parts.iter().filter_map(FilterReader::band).collect();
     let [ribbon] = &ribbons[..] else {
@@ -122,8 +122,8 @@ fn layers(ribbon: &BandParts, keys: &Keys) -> Panel {
     Panel { title: "Layers".into(), says, drawing: Drawing::Rows(Rows { columns: names, rows }) }
 }
 
-/// The parts of a partitioned filter. The partition of a key is not known here, so no equations are
-/// drawn.
+/// A row for each ribbon of a partitioned filter. Equations are not drawn, because the partition of
+/// a key is not known here.
 fn partitions(ribbons: &[BandParts]) -> Panel {
     const MAX_ROWS: usize = 20;
     let row = |(number, ribbon): (usize, &BandParts)| {

@@ -15,13 +15,13 @@ struct Fill {
     line_bits: usize,
     probes: u32,
     keys_per_line: f64,
-    /// Bits set of each line.
+    /// The number of set bits of each line.
     set: Vec<u32>,
     /// The element at index b is the probability that a line has b bits set.
     theory: Vec<f64>,
 }
 
-/// The panels of a filter; none if no part of it is a Bloom filter.
+/// The panels of a filter; none if no partition of it is a Bloom filter.
 pub fn panels(info: &FilterInfo, parts: &[FilterReader]) -> Vec<Panel> {
     match Fill::of(info, parts) {
         Some(fill) => vec![fill.strip(parts.len() > 1), fill.histogram()],
@@ -30,15 +30,15 @@ pub fn panels(info: &FilterInfo, parts: &[FilterReader]) -> Vec<Panel> {
 }
 
 impl Fill {
-    /// The lines of all parts, concatenated. Parts with another line size than the first are left
-    /// out; no writer mixes line sizes.
+    /// The lines of all partitions, concatenated. Partitions with another line size than the first
+    /// are left out; no writer mixes line sizes.
     fn of(info: &FilterInfo, parts: &[FilterReader]) -> Option<Fill> {
         let first = parts.iter().find(|part| part.lines().is_some())?;
         let (line_bits, probes) = (first.lines()?.next()?.len() * 8, first.probes()?);
         let ones = |line: &[u8]| line.iter().map(|byte| byte.count_ones()).sum::<u32>();
         let lines = parts.iter().filter_map(FilterReader::lines).flatten();
         let set: Vec<u32> = lines.filter(|line| line.len() * 8 == line_bits).map(ones).collect();
-        // The keys are assumed to be spread over the parts in proportion to the bytes.
+        // The keys are assumed to be spread over the partitions in proportion to their bytes.
         let share = (set.len() * line_bits / 8) as f64 / info.bytes.max(1) as f64;
         let keys_per_line = info.keys as f64 * share.min(1.0) / set.len().max(1) as f64;
         let theory = sizing::bits_set_distribution(keys_per_line, probes, line_bits);
@@ -140,7 +140,7 @@ impl Fill {
     }
 }
 
-/// The mean and the deviation of weighted figures.
+/// The mean and the standard deviation of weighted figures.
 fn mean_and_deviation(figures: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     let mut sums = (0.0, 0.0, 0.0);
     for (figure, weight) in figures {

@@ -28,7 +28,7 @@ pub struct Picture {
 
 pub struct Panel {
     pub title: String,
-    /// The text above the drawing, a paragraph each.
+    /// The paragraphs of text above the drawing.
     pub says: Vec<String>,
     pub drawing: Drawing,
 }
@@ -42,13 +42,14 @@ pub enum Drawing {
 
 /// A strip of cells, colored by their figures.
 pub struct Heat {
-    /// The mean of `per_cell` things in each cell; the last cell has those that are left.
+    /// The figure of each cell: the mean of the figures of `per_cell` things. The last cell is the
+    /// mean of the things that are left.
     pub cells: Vec<f64>,
     pub per_cell: usize,
     /// The figures with the lightest and the darkest color.
     pub ends: (f64, f64),
     pub figure: fn(f64) -> String,
-    /// What a cell represents: the word for one thing and for several.
+    /// The word for one thing and for several, such as `line` and `lines`.
     pub thing: (&'static str, &'static str),
 }
 
@@ -107,7 +108,7 @@ impl Heat {
         Heat { cells, per_cell, ends, figure, thing }
     }
 
-    /// What a cell stands for.
+    /// What one cell stands for, in words.
     pub fn things(&self) -> String {
         match self.per_cell {
             1 => format!("one {}", self.thing.0),
@@ -115,7 +116,7 @@ impl Heat {
         }
     }
 
-    /// Where a figure is between the ends, 0 to 1.
+    /// The position of a figure between the ends, from 0 to 1.
     pub fn level(&self, figure: f64) -> f64 {
         let (low, high) = self.ends;
         if high > low { ((figure - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 }

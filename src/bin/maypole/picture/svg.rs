@@ -19,7 +19,7 @@ const LINE_CHARACTERS: usize = 104;
 /// A drawing that grows downward.
 struct Paper {
     canvas: Canvas,
-    /// The next free position.
+    /// The y coordinate down to which the drawing has grown.
     y: f64,
 }
 
@@ -180,7 +180,8 @@ impl Paper {
     }
 }
 
-/// The lightest cell is still visible.
+/// The opacity of a cell whose figure is at `level` between the ends. The lightest cell is still
+/// visible.
 fn opacity(level: f64) -> f64 {
     0.08 + 0.92 * level
 }

@@ -37,8 +37,8 @@ impl Origin {
         json_object(own.iter().chain(more).map(|(name, value)| (name, value)))
     }
 
-    /// The last section of a page: how the figures were measured, remarks on them, and the other
-    /// files that contain them.
+    /// The last section of a page: the conditions of the run, those in `more` included, the exact
+    /// command, and the sentence `files` on the other files with the figures.
     pub fn to_html(&self, more: &[(&str, &str)], files: &str) -> String {
         let mut html = String::from("<dl class=\"about\">\n");
         let seed = self.seed.to_string();

@@ -45,7 +45,7 @@ pub struct Line {
     /// A number below [`COLORS`](super::plot::COLORS).
     pub color: usize,
     pub marks: Vec<Mark>,
-    /// The text at its right end.
+    /// The text at the right end of the line.
     pub note: String,
 }
 

@@ -1,8 +1,9 @@
 //! The directory of a page and of the files with its figures.
 //!
-//! Foreign files are never replaced: a page says in its head which command made it, and the other
-//! files belong to the page. `index.html` is written first, so that an interrupted call finds its
-//! own page when it is repeated, and may replace the other files.
+//! Files that another command made are never replaced. A page says in its head which command made
+//! it, and the other files are taken to be of the same command. `index.html` is written first, so
+//! that, after an interrupted call, the same call finds its own page and may replace the other
+//! files.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};

@@ -21,7 +21,7 @@ pub trait Record: Sized {
     fn values(&self) -> Vec<Value>;
 
     /// The row that [`to_json`] wrote. `None` if a column that is no `Option` is missing, or if a
-    /// value has another type.
+    /// value has another type than its column.
     fn from_json(row: &Value) -> Option<Self>;
 }
 

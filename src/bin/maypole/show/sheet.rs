@@ -4,7 +4,7 @@
 //! 1   everything, in full
 //! 2   columns in which all rows agree become one line above the table
 //! 3   like 2, with shortened numbers: 1,977,211 becomes 1.98M
-//! 4   like 2 and 3, but rows become columns, and columns rows
+//! 4   like 2, then like 3, but rows become columns, and columns rows
 //! 5   records: each row a heading, each column a line
 //! ```
 //!
@@ -28,8 +28,9 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Standard output. The variable `COLUMNS` gives the width, or else the terminal. `NO_COLOR` or
-    /// a dumb terminal disables color. The locale determines the characters.
+    /// The screen of standard output. The width comes from the variable `COLUMNS`, or else from the
+    /// terminal. `NO_COLOR` or a dumb terminal disables color. The locale decides between Unicode
+    /// and ASCII.
     pub fn stdout() -> Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let said = std::env::var("COLUMNS").ok().and_then(|width| width.parse().ok());
@@ -71,7 +72,7 @@ impl Screen {
         text.chars().map(plain).collect()
     }
 
-    /// Prints texts, each on lines of its own that fit.
+    /// Prints texts, each on lines of its own that fit the screen.
     pub fn say(
         &self,
         texts: impl IntoIterator<Item = impl AsRef<str>>,
@@ -266,8 +267,8 @@ impl Sheet {
         column > 0 && self.rows.len() > 1 && cells.all(|cell| Some(cell) == first)
     }
 
-    /// The group of a column: the first line of its name or, if that line is empty, of the nearest
-    /// earlier column where it is not.
+    /// The group of a column: the first line of its name or, if that line is empty, the first line
+    /// of the nearest earlier name whose first line is not empty.
     fn group(&self, column: usize) -> &str {
         let firsts = self.columns[..=column].iter().rev().map(|name| name.split('\n').next());
         firsts.flatten().find(|first| !first.is_empty()).unwrap_or("")
@@ -423,7 +424,8 @@ mod tests {
         }
     }
 
-    /// With `LANG=C` and `LC_ALL=C`, Unicode characters were once printed. Now ASCII is.
+    /// With `LANG=C` and `LC_ALL=C`, Unicode characters were once printed. Now ASCII characters are
+    /// printed.
     #[test]
     fn a_locale_without_unicode_gets_ascii() {
         let is_ascii = |set: &[(&str, &str)]| {

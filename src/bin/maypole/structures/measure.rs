@@ -191,8 +191,9 @@ fn hundredths(nanos: f64) -> f64 {
     (nanos * 100.0).round() / 100.0
 }
 
-/// Adds more keys of `present` to a filter that holds the first of them, as many as planned, and
-/// measures its rate with two and five times the planned keys, unless it is full before.
+/// Measures the rate of a filter with two and with five times the planned keys, unless the filter
+/// is full before. The filter already holds the planned number of keys, the first ones of
+/// `present`; the keys that follow them are added.
 fn overfill(filter: &mut dyn Filter, present: &[u64], absent: &[u64], row: &mut Row) {
     let planned = row.planned_keys as usize;
     let mut held = planned;

@@ -10,9 +10,9 @@
 //! page/      the page
 //! ```
 //!
-//! Keys are random hashes here, because hashing costs every structure the same, and `compare`
-//! measures whole lookups. Only one filter is queried at a time, and the processor's caches hold
-//! what they can of it.
+//! Keys are random hashes here, because hashing costs every structure the same; `compare` measures
+//! whole lookups. Only one filter is queried at a time, so the processor's caches hold as much of
+//! it as fits.
 
 mod claims;
 mod measure;

@@ -22,7 +22,7 @@ pub const MAKER: &str = "maypole structures";
 /// The files next to the page.
 pub const NAMES: [&str; 2] = ["structures.json", "structures.csv"];
 
-/// Writes all files, the page first: see [`files`](crate::show::files).
+/// Writes all files, the page first, for the reason that [`files`](crate::show::files) gives.
 pub fn all(results: &Results, dir: &Path) -> Result {
     let json = format!(
         "{{\n\"about\": {},\n\"structures\": {},\n\"claims\": {}\n}}\n",

@@ -45,7 +45,8 @@ pub trait Filter {
 pub struct Subject {
     pub name: String,
     pub deletes: bool,
-    /// Whether it is built once, from all its keys. Others get more keys than planned.
+    /// Whether the structure is built once, from all its keys. Structures that are not static are
+    /// measured also with more keys than planned.
     pub is_static: bool,
     pub make: Make,
 }

@@ -14,7 +14,7 @@ use crate::output::object;
 use crate::show::text;
 use crate::{args, progress};
 
-/// A batch is written when its keys and values have this many bytes.
+/// A batch is written when its keys and values have at least this many bytes.
 pub const BATCH_BYTES: usize = 256 << 10;
 
 const VALUE_BYTES: usize = 100;
@@ -136,7 +136,7 @@ pub struct Values {
     size: usize,
 }
 
-/// Values start at this many different offsets of the text.
+/// Values start at this many different offsets of the generated text.
 const STARTS: u64 = 4096;
 
 impl Values {

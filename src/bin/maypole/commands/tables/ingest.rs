@@ -35,8 +35,8 @@ pub struct Ingest {
 
 impl Ingest {
     pub fn run(self, out: &mut dyn Write) -> Result {
-        // The files are opened before a database is created, because they may be missing or no
-        // tables.
+        // The files are opened before a database is created, because a file may be missing or not
+        // be a table.
         let (mut entries, mut bytes) = (0u64, 0);
         for file in &self.files {
             let table = SstReader::open(file)?;

@@ -261,7 +261,8 @@ fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> Resul
     let screen = Screen::stdout();
     let text = format!("  {name:<56} {value}");
     let fits = |text: &str| screen.width.is_none_or(|width| text.chars().count() <= width);
-    // If the screen is too narrow for the column, the value follows its name, or is below it.
+    // If the line is wider than the screen, the value follows its name without padding, or goes on
+    // the line below the name.
     match fits(&text) {
         true => writeln!(out, "{text}")?,
         false if fits(&format!("  {name}  {value}")) => writeln!(out, "  {name}  {value}")?,

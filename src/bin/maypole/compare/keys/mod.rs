@@ -110,8 +110,8 @@ impl Request {
     }
 }
 
-/// All keys of a comparison. Each list is in random order and without duplicates, but the absent
-/// keys of `--query-file` are in its order and may repeat.
+/// All keys of a comparison. Each list is in random order and without duplicates, except for the
+/// absent keys of `--query-file`, which are in the order of that file and may repeat.
 #[derive(Default)]
 pub struct KeySet {
     pub present: KeyList,
@@ -165,8 +165,8 @@ impl KeySet {
         Ok(set)
     }
 
-    /// A lower bound on the memory that this many generated keys take, with their orders and the
-    /// queries.
+    /// A lower bound on the memory, in bytes, that this many generated keys take, with the vectors
+    /// of their order and of the queries.
     pub fn memory(present: usize, absent: usize) -> u64 {
         let key = (GENERATED_BYTES + size_of::<usize>()) as u64;
         let (present, absent) = (present as u64, absent as u64);
@@ -254,8 +254,8 @@ impl KeySet {
         self.values = entries.iter().map(|entry| entry.1).collect();
     }
 
-    /// Takes all of the sorted `keys` as present keys, in random order, and the queries as they
-    /// are.
+    /// Takes all of the sorted `keys` as present keys, in random order, and the queries in their
+    /// order, at most `request.most` of each kind.
     fn take_queries(
         &mut self,
         queries: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Keys and queries: absent keys are absent, and the queries of a file are used.
+//! Tests of the key set: its absent keys are absent, and the queries of a file are used.
 
 use std::fs;
 

@@ -243,7 +243,8 @@ record! {
 }
 
 impl ThroughputRow {
-    /// Whether another policy at the same point is as fast, as far as the rounds show.
+    /// Whether `other` is the row of another policy with the same cache and the same share of
+    /// absent keys, and the intervals of both rows overlap.
     pub fn is_tied_with(&self, other: &ThroughputRow) -> bool {
         self.policy != other.policy
             && (self.cache_bytes, self.share_absent) == (other.cache_bytes, other.share_absent)
@@ -271,15 +272,17 @@ record! {
         get_ns_low: f64,
         get_ns_high: f64,
         file_reads_per_get: f64,
-        /// Filters, or parts of them, that were read.
+        /// Filters, or parts of filters, that a lookup reads from files.
         filter_reads_per_get: f64,
-        /// Filters that were not in memory and not read.
+        /// Filters, or parts of filters, that were not in memory and that a lookup passed by
+        /// without reading them.
         filters_passed_by_per_get: f64,
     }
 }
 
 impl FormRow {
-    /// Whether another form at the same point takes as long, as far as the rounds show.
+    /// Whether `other` is the row of another form with the same policy, lookups and cache, and the
+    /// intervals of both rows overlap.
     pub fn is_tied_with(&self, other: &FormRow) -> bool {
         let point = |row: &FormRow| (row.policy.clone(), row.lookups.clone(), row.cache_bytes);
         self.form != other.form
@@ -362,8 +365,8 @@ mod tests {
         assert!(results.noise().is_some_and(|said| said.contains("more than 40.0 %")));
     }
 
-    /// With 6 of 26 seeds the prediction was outside the interval, and nothing said why. Now a note
-    /// explains it.
+    /// With 6 of 26 seeds, the prediction was once outside the interval, and nothing said why. Now
+    /// a note explains it.
     #[test]
     fn a_prediction_outside_the_interval_is_explained() {
         let mut results = results(&[("a", 9, 0.01), ("b", 9, 0.01)]);

@@ -33,7 +33,7 @@ pub const NAMES: [&str; 8] = [
     "speed.csv",
 ];
 
-/// Writes all files, the page first: see [`files`](crate::show::files).
+/// Writes all files, the page first, for the reason that [`files`](crate::show::files) gives.
 pub fn all(results: &Results, dir: &Path) -> Result {
     let Results { about, policies, levels, latency, throughput, forms, accuracy, speed } = results;
     write(dir, PAGE, &page::html(results))?;

@@ -2,10 +2,10 @@
 //! It consists of sections, figures and tables.
 //!
 //! ```text
-//! section     open: what one chooses by
+//! section     always open: the results that a reader decides by
 //! ▸ folded    one line, until it is touched or printed
 //! glance      the main table; a narrow screen gets each row as a block
-//! figure      a drawing, what is said about it, and its rows, folded
+//! figure      a drawing, a text about it, and the rows of its figures, folded
 //! ```
 
 use std::fmt::Write;
@@ -130,8 +130,8 @@ pub fn figures<R: Record>(rows: &[R]) -> String {
 mod tests {
     use super::*;
 
-    /// At 400 pixels the table was cut before the observed rate. Now each cell names its column, so
-    /// that a narrow screen can show a row as a block.
+    /// On a screen of 400 pixels, the main table was once cut before the observed rate. Now each
+    /// cell names its column, so that a narrow screen can show a row as a block.
     #[test]
     fn the_cells_of_the_main_table_know_their_columns() {
         let rows = vec![vec!["a<b".to_string().into(), "7".to_string().into()]];

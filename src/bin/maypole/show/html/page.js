@@ -1,6 +1,6 @@
 "use strict";
-// The titles of points, shown at once, also where there is no pointer that hovers: a plot is one stop
-// of the Tab key, and the arrow keys go from point to point.
+// Shows the title of a point at once, also where there is no pointer that hovers: the Tab key stops
+// at one point of each plot, and the arrow keys move to the other points.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";
@@ -64,7 +64,7 @@
     });
   }
 
-  // Paper cannot be unfolded.
+  // Folded parts are opened for printing, because paper cannot be unfolded.
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details.part:not([open])")];

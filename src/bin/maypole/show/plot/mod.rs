@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Colors are classes `c0` to `c7`, which the page's style sheet defines for light and dark. Every
-//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts. The
-//! page's script also lets the keyboard go from point to point.
+//! point has its figures in a `<title>`, which a browser shows on hover, even without scripts. With
+//! the page's script, the keyboard can move from point to point, too.
 
 mod scale;
 pub mod ticks;
@@ -112,7 +112,7 @@ pub struct Point {
 pub enum Dot {
     /// A measured figure.
     Seen,
-    /// A measured figure that cannot be told from that of another series: hollow.
+    /// A measured figure that cannot be told from that of another series. The dot is hollow.
     Tied,
     /// An arrow down: nothing was observed, so the figure is at most this.
     AtMost,
@@ -142,7 +142,7 @@ pub struct Plot {
     pub series: Vec<Series>,
 }
 
-/// Where the parts of a drawing are.
+/// The scales of the axes, and the right and the bottom end of the area that they span.
 struct Frame {
     x: Scale,
     y: Scale,
@@ -151,7 +151,7 @@ struct Frame {
 }
 
 impl Plot {
-    /// Whether there is a point to draw.
+    /// Whether there is no point to draw.
     pub fn is_empty(&self) -> bool {
         self.frame().is_none()
     }
@@ -273,7 +273,7 @@ impl Plot {
     }
 }
 
-/// The part of a name that fits.
+/// The name, cut if it is longer than [`LABEL_CHARACTERS`].
 fn label(name: &str) -> String {
     match name.char_indices().nth(LABEL_CHARACTERS) {
         None => name.to_string(),

@@ -103,7 +103,7 @@ pub fn range(spread: Spread, figures: impl Iterator<Item = f64>) -> Option<(f64,
     }
     Some(match spread {
         Spread::Log => {
-            // Whole thirds of a decade: 1, 2, 5.
+            // The ends are 1, 2 or 5 times a power of ten: about thirds of a decade.
             let (low, high) = (low / 1.05, high * 1.05);
             let below = rounds(low.log10().floor() as i32 - 1).rfind(|&r| r <= low);
             let above = rounds(high.log10().floor() as i32).find(|&r| r >= high);

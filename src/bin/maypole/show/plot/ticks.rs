@@ -1,6 +1,6 @@
 //! How the numbers at the ticks of an axis are written. Tables write bytes in KiB, so axes do, too.
 
-/// Writes a figure with as many digits as it has.
+/// Writes a figure with the digits that it needs, at most nine decimals.
 pub fn decimal(figure: f64) -> String {
     // Ticks have rounding errors, such as 0.30000000000000004.
     format!("{}", (figure * 1e9).round() / 1e9)

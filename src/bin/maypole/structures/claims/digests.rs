@@ -10,7 +10,7 @@ pub fn polynomial(bytes: &[u8], factor: u32) -> u32 {
     bytes.iter().fold(0u32, |sum, &byte| sum.wrapping_mul(factor).wrapping_add(byte.into()))
 }
 
-/// The message with the padding of both digests: a bit, zeros, and its length in bits.
+/// The message with the padding of both digests: a bit, zeros, and the message's length in bits.
 fn padded(message: &[u8], length: [u8; 8]) -> Vec<u8> {
     let mut padded = message.to_vec();
     padded.push(0x80);

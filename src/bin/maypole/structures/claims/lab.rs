@@ -14,7 +14,7 @@ pub struct Lab {
     /// The number of keys that a filter is planned for.
     pub keys: usize,
     pub seed: u64,
-    /// Five times as many keys as a filter is planned for.
+    /// Hashes of present keys, five times as many as a filter is planned for.
     pub present: Vec<u64>,
     pub absent: Vec<u64>,
 }
@@ -78,7 +78,7 @@ impl Array {
     }
 }
 
-/// The shape of a number of equal Bloom filters.
+/// An experiment with a number of Bloom filters of one shape.
 #[derive(Clone, Copy)]
 pub struct Small {
     pub keys: usize,

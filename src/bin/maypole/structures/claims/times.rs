@@ -44,7 +44,7 @@ pub fn ribbon(lab: &Lab) -> Result<Vec<Claim>> {
     Ok(vec![slower, equal])
 }
 
-/// How full the filters are before they are merged, and the filter that is built anew.
+/// How full each filter is before the merge, and how full the filter is that is built anew.
 const LOAD: f64 = 0.9;
 
 pub fn quotient_merging(lab: &Lab) -> Result<Vec<Claim>> {

@@ -1,6 +1,7 @@
 //! The calculator of a page: a script that computes costs from the figures. Near the measured
-//! number of keys it uses the measured figures. For other numbers it uses figures for large tables,
-//! because chance changes the rates of small ones, and shows the measured figures next to them.
+//! number of keys it uses the measured figures. For other numbers of keys it uses figures for large
+//! tables, because chance changes the rates of small tables, and shows the measured figures next to
+//! them.
 
 use maypole::filter::FilterSpec;
 use serde_json::json;
@@ -118,16 +119,16 @@ pub fn script(results: &Results) -> String {
             })
         })
         .collect();
-    // Only `</script` and `<!--` could end a script, so every `<` is replaced.
+    // `</script` would end the script, and `<!--` could hide its end, so every `<` is replaced.
     let policies = json!(policies).to_string().replace('<', "\\u003c");
     let keys = results.about.keys.max(1);
     format!("const POLICIES = {policies}, MEASURED_KEYS = {keys};\n{SCRIPT}")
 }
 
 /// Bits per key, and blocks per absent lookup, if all tables were large and their filters were
-/// queried as often as here. For a policy with the same filter for all tables, both follow from a
-/// large filter. For another policy, the blocks follow from the predicted rate of each level, and
-/// the bits are those of this run.
+/// queried as often as in this run. For a policy with the same filter for all tables, both follow
+/// from a large filter. For another policy, the blocks follow from the predicted rate of each
+/// level, and the bits are those of this run.
 fn of_large_tables(row: &PolicyRow, results: &Results) -> (f64, f64) {
     let gets = row.absent_gets.max(1) as f64;
     let uniform = row.policy.parse::<FilterSpec>().ok();

@@ -9,7 +9,7 @@ use crate::show::plot::{COLORS, OTHERS, color_of_family};
 const MOST: usize = COLORS;
 
 /// If there are too many policies to show, one of each kind is shown: the one nearest to this many
-/// stored bits.
+/// stored bits per key.
 const TYPICAL_BITS: f64 = 10.0;
 
 pub struct Colors {

@@ -185,7 +185,7 @@ fn accuracy(results: &Results) -> Shown {
 }
 
 /// How to draw a point that cannot be distinguished from the points of `others`, and the words for
-/// that. If there are no others, it is drawn as an ordinary point.
+/// that. If there are no others, the point is drawn as an ordinary point.
 pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
     let others: Vec<&str> = others.collect();
     match others.is_empty() {
@@ -194,7 +194,7 @@ pub fn tie<'a>(others: impl Iterator<Item = &'a str>) -> (Dot, String) {
     }
 }
 
-/// A point of a curve that is not measured.
+/// A point of a curve that is computed and not measured; it has no text on hover.
 fn bare(x: f64, y: f64) -> Point {
     Point::new(x, y, String::new())
 }

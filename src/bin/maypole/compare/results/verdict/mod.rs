@@ -9,8 +9,8 @@
 //!
 //! The sentences are a pure function of the results. In tables of few keys, chance and rounding
 //! give filters unusual rates, and these tables are queried as often as large ones. So the levels
-//! of such tables are named and left out of the reads, unless no other level is left. The verdict
-//! then holds for a larger tree too.
+//! of such tables are named and left out of the reads, unless no other level is left. Without these
+//! levels, the verdict holds for a larger tree too.
 
 #[cfg(test)]
 pub mod tests;
@@ -31,7 +31,7 @@ pub enum ReadCost {
     /// Neither given nor measured.
     #[default]
     Usual,
-    /// `--cold` was to measure it, but nothing came from the device.
+    /// `--cold` was to measure the cost, but nothing came from the device.
     NotReached,
 }
 
@@ -77,7 +77,8 @@ const FEW_QUERIES: u64 = 1000;
 const ENOUGH: f64 = 0.98;
 /// Sizes that differ by at most this fraction count as equal.
 const SAME_SIZE: f64 = 0.01;
-/// A policy that takes less memory by this fraction is suggested if memory is short.
+/// A policy that takes less memory than the chosen one, by more than this fraction, is suggested if
+/// memory is short.
 const MUCH_LESS: f64 = 0.1;
 /// The policy that is suggested if memory is short must save at least this fraction of the best
 /// saving.
@@ -87,7 +88,7 @@ const MIN_MICROS: f64 = 0.5;
 /// At most this many other policies get a sentence.
 const MAX_OTHERS: usize = 6;
 
-/// What a lookup reads with one policy.
+/// The data blocks that a lookup reads with one policy.
 struct Reads<'a> {
     policy: &'a str,
     bytes: u64,
@@ -180,8 +181,8 @@ impl<'a> Verdict<'a> {
         reads * self.results.about.read_cost.micros()
     }
 
-    /// How often absent lookups queried the filters of one policy's tree, in its tiny levels or in
-    /// the others, and how many of these queries were false positives.
+    /// How often absent lookups queried the filters of one policy's tree, in its tiny levels if
+    /// `tiny`, else in its other levels, and how many of these queries were false positives.
     fn asked(&self, row: &PolicyRow, tiny: bool) -> (f64, f64) {
         let levels = self.results.levels.iter().filter(|level| level.policy == row.policy);
         let levels = levels.filter(|level| self.tiny.contains(&level.level) == tiny);

@@ -1,4 +1,4 @@
-//! Situations, each with the sentences that it must get.
+//! Tests of the verdict: situations, each with the sentences that it must get.
 
 use super::super::{About, LevelRow, Times};
 use super::*;
