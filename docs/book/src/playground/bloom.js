@@ -1,5 +1,5 @@
-// The bits of a Bloom filter. After each key the library builds the filter anew, because the size of
-// a filter depends on the number of keys. It builds it as it does when a table is written.
+// The bits of a Bloom filter. After each added key the library builds a new filter of all keys, as
+// it does when a table is written, because the size of a filter depends on the number of keys.
 "use strict";
 
 const bloom = (() => {
