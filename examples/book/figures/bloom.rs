@@ -12,7 +12,7 @@ impl Bloom {
         Bloom { words: vec![0; m.div_ceil(64) as usize], m, k }
     }
 
-    /// The bits of a key, by double hashing: the two halves of one 64-bit hash make all of them.
+    /// The bits of a key, by double hashing: all come from the two halves of one 64-bit hash.
     pub fn positions(&self, hash: u64) -> impl Iterator<Item = u64> + use<> {
         let (start, step, m) = (hash >> 32, hash & 0xffff_ffff | 1, self.m);
         (0..u64::from(self.k)).map(move |i| (start + i * step) % m)

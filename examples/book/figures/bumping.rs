@@ -1,4 +1,5 @@
-//! The dozen keys of `ribbon.rs` in fewer slots, and what bumping costs at full size.
+//! The dozen keys of `ribbon.rs` in fewer slots than keys, and the sizes of real filters with
+//! bumping and without.
 
 use std::fmt::Write;
 
@@ -7,7 +8,7 @@ use maypole::filter::{FilterBuilder, FilterSpec, sizing};
 use super::keys::key_hash;
 use super::ribbon::{KEYS, Outcome, WIDTH, add, draw, picked, row, solve};
 
-/// Start positions of a bucket: a bucket is kept or bumped as a whole.
+/// The number of start positions in a bucket. Here a bucket is kept or bumped as a whole.
 const BUCKET: u32 = 2;
 
 pub fn bumped() -> String {

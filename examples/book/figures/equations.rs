@@ -1,12 +1,13 @@
-//! The equations of a ribbon of the library, at full size: eliminated and solved by the plain
-//! algorithm.
+//! The equations of a full-size ribbon filter that the library has built, eliminated and solved by
+//! the plain algorithm.
 
 use maypole::filter::inspect::{BandParts, KeyEquation};
 use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::keys::key_hash;
 
-/// One equation: bit i of `coefficients` is for slot `start + i`.
+/// One equation: the XOR of the slots that `coefficients` picks is `sum`. Bit i picks slot `start +
+/// i`.
 #[derive(Clone, Copy)]
 pub struct Row {
     pub start: u32,
@@ -28,13 +29,14 @@ pub fn filter(spec: FilterSpec, keys: u64) -> Option<FilterReader> {
     Some(builder.finish()?.into_reader())
 }
 
-/// The columns that all blocks of the first layer have: the first blocks may have one fewer than
-/// the last ones.
+/// The number of columns that every block of the first layer has. The first blocks may have one
+/// column fewer than the last ones.
 pub fn columns(parts: &BandParts) -> u32 {
     parts.columns - u32::from(parts.layers[0].low_blocks > 0)
 }
 
-/// The rows of the first layer, sorted by their starts, with the columns that all its blocks have.
+/// The rows of the first layer, sorted by their starts. Their sums have only the [`columns`] that
+/// every block of the layer has.
 pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
     let equations = (0..keys).filter_map(|i| parts.equation(key_hash("present", i)));
     let first = equations.filter(|equation| equation.layer == 0);
@@ -45,8 +47,8 @@ pub fn rows(parts: &BandParts, keys: u64) -> Vec<Row> {
     rows
 }
 
-/// Adds others to each row until its first coefficient is in a slot of its own. A row that has no
-/// coefficient left follows from the others.
+/// Adds earlier rows to each row until its first coefficient is in a slot that has no row yet, and
+/// puts it there. A row that has no coefficient left follows from the earlier rows, and is dropped.
 pub fn eliminate(rows: &[Row], slots: u32) -> Vec<Option<Row>> {
     let mut band: Vec<Option<Row>> = vec![None; slots as usize];
     for &(mut row) in rows {
@@ -67,7 +69,7 @@ pub fn eliminate(rows: &[Row], slots: u32) -> Vec<Option<Row>> {
     band
 }
 
-/// The exclusive or of the slots that a row picks.
+/// The XOR of the slots that a row picks.
 pub fn picked(slots: &[u32], row: &Row) -> u32 {
     let of = |i: &u32| row.coefficients >> i & 1 == 1;
     (0..u128::BITS).filter(of).fold(0, |sum, i| sum ^ slots[(row.start + i) as usize])

@@ -1,4 +1,4 @@
-//! The filter family of the tutorial: a table of fingerprints.
+//! The filter family that the chapter `family.md` builds: a table of fingerprints.
 //!
 //! ```text
 //! line 0            line 1            line 2            …   | trailer
@@ -15,7 +15,7 @@ use maypole::filter::{FilterBuilder, FilterReader, FilterSpec};
 
 use super::keys::{key_hash, rate};
 
-/// Keys that a line gets on average, few enough that a full line is rare.
+/// The number of keys that a line gets on average: small enough that a full line is rare.
 const LOAD: usize = 40;
 
 /// The line and the fingerprint of a key.

@@ -56,7 +56,7 @@ pub fn quality() -> String {
     out
 }
 
-/// What a rate of one in ten thousand becomes when the hash has fewer bits than 64.
+/// What the rate of `burr(14)`, 0.007 %, becomes when the hash has fewer bits than 64.
 pub fn width() -> String {
     let spec = FilterSpec::burr(14.0).unwrap();
     let mut out = String::from("bits of the hash   measured     keys ÷ 2^bits\n");

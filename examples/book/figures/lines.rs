@@ -15,7 +15,7 @@ const ABSENT: u64 = 200_000;
 /// The bits that a key sets within its line.
 type Bits = fn(hash: u64, k: u32, line_bits: u64) -> Vec<u64>;
 
-/// Double hashing: two halves of a hash make all bits.
+/// Double hashing: all bits come from the two halves of one hash.
 fn double(hash: u64, k: u32, line_bits: u64) -> Vec<u64> {
     Bloom::new(line_bits, k).positions(hash).collect()
 }
@@ -25,7 +25,8 @@ fn independent(hash: u64, k: u32, line_bits: u64) -> Vec<u64> {
     (0..u64::from(k)).map(|i| mixed(hash.wrapping_add(i << 32)) % line_bits).collect()
 }
 
-/// The false-positive rate of a filter that consists of small ones, of `line_bits` bits each.
+/// The false-positive rate of a filter that consists of lines: small Bloom filters of `line_bits`
+/// bits each.
 fn split_rate(bits_per_key: u64, k: u32, line_bits: u64, bits: Bits) -> f64 {
     let lines = KEYS * bits_per_key / line_bits;
     let mut set = vec![false; (lines * line_bits) as usize];

@@ -6,7 +6,7 @@ use maypole::hash64;
 
 use super::hashing::mixed;
 
-/// Coefficients of a key's row. Real rows have 32, 64 or 128.
+/// The number of coefficients in a key's row. Rows of the library have 32, 64 or 128.
 pub const WIDTH: u32 = 8;
 /// Bits of a fingerprint.
 pub const COLUMNS: u32 = 4;

@@ -1,4 +1,4 @@
-//! A tree's sorted runs, each with a filter of its own: how to divide the memory.
+//! How to divide memory among the filters of a tree's sorted runs, one filter for each run.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use maypole::filter::{Family, FilterBuilder, FilterReader, FilterSpec, sizing};
 
 use super::keys::{key_hash, rate};
 
-/// Keys of the runs: each ten times the one above.
+/// The number of keys in each run: ten times as many as in the run above.
 pub const RUNS: [u64; 4] = [100, 1_000, 10_000, 100_000];
 const ABSENT: u64 = 50_000;
 
@@ -35,7 +35,7 @@ pub struct Measured {
     pub rate: f64,
 }
 
-/// A filter for each run, queried with absent keys.
+/// Builds a filter for each run, and queries it for absent keys.
 pub fn measured(specs: &[FilterSpec]) -> Vec<Measured> {
     let of = |(run, (&n, spec)): (usize, (&u64, &FilterSpec))| {
         let set = format!("run{run}");
@@ -49,7 +49,7 @@ pub fn measured(specs: &[FilterSpec]) -> Vec<Measured> {
     RUNS.iter().zip(specs).enumerate().map(of).collect()
 }
 
-/// Filters with the rates of [`monkey`].
+/// For each run, the spec of a filter with the rate that [`monkey`] gives it.
 pub fn divided(bits_per_key: f64) -> Vec<FilterSpec> {
     let spec = |rate| FilterSpec::fpr(rate, Family::Bloom).unwrap();
     monkey(bits_per_key).into_iter().map(spec).collect()

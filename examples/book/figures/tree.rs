@@ -6,7 +6,8 @@ use std::sync::Arc;
 use maypole::fs::MemFs;
 use maypole::{Builder, Db, FilterKeys, FilterPolicy, PrefixExtractor, Ticker};
 
-/// A database in memory. One thread compacts, so that every run has the same counts.
+/// A database in memory. One thread compacts, so that the counts are the same each time the program
+/// runs.
 fn builder(filter: &str) -> Builder {
     Db::builder("/book")
         .fs(Arc::new(MemFs::new()))
@@ -18,7 +19,7 @@ fn key(i: u64) -> String {
     format!("user{i:08}")
 }
 
-/// Three tables whose key ranges overlap, each with one of every three keys.
+/// Writes three tables whose key ranges overlap. Each table has every third key.
 fn three_tables(db: &Db, keys: u64) {
     for table in 0..3 {
         for i in (table..keys).step_by(3) {
@@ -98,7 +99,8 @@ pub fn compaction() -> String {
         let db = builder("burr(7)").open().unwrap();
         let each = 500;
         for flush in 0..flushes {
-            // Every flush is spread over all keys, as the writes of users are.
+            // The keys of each flush are spread over the whole key range, as the writes of users
+            // are.
             for i in 0..each {
                 db.put(key(i * flushes + flush), "value").unwrap();
             }
@@ -147,7 +149,8 @@ pub fn prefixes() -> String {
         let more = |ticker| after.get(ticker) - before.get(ticker);
         let (asked, no) = (more(Ticker::BloomPrefixChecked), more(Ticker::BloomPrefixUseful));
         for row in 0..499 {
-            // These ranges go from one row to the next but one, so they have more than one prefix.
+            // Each range goes from the end of one row to the start of the next, so it has keys of
+            // more than one prefix.
             db.range(format!("row{:06}/x", 2 * row)..format!("row{:06}/", 2 * row + 2)).count();
         }
         let ranges =
@@ -189,10 +192,10 @@ pub fn deletions() -> String {
     out
 }
 
-/// The keys of the experiment with deletions.
+/// The number of keys in the experiment with deletions.
 pub const KEYS: u64 = 10_000;
 
-/// The entries of the tables after some of the keys were deleted.
+/// What the tables hold after some of the keys were deleted: entries of any kind, and live keys.
 pub struct Dead {
     pub deleted: u64,
     pub entries: u64,

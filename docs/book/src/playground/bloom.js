@@ -1,5 +1,5 @@
-// The bits of a Bloom filter. After each key the library builds the filter anew, as it does when a
-// table is written: its size depends on the number of keys.
+// The bits of a Bloom filter. After each added key the library builds a new filter of all keys, as
+// it does when a table is written, because the size of a filter depends on the number of keys.
 "use strict";
 
 const bloom = (() => {

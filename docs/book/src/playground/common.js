@@ -32,8 +32,8 @@ function ask(request) {
   return JSON.parse(new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, wasm.text(), length)));
 }
 
-/// The lines of a request: `+` adds a key, `?` queries one. A key has no line feed, because a field
-/// takes none.
+/// The lines of a request: `+` adds a key, `?` queries one. A key has no line feed, because an
+/// input field takes none.
 const keyLines = (added, asked) => [...added.map((key) => `\n+${key}`), ...asked.map((key) => `\n?${key}`)].join("");
 
 function svg(name, attributes = {}, ...children) {

@@ -265,8 +265,8 @@ const ribbon = (() => {
     byId("ribbon-caption").textContent = why;
   }
 
-  /// Solves again, and shows the frame in which two rows first meet. Before it, each row finds its
-  /// slot free.
+  /// Solves again, and shows the frame in which two rows first meet. In the frames before it, each
+  /// row finds its slot free.
   function solve() {
     play(false);
     const slots = byId("ribbon-slots").value;

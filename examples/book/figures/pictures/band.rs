@@ -1,5 +1,5 @@
-//! The band of a real ribbon: the equations of its first slots, the same after elimination, and the
-//! slots that solve them.
+//! The band of a real ribbon: the equations of its first slots, these equations after elimination,
+//! and the slots that solve them.
 
 use maypole::filter::FilterSpec;
 use maypole::text::count;
@@ -65,7 +65,8 @@ fn of_bits(bits: u32, row: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..u32::BITS).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| (bit, row))
 }
 
-/// Cells by column and row, in order. Neighbours in a row are one rectangle.
+/// Draws the cells `(column, row)`, which come row by row. Neighbouring cells of a row become one
+/// rectangle.
 fn cells(
     canvas: &mut Canvas,
     class: &str,

@@ -15,9 +15,9 @@ use super::svg::Canvas;
 pub struct Bars<'a> {
     /// The title of the axis, with the unit.
     pub title: &'a str,
-    /// Where the bars begin and where the longest may end.
+    /// The x coordinates at which all bars begin and the longest bar may end.
     pub x: (f64, f64),
-    /// The classes of the series.
+    /// The CSS class of each series.
     pub classes: &'a [&'a str],
     /// For each group the figures of the series.
     pub groups: Vec<Vec<f64>>,
@@ -38,7 +38,7 @@ impl Bars<'_> {
         top + self.group_height() * (group as f64 + 0.5) - GAP / 2.0
     }
 
-    /// Draws the bars below `top`; returns where the axis is.
+    /// Draws the bars below `top`; returns the y coordinate of the axis.
     pub fn draw(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let figures = self.groups.iter().flatten().copied().chain([0.0]);
         let ends = range(Spread::Linear, figures).expect("bars have figures");
@@ -65,7 +65,7 @@ impl Bars<'_> {
     }
 }
 
-/// A square of a color, and what it means.
+/// Draws a square of a color and, next to it, what the color means.
 pub fn legend(canvas: &mut Canvas, at: (f64, f64), class: &str, says: &str) {
     canvas.rect(class, (at.0, at.1 - 11.0), (12.0, 12.0));
     canvas.text("", (at.0 + 18.0, at.1), "start", says);

@@ -1,8 +1,9 @@
 //! Filters and indexes larger than the cache: what a lookup reads if they are whole, and if they
 //! are in parts. Bytes are counted, because times depend on the device.
 //!
-//! The picture is drawn from the figures in the chapter. Evictions depend on other threads of the
-//! process a little, so a test compares these figures with new ones, but not digit by digit.
+//! The picture is drawn from the figures in the chapter. Other threads of the process have a small
+//! effect on evictions, so a test compares these figures with newly counted ones, but allows a
+//! difference.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -19,7 +19,8 @@ use maypole::{Compression, Db, FilterPolicy, hash64};
 use super::svg::{self, Canvas};
 
 const WIDTH: f64 = 760.0;
-/// The number of lookups of each kind, from which the means are computed.
+/// The number of lookups of absent keys, and the number of lookups of present keys. The means are
+/// over that many lookups.
 const LOOKUPS: usize = 2_000;
 const ROUNDS: u32 = 14;
 /// Keys of a flush.
@@ -33,7 +34,8 @@ enum Step {
     Found,
 }
 
-/// A tree of the same writes for each filter: two tables in level 0 and two levels below.
+/// A tree with this filter. The writes are the same for every filter, and leave two tables in level
+/// 0 and two levels below.
 fn tree(filter: &str) -> Db {
     let db = Db::builder("/book")
         .fs(Arc::new(MemFs::new()))
@@ -56,8 +58,8 @@ fn key(i: u32) -> [u8; 8] {
     hash64(&i.to_le_bytes()).to_be_bytes()
 }
 
-/// What happened in each run that the lookup came to. A run without a table whose range includes
-/// the key counts like one whose filter says no.
+/// What happened in each run that the lookup reached. A run without a table whose range includes
+/// the key is treated like a run whose filter says no.
 fn steps(trace: &LookupTrace) -> Vec<Step> {
     let step = |file: &FileTrace| match (&file.table.index, &file.table.found) {
         (None, _) => Step::FilterSaidNo,
@@ -67,7 +69,8 @@ fn steps(trace: &LookupTrace) -> Vec<Step> {
     trace.levels.iter().map(|level| level.file.as_ref().map_or(Step::FilterSaidNo, step)).collect()
 }
 
-/// The path that most lookups take, and the blocks that they search on average.
+/// What happens in each run to a lookup that searches the median number of blocks, and the mean
+/// number of blocks that all lookups search.
 struct Fall {
     steps: Vec<Step>,
     blocks: f64,
@@ -84,7 +87,8 @@ impl Fall {
     }
 }
 
-/// The lookups of absent keys, and those of present keys.
+/// The falls of absent keys, and those of present keys. Each key is in the range of some table in
+/// every run.
 fn falls(db: &Db, runs: usize) -> [Fall; 2] {
     let traces = |from: u32| (from..).map(|i| db.explain(key(i)).unwrap());
     // Whether every run has a table whose range includes the key.

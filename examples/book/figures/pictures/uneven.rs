@@ -10,7 +10,8 @@ use crate::figures::keys::key_hash;
 const KEYS: u64 = 51_200;
 const ABSENT: u64 = 500_000;
 /// Each column of the picture counts the lines that have from n to n + `STEP` - 1 keys; n is
-/// `FIRST` in the first column.
+/// `FIRST` in the first column. The first column also counts lines with fewer keys, the last column
+/// lines with more.
 const STEP: usize = 5;
 const FIRST: usize = 30;
 const COLUMNS: usize = 9;
