@@ -7,7 +7,7 @@
 //! - `commands`: the program and cargo accept the commands in all documents.
 //! - `knobs`: the documents agree with the table of other engines' settings and their equals.
 //! - `course`: each check of the course passes for its solution and fails for its skeleton.
-//! - `exercises`: the twelve breaks and their solutions.
+//! - `exercises`: each of the book's twelve exercises breaks something, and the break shows.
 //! - `playground`: the page with the filters as WebAssembly.
 //! - `shown`: the programs in `examples/` run, and print what the book shows.
 

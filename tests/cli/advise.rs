@@ -415,7 +415,7 @@ fn what_is_neither_is_called_by_its_name() {
     assert!(error.contains("user-defined timestamps"), "{error}");
 }
 
-/// The rate that is measured here agrees with the tickers of RocksDB's own lookups.
+/// The false-positive rate that `advise` measures agrees with the tickers of RocksDB's own lookups.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
@@ -441,8 +441,8 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     let rows = found["filters"].as_array().unwrap();
     assert!(rows.len() >= 2, "{found}");
     // The expected false-positive rate if this share of the lookups finds its key, and the variance
-    // of the rate. Small tables have more bits a key, so each level has the weight of the tables
-    // that lookups search there in vain.
+    // of the rate. Small tables have more bits a key, so the rate of each level is weighted by the
+    // number of its tables that a lookup searches in vain.
     let expected = |share_present: f64| {
         let (mut tables, mut wrong, mut variance) = (0.0, 0.0, 0.0);
         for row in rows {

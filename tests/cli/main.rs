@@ -29,7 +29,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// What a call left behind.
+/// The exit code and the output of a call.
 struct Done {
     code: i32,
     out: String,

@@ -146,8 +146,8 @@ impl Run {
         Run { keys, values, mixed }
     }
 
-    /// A run of one entry, whose key has this mixed number. The highest mixed numbers are those of
-    /// no key that the loads make by [`Keys::key`].
+    /// A run of one entry, whose key has this mixed number. No key that the loads make by
+    /// [`Keys::key`] has one of the highest mixed numbers.
     pub fn of_one(keys: Keys, values: Values, mixed: u64) -> Run {
         Run { keys, values, mixed: vec![mixed] }
     }

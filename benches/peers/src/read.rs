@@ -1,9 +1,9 @@
 //! The read workloads, and the parent process that makes the engines run them in turn.
 //!
 //! Every engine builds its tree in the same way: from sorted runs (`--runs`) that together hold
-//! each key once. The first is built as tables by the engine's own writer, and ingested into the
-//! last level. Each further run goes through the memtable, large enough to take all of it, and is
-//! flushed to one table of level 0; three such tables start no compaction in any of the engines.
+//! each key once. The engine's own writer builds tables of the first run, which are ingested into
+//! the last level. Each further run goes through the memtable, large enough to take all of it, and
+//! is flushed to one table of level 0; three such tables start no compaction in any of the engines.
 //! (fjall may cut a run into several tables.)
 
 use std::fmt;

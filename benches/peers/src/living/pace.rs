@@ -23,7 +23,7 @@ pub fn pace(
     mut operation: impl FnMut(u64) -> Result<()>,
 ) -> Result<Phase> {
     let stretch = (count / 1000).max(1);
-    // When each stretch began.
+    // When each stretch, a thousandth of all operations, began.
     let mut begun = vec![Instant::now()];
     let start = begun[0];
     let mut now = start;
