@@ -12,7 +12,7 @@ use super::figures::hashing::{java, mixed};
 use super::figures::keys::{key_hash, rate};
 use super::figures::rates::{filled, observed};
 
-/// A filter of the library over `hashes`.
+/// The block of a filter of the library, built from `hashes`.
 fn block(spec: &str, hashes: impl IntoIterator<Item = u64>) -> FilterBlock {
     let mut builder = FilterBuilder::new(spec.parse::<FilterSpec>().unwrap());
     hashes.into_iter().for_each(|hash| builder.add(hash));

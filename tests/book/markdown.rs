@@ -25,7 +25,8 @@ pub fn read(path: PathBuf) -> Document {
     Document { path, text }
 }
 
-/// The files below `directory` whose names end with `ending`, but for what cargo has built there.
+/// The files below `directory` whose names end with `ending`. Directories named `target`, in which
+/// cargo builds, are left out.
 pub fn files(directory: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {

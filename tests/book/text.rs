@@ -5,7 +5,7 @@ use std::fs;
 use super::course;
 use super::markdown::{Document, chapters, files, links, read, root};
 
-/// Words of a chapter, code and comments not counted.
+/// How many words a chapter may have. Code and comments are not counted.
 const WORDS: std::ops::RangeInclusive<usize> = 600..=1500;
 
 /// The most columns of a line of prose, as in the comments of the source.

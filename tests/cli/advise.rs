@@ -72,7 +72,8 @@ fn filters_of_rocksdb_are_told_measured_and_compared_and_nothing_changes() {
     for row in found["filters"].as_array().unwrap() {
         assert_eq!((&row["filter"], &row["holds"]), (&"bloom".into(), &"keys".into()), "{row}");
         assert!((9.9..10.5).contains(&number(&row["bits_per_key"])), "{row}");
-        // Small filters differ from each other: RocksDB's own estimate is 0.95 %.
+        // The rates of small filters differ from each other. RocksDB's own estimate for 10 bits is
+        // 0.95 %.
         assert!((0.006..0.013).contains(&number(&row["measured_fpr"])), "{row}");
         let inside = number(&row["fpr_low"])..=number(&row["fpr_high"]);
         assert!(inside.contains(&number(&row["measured_fpr"])), "{row}");
@@ -523,7 +524,7 @@ fn filters_of_old_versions_are_what_their_version_gives() {
     }
 }
 
-/// RocksDB flushes, compacts and deletes tables while they are read.
+/// RocksDB flushes, compacts and deletes tables while `advise` reads the database.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn a_database_of_rocksdb_is_advised_while_it_is_written() {

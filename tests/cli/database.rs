@@ -36,7 +36,7 @@ fn binary_keys_come_back_as_they_were_put_in() {
     let reverse: Vec<String> = lines.iter().rev().cloned().collect();
     assert_eq!(maypole!("scan", &db, "--reverse").well(), reverse.concat());
 
-    // On systems whose arguments can hold bytes that are not UTF-8, these need no escape.
+    // On systems whose arguments can hold bytes that are not UTF-8, such bytes need no escape.
     #[cfg(unix)]
     let raw: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xff\xfe".to_vec());
     #[cfg(not(unix))]

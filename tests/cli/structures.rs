@@ -1,5 +1,5 @@
-//! `structures` on a few keys: that its figures are consistent, that the verdicts follow from them,
-//! and that its page shows both.
+//! `structures` on a few keys: its figures are consistent, its verdicts follow from the figures,
+//! and its page shows both.
 
 use std::fs;
 use std::sync::OnceLock;

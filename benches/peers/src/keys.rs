@@ -24,7 +24,7 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A key; no allocation.
+/// A key in an array, so that making it allocates nothing.
 #[derive(Clone, Copy)]
 pub struct Key {
     bytes: [u8; MAX_BYTES],

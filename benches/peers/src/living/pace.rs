@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Result;
 
-/// The time of a phase.
+/// The number and the times of the operations of a phase.
 pub struct Phase {
     pub done: u64,
     /// Nanoseconds an operation.
