@@ -10,7 +10,7 @@
 //! | `held` | the time under the cache's mutex, with one reading of the clock for each locking |
 //!
 //! The number in a name is the number of threads. Each thread misses equally often, and a figure is
-//! the mean of one thread. The file is in the system's cache, the block cache has a tenth of the
+//! the mean over the threads. The file is in the system's cache, the block cache has a tenth of the
 //! file's size, and blocks are read in random order. The other work of a lookup (filter, index,
 //! decoding, search) is left out, so the mutex takes a smaller share of a whole lookup.
 //!
@@ -78,7 +78,8 @@ mod timed {
     pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 
     pub(crate) struct Held<'m, T> {
-        /// `None` while the thread waits for a condition, and when the value is dropped.
+        /// `None` after the mutex is released: while the thread waits for a condition, and at the
+        /// end of `drop`.
         guard: Option<MutexGuard<'m, T>>,
         /// `None`: the mutex is not a cache's.
         since: Option<Instant>,

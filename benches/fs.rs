@@ -62,7 +62,9 @@ fn appends(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Reads of 4 KiB blocks that are in the system's cache. `again`: each read opens its file first.
+/// Reads of 4 KiB blocks that are in the system's cache, from two files in turn. `own`: each file
+/// has a descriptor of its own. `pooled`: a pool has descriptors for both files. `again`: the pool
+/// has only one descriptor, so each read opens its file first.
 fn reads(criterion: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let paths = ["one", "two"].map(|name| dir.path().join(name));

@@ -1,4 +1,4 @@
-//! Any operations, against a `BTreeMap`, with reopenings.
+//! Any operations on a database, which is reopened now and then and compared with a `BTreeMap`.
 
 #![no_main]
 

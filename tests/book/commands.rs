@@ -23,8 +23,7 @@ struct Pasted {
     words: Vec<String>,
 }
 
-/// The words of a line for a shell, up to a comment or an operator that joins it to another
-/// command.
+/// The words of a shell line, up to a comment, a redirection or an operator such as `|`.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -44,7 +43,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The commands of a piece of shell: its lines, joined where a backslash ends one.
+/// The commands of a piece of shell. A line has one command, or several that `&&` joins, and
+/// continues on the next line if it ends with a backslash.
 fn of_shell(place: &str, shell: &str) -> Vec<Pasted> {
     let joined = shell.replace("\\\n", " ");
     let parts = joined.lines().flat_map(|line| line.split("&& "));
@@ -67,8 +67,8 @@ fn in_head(source: &str) -> String {
     found
 }
 
-/// All commands: those in shell blocks of documents and heads, and those between backticks in
-/// prose.
+/// All commands: those in the shell blocks of documents and of the heads of source files, and those
+/// between backticks in the prose of documents.
 fn pasted() -> Vec<Pasted> {
     let mut all = Vec::new();
     for document in documents().into_iter().filter(|document| !document.is_dated()) {
@@ -90,13 +90,14 @@ fn pasted() -> Vec<Pasted> {
 }
 
 impl Pasted {
-    /// The words of the command after `words`, before which there may be variables and `time`.
+    /// The words that follow `words` in the command. Variables and `time` may precede `words`.
+    /// `None` if the command does not contain `words`.
     fn after(&self, words: &[&str]) -> Option<&[String]> {
         let at = self.words.windows(words.len()).position(|window| window == words)?;
         Some(&self.words[at + words.len()..])
     }
 
-    /// What `cargo` is to run with this option, such as `--test`.
+    /// The target that a command of `cargo` names after this option, such as `--test`.
     fn target(&self, option: &str) -> Option<&str> {
         self.after(&["cargo"])?;
         Some(self.after(&[option])?.first()?)
@@ -188,7 +189,8 @@ fn what_cargo_is_told_to_run_is_there() {
 
 #[test]
 fn scripts_and_files_that_commands_name_are_there() {
-    // The published package has neither `.ci` nor the packages below this one.
+    // The published package has neither `.ci` nor the nested packages, so there is nothing to
+    // check.
     let Ok(long) = fs::read_to_string(root().join(".ci/long")) else { return };
     let ours = [".ci/", "benches/", "examples/", "fuzz/", "tests/"];
     let mut checked = 0;

@@ -1,6 +1,6 @@
-//! The course in `examples/course`: a package of its own, which checks itself. The published
-//! package does not have it, because cargo leaves nested packages out. There these tests check
-//! nothing.
+//! Tests of the course in `examples/course`, which is a package of its own and has its own checks.
+//! Cargo leaves nested packages out of the published package, so in the published package these
+//! tests check nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,7 +47,8 @@ fn every_page_of_the_course_has_its_parts() {
 #[test]
 fn every_check_of_the_course_fails_for_the_skeleton_and_passes_for_the_solution() {
     let Some(course) = directory() else { return };
-    // Most of its dependencies are already built, for the tests.
+    // The course is built in the target directory of these tests, which already has most of its
+    // dependencies.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let proved = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--manifest-path"])

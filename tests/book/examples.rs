@@ -1,4 +1,4 @@
-//! Code of the chapters that is in no other file.
+//! The code in the book's chapters that is from no other file, as tests.
 
 use std::sync::Arc;
 

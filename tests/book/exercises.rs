@@ -12,7 +12,7 @@ use super::figures::hashing::{java, mixed};
 use super::figures::keys::{key_hash, rate};
 use super::figures::rates::{filled, observed};
 
-/// A filter of the library over `hashes`.
+/// The block of a filter of the library, built from `hashes`.
 fn block(spec: &str, hashes: impl IntoIterator<Item = u64>) -> FilterBlock {
     let mut builder = FilterBuilder::new(spec.parse::<FilterSpec>().unwrap());
     hashes.into_iter().for_each(|hash| builder.add(hash));
@@ -76,7 +76,7 @@ fn exercise_4_ask_a_filter_of_prefixes_for_keys() {
     assert!(missed(|hash| filter.may_contain(hash), keys) > 90);
 }
 
-/// The bits of a key when `step` makes the step of double hashing.
+/// The positions of a key's bits by double hashing, whose step `step` computes from the hash.
 fn stepped(hash: u64, m: u64, step: fn(u64) -> u64) -> impl Iterator<Item = usize> {
     (0..7).map(move |i| (((hash >> 32) + i * step(hash)) % m) as usize)
 }
@@ -91,7 +91,7 @@ fn exercise_5_a_step_of_zero() {
         }
         rate("absent", 50_000, |hash| stepped(hash, m, step).all(|bit| bits[bit]))
     };
-    // Every step is a multiple of m, the number of bits.
+    // Every step is a multiple of m, the number of bits, so all probes of a key test the same bit.
     let degenerate = with(|hash| hash << 14 & 0xffff_ffff);
     let odd = with(|hash| hash & 0xffff_ffff | 1);
     let one_probe = standard_bloom_fpr(10.0, 1);

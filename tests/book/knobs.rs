@@ -1,6 +1,6 @@
-//! The settings of other engines. One table, in `docs/book/src/knobs.md`, has their equals in
-//! Maypole. `tests/knobs.rs` compares it with the library; here, the other documents must agree
-//! with it.
+//! Checks what the documents say about the settings of other engines. The table in
+//! `docs/book/src/knobs.md` has Maypole's equals of these settings. `tests/knobs.rs` compares that
+//! table with the library. The test here checks that no other document contradicts the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,8 @@ fn is_setting(code: &str) -> bool {
     types.iter().any(|start| code.starts_with(start)) || code.parse::<FilterPolicy>().is_ok()
 }
 
-/// The settings of other engines, each with its equals. One setting may have several rows, for
-/// several values of another one.
+/// The settings of other engines, each with its equals. A setting may have several rows, for
+/// several values of a second setting.
 fn table() -> BTreeMap<String, BTreeSet<String>> {
     let mut equals: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let knobs = read(root().join("docs/book/src/knobs.md"));
@@ -35,7 +35,7 @@ fn table() -> BTreeMap<String, BTreeSet<String>> {
     equals
 }
 
-/// Paragraphs, items of lists and rows of tables.
+/// The passages of a document: its paragraphs, items of lists and rows of tables.
 fn passages(document: &Document) -> Vec<String> {
     let starts = |line: &str| line.starts_with(['|', '-']) || line.starts_with(char::is_numeric);
     let mut passages = vec![String::new()];

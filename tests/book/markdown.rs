@@ -25,7 +25,8 @@ pub fn read(path: PathBuf) -> Document {
     Document { path, text }
 }
 
-/// The files below `directory` whose names end with `ending`, but for what cargo has built there.
+/// The files below `directory` whose names end with `ending`. Directories named `target`, in which
+/// cargo builds, are left out.
 pub fn files(directory: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -52,12 +53,12 @@ pub fn chapters() -> Vec<Document> {
 }
 
 impl Document {
-    /// Where it is, for messages.
+    /// The document's path from the root of the repository, for messages.
     pub fn name(&self) -> String {
         self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
     }
 
-    /// Whether it is a dated document that is not updated.
+    /// Whether this is a dated document, which is not updated.
     pub fn is_dated(&self) -> bool {
         self.path.starts_with(root().join("docs/measurements"))
     }
@@ -100,7 +101,7 @@ impl Document {
         fences
     }
 
-    /// The names under which headings are linked to, as GitHub makes them.
+    /// The anchors of the headings, as GitHub makes them from the titles.
     pub fn anchors(&self) -> Vec<String> {
         let mut anchors: Vec<String> = Vec::new();
         for line in self.prose() {
@@ -118,7 +119,7 @@ impl Document {
     }
 }
 
-/// What the links of `text` lead to. Code between backticks has none.
+/// The targets of the links in `text`. Code between backticks has no links.
 pub fn links(text: &str) -> Vec<String> {
     let outside: String = text.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let ends = outside.match_indices("](").map(|(at, _)| &outside[at + 2..]);

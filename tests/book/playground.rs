@@ -1,5 +1,5 @@
-//! The pages with the filters as WebAssembly: the answers of their code on this machine are right,
-//! and a browser shows the same ones.
+//! Tests of the pages that run the filters as WebAssembly. The code of these pages is compiled for
+//! this machine too: here its answers must be right, and a browser must show the same answers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn ask(request: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// A request with keys.
+/// A request to the code of the pages: a command, then the keys to add and the keys to query.
 fn with(command: &str, added: &[String], asked: &[String]) -> String {
     let lines = |sign: &str, keys: &[String]| -> String {
         keys.iter().map(|key| format!("\n{sign}{key}")).collect()
@@ -44,7 +44,7 @@ fn numbers(list: &Value) -> Vec<u64> {
     list.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
 }
 
-/// The bits that are set, by line.
+/// The set bits of a Bloom filter, each as its line and its number in the line.
 fn set_bits(answer: &Value) -> BTreeSet<(u64, u64)> {
     let mut set = BTreeSet::new();
     for (number, line) in answer["lines"].as_array().unwrap().iter().enumerate() {
@@ -177,7 +177,8 @@ fn rates_are_those_that_are_predicted() {
         let ratio = answer["passed"].as_f64().unwrap() / expected;
         assert!((0.7..1.4).contains(&ratio), "{answer}");
         let bits = answer["bits"].as_f64().unwrap();
-        // A fuse filter stores whole bits a slot, and is the largest one that fits.
+        // A slot of a fuse filter has a whole number of bits, the largest one that fits, so the
+        // filter may store fewer bits a key than requested.
         let least = if family == "fuse" { 6.6 } else { 7.9 };
         assert!((least..8.1).contains(&bits), "{answer}");
     }
@@ -242,8 +243,8 @@ fn the_pages_are_small_and_whole_and_ask_for_nothing() {
 // -- in a browser
 // ----------------------------------------------------------------------------------------
 
-/// Runs after everything else: makes the requests, clicks the pictures as a reader would, and
-/// records the results.
+/// Runs in the page after the page's own scripts: makes the requests, clicks the pictures as a
+/// reader would, and records the results.
 const TOUCH: &str = r##"<script>
 async function touch() {
   while (!document.documentElement.dataset.ready) await new Promise((go) => setTimeout(go, 20));
@@ -332,7 +333,7 @@ async function touch() {
 touch();
 </script>"##;
 
-/// The same for the page of a tree: each picture is touched once.
+/// As [`TOUCH`], for the page `tree.html`: each picture is touched once.
 const TOUCH_TREE: &str = r##"<script>
 async function touch() {
   while (!document.documentElement.dataset.ready) await new Promise((go) => setTimeout(go, 20));
@@ -410,7 +411,8 @@ fn a_browser_moves_the_pictures_of_a_tree() {
     }
 }
 
-/// A copy of the pages, in which `page` is watched and touched.
+/// Copies the pages to the directory `copy`. Returns the copy of `page`, which also runs the script
+/// `touch` and records faults.
 fn copy(copy: &Path, page: &str, touch: &str) -> PathBuf {
     fs::create_dir_all(copy).unwrap();
     for path in files(&folder(), "") {
@@ -422,7 +424,8 @@ fn copy(copy: &Path, page: &str, touch: &str) -> PathBuf {
     file
 }
 
-/// A copy of the page that records what it did, with the filters of `filters`.
+/// A copy of `index.html` that makes the requests and runs [`TOUCH`], with the WebAssembly of the
+/// file `filters`.
 fn watched(to: &Path, filters: &Path, requests: &[String]) -> PathBuf {
     let requests = serde_json::to_string(requests).unwrap();
     let touch = format!("<script>const REQUESTS = {requests};</script>{TOUCH}");
@@ -431,7 +434,7 @@ fn watched(to: &Path, filters: &Path, requests: &[String]) -> PathBuf {
     file
 }
 
-/// The filters built from the source, if the target is installed.
+/// Compiles the filters to WebAssembly, if the target for it is installed.
 fn fresh(directory: &Path) -> Option<PathBuf> {
     let targets = Command::new("rustup").args(["target", "list", "--installed"]).output().ok()?;
     if !String::from_utf8_lossy(&targets.stdout).contains("wasm32-unknown-unknown") {
@@ -492,7 +495,7 @@ fn a_browser_computes_what_this_machine_does() {
     );
 }
 
-/// What the pictures show after `TOUCH`.
+/// Checks what the pictures show after [`TOUCH`].
 fn check_pictures(told: &Value, width: u32) {
     let nothing = serde_json::json!([]);
     for none in ["faults", "asked", "outside"] {

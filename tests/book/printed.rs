@@ -1,4 +1,4 @@
-//! The figures.
+//! Compares the figures and pictures of the book with what the programs print and draw.
 
 use super::figures::pictures::{PICTURES, cliff};
 use super::figures::{FIGURES, NEARLY_SAME};
@@ -46,10 +46,11 @@ fn what_parts_save_is_near_what_the_chapter_says() {
     }
 }
 
-/// Plots whose figures no page of the playground computes.
+/// Plots that link to no page of the playground, because no page computes their figures.
 const STILL: [&str; 2] = ["rate-by-k.svg", "rate-by-keys.svg"];
 
-/// A chapter shows each picture. The picture links to a page on which the reader can move it.
+/// A chapter shows each picture. Except for the plots of [`STILL`], the picture links to a page on
+/// which the reader can move it.
 #[test]
 fn every_picture_is_what_the_program_draws() {
     let chapters = chapters();
@@ -65,8 +66,8 @@ fn every_picture_is_what_the_program_draws() {
     assert_eq!(stored.len(), PICTURES.len(), "a stored picture is not drawn");
 }
 
-/// The y axes of plots once had no titles. (Those of bars and columns cannot be missing, because
-/// they are fields.)
+/// The y axes of plots once had no titles. Now both axes of each plot have one. (The titles of bars
+/// and columns cannot be missing, because they are fields of `Bars` and `Columns`.)
 #[test]
 fn every_axis_of_a_plot_has_a_title() {
     let mut plots = 0;

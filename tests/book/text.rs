@@ -5,14 +5,14 @@ use std::fs;
 use super::course;
 use super::markdown::{Document, chapters, files, links, read, root};
 
-/// Words of a chapter, code and comments not counted.
+/// How many words a chapter may have. Code and comments are not counted.
 const WORDS: std::ops::RangeInclusive<usize> = 600..=1500;
 
 /// The most columns of a line of prose, as in the comments of the source.
 const WIDTH: usize = 100;
 
-/// The documents that must be up to date, and those that are history: `CHANGELOG.md` and the dated
-/// measurements.
+/// All documents: those that must be up to date, and those that are history (`CHANGELOG.md` and the
+/// dated measurements).
 pub fn documents() -> Vec<Document> {
     let mut paths = files(&root().join("docs"), ".md");
     paths.extend(["README.md", "CHANGELOG.md"].map(|name| root().join(name)));

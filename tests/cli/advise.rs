@@ -72,7 +72,8 @@ fn filters_of_rocksdb_are_told_measured_and_compared_and_nothing_changes() {
     for row in found["filters"].as_array().unwrap() {
         assert_eq!((&row["filter"], &row["holds"]), (&"bloom".into(), &"keys".into()), "{row}");
         assert!((9.9..10.5).contains(&number(&row["bits_per_key"])), "{row}");
-        // Small filters differ from each other: RocksDB's own estimate is 0.95 %.
+        // The rates of small filters differ from each other. RocksDB's own estimate for 10 bits is
+        // 0.95 %.
         assert!((0.006..0.013).contains(&number(&row["measured_fpr"])), "{row}");
         let inside = number(&row["fpr_low"])..=number(&row["fpr_high"]);
         assert!(inside.contains(&number(&row["measured_fpr"])), "{row}");
@@ -415,7 +416,7 @@ fn what_is_neither_is_called_by_its_name() {
     assert!(error.contains("user-defined timestamps"), "{error}");
 }
 
-/// The rate that is measured here agrees with the tickers of RocksDB's own lookups.
+/// The false-positive rate that `advise` measures agrees with the tickers of RocksDB's own lookups.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
@@ -441,8 +442,8 @@ fn the_measured_rate_is_that_of_rocksdbs_own_tickers() {
     let rows = found["filters"].as_array().unwrap();
     assert!(rows.len() >= 2, "{found}");
     // The expected false-positive rate if this share of the lookups finds its key, and the variance
-    // of the rate. Small tables have more bits a key, so each level has the weight of the tables
-    // that lookups search there in vain.
+    // of the rate. Small tables have more bits a key, so the rate of each level is weighted by the
+    // number of its tables that a lookup searches in vain.
     let expected = |share_present: f64| {
         let (mut tables, mut wrong, mut variance) = (0.0, 0.0, 0.0);
         for row in rows {
@@ -523,7 +524,7 @@ fn filters_of_old_versions_are_what_their_version_gives() {
     }
 }
 
-/// RocksDB flushes, compacts and deletes tables while they are read.
+/// RocksDB flushes, compacts and deletes tables while `advise` reads the database.
 #[test]
 #[ignore = "needs RocksDB's db_bench"]
 fn a_database_of_rocksdb_is_advised_while_it_is_written() {

@@ -1,4 +1,5 @@
-//! `bench` on small trees: that its figures are consistent, not what they are.
+//! `bench` on small trees. The tests check that its figures are consistent with each other, but not
+//! their values.
 
 use std::fs;
 
@@ -99,7 +100,7 @@ fn figures_of_every_workload_hang_together() {
         assert!(space > 0.95, "{row}");
         assert!(number(writes, "seconds_until_settled") >= number(row, "seconds"), "{row}");
     }
-    // Each key once, so that all entries are alive.
+    // `fillseq` writes each key once, so all its entries are alive.
     assert_eq!(number(&rows[0], "writes.live_bytes"), number(&rows[0], "writes.user_bytes"));
     let peaks = rows.iter().map(|row| row["peak_memory_bytes"].as_u64());
     if cfg!(target_os = "linux") {

@@ -1,5 +1,6 @@
 //! Careless calls: endless inputs, data that does not fit into memory, files of other programs,
-//! limited terminals. Each is rejected in one line, or does what its caller means.
+//! limited terminals. Each call is rejected with an error of one line, or does what its caller
+//! means.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -96,8 +97,8 @@ fn what_has_no_end_is_refused_and_leaves_nothing() {
     assert!(error.contains("is a directory"), "{error}");
 }
 
-/// Regression: a file that gzip made was taken for 9 keys and got a verdict; the mark of UTF-8
-/// became part of the first key.
+/// Regression: a file that gzip made was taken for 9 keys and got a verdict; the byte order mark of
+/// UTF-8 became part of the first key.
 #[test]
 fn compressed_files_and_other_encodings_are_no_keys() {
     let dir = tempfile::tempdir().unwrap();
@@ -158,7 +159,8 @@ fn only_pages_of_the_same_command_are_replaced() {
     assert!(other.contains("keys"), "{other}");
     fs::write(&page, "<meta name=\"generator\" content=\"maypole structures\">").unwrap();
     compare().badly(1);
-    // An interrupted call has written its page first, so it can be repeated.
+    // A page of the same command may be replaced, also if its other files are missing: a call
+    // writes the page first, and may be interrupted right after it.
     fs::write(&page, "<meta name=\"generator\" content=\"maypole compare\">").unwrap();
     fs::write(out.join("notes.txt"), "mine").unwrap();
     for _ in 0..2 {
@@ -171,7 +173,8 @@ fn only_pages_of_the_same_command_are_replaced() {
     assert!(fs::read_to_string(&page).unwrap().contains("<h1>Filter policies compared</h1>"));
 }
 
-/// Regression: SIGKILL, or a lack of memory, leaves a scratch directory, which was never removed.
+/// Regression: a call that SIGKILL or a lack of memory ended left a scratch directory, which was
+/// never removed. Now the next call removes it.
 #[cfg(unix)]
 #[test]
 fn what_a_killed_call_left_is_removed_by_the_next_one() {
@@ -268,7 +271,7 @@ fn a_narrow_terminal_and_a_plain_locale_get_what_they_can_show() {
     assert!(!with(&[("COLUMNS", "1")], &["size"]).well().is_empty());
 }
 
-/// Regression: the note said "written in , and removed".
+/// Regression: with an empty `TMPDIR` the note said "written in , and removed".
 #[cfg(unix)]
 #[test]
 fn an_empty_name_of_the_temporary_directory_names_none() {
@@ -310,8 +313,8 @@ fn two_sweeps_in_one_directory_are_one_too_many() {
     assert_eq!(fs::read(&state).unwrap(), b"");
 }
 
-/// Regression: the table replaced the file of the keys from which it was made, and standard input
-/// that two options name was empty for the second one.
+/// Regressions: the table of `write-table` replaced the file of keys that was its standard input;
+/// and if two options named standard input, it was empty for the second option.
 #[cfg(unix)]
 #[test]
 fn a_file_is_not_input_and_output_at_a_time_nor_input_twice() {

@@ -1,4 +1,5 @@
-//! `compare` on a few keys: that its figures are consistent, not what they are.
+//! `compare` on a few keys. The tests check that its figures are consistent with each other, but
+//! not their values.
 
 use std::fs;
 use std::io::Write;
@@ -87,13 +88,14 @@ fn figures_of_a_comparison_hang_together() {
         assert!(number(five, field) > 0.0 && number(ten, field) > 0.0);
     }
     assert_eq!((&none["filter_bytes"], &none["filters_asked"]), (&0.into(), &0.into()));
-    // In every level the range of a table includes the absent keys. Without a filter it is read.
+    // In every level the range of a table includes the absent keys. Without a filter a lookup reads
+    // a block of that table.
     assert!(number(none, "blocks_per_absent_get") > 2.5, "{none}");
     for (row, bits) in [(five, 5.0), (ten, 10.0)] {
         let stored = number(row, "bits_per_key");
         assert!((stored / bits - 1.0).abs() < 0.1, "{row}");
         let (observed, predicted) = (number(row, "observed_fpr"), number(row, "predicted_fpr"));
-        // 60,000 probes of a rate near 1 %: six standard deviations are a quarter of it.
+        // 60,000 probes of a rate near 1 %: six standard deviations are a quarter of the rate.
         assert!((observed / predicted - 1.0).abs() < 0.25, "{row}");
         let asked = number(row, "filters_asked") / 20_000.0;
         assert!((asked / number(none, "blocks_per_absent_get") - 1.0).abs() < 0.01, "{row}");
@@ -172,8 +174,8 @@ fn a_cold_comparison_reads_from_the_files() {
     assert!(rows[0]["cold"].is_boolean(), "{}", rows[0]);
 }
 
-/// `--cold` on a few keys said 0.0000 reads and "cold", although the block cache held everything,
-/// so that nothing could be seen. Now it says "not seen".
+/// `--cold` on a few keys once said 0.0000 reads and "cold", although the block cache held
+/// everything, so that nothing could be seen. Now it says "not seen".
 #[test]
 fn a_cold_comparison_that_reads_nothing_says_so() {
     let call = ["compare", "--keys=3000", "--absent=300", "--cold", "--policies=none,bloom(10)"];

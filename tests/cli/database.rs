@@ -36,7 +36,7 @@ fn binary_keys_come_back_as_they_were_put_in() {
     let reverse: Vec<String> = lines.iter().rev().cloned().collect();
     assert_eq!(maypole!("scan", &db, "--reverse").well(), reverse.concat());
 
-    // On systems whose arguments can hold bytes that are not UTF-8, these need no escape.
+    // On systems whose arguments can hold bytes that are not UTF-8, such bytes need no escape.
     #[cfg(unix)]
     let raw: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xff\xfe".to_vec());
     #[cfg(not(unix))]
@@ -106,7 +106,8 @@ fn a_range_is_deleted_up_to_its_end_and_shown_by_inspect() {
     maypole!("delete", &db, "a", "--range", "b", "d").badly(2);
     let report = maypole!("verify", &db).well();
     assert!(report.contains("entries in logs: 3"), "a few writes made a table: {report}");
-    // Compaction leaves a range deletion that hides little in its table for some time.
+    // A range deletion that hides little is not compacted away at once, so that the commands below
+    // can show it.
     let owner = maypole::Db::open(&db).unwrap();
     (0..200).for_each(|n| owner.put(format!("x{n:03}"), [7; 1000]).unwrap());
     owner.compact_all().unwrap();
@@ -199,7 +200,7 @@ fn a_checkpoint_is_a_database_by_itself() {
     assert!(maypole!("checkpoint", &db, dir.path().join("b")).well().starts_with("2 tables, "));
 }
 
-/// Programs get the same figures as people do.
+/// With `--json`, programs get the same figures as people.
 #[test]
 fn what_prints_figures_prints_them_as_json() {
     let dir = tempfile::tempdir().unwrap();
@@ -272,8 +273,8 @@ fn damage_is_named_by_file_and_offset() {
     assert!(error.contains("keys"), "{error}");
 }
 
-/// Commands that only read once failed if the directory could not be written, or while another
-/// process had the database open. Now they open it read-only then.
+/// Regression: commands that write nothing failed if the directory could not be written, or while
+/// another process had the database open. Now they open the database read-only in these cases.
 #[test]
 fn what_only_reads_opens_read_only_where_it_must() {
     let dir = tempfile::tempdir().unwrap();
@@ -363,7 +364,7 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
             continue;
         }
         let name = table.file_stem().unwrap().to_str().unwrap();
-        // Except for these tables, all tables of one version hold the same entries.
+        // Except for these tables, all tables of one version of RocksDB hold the same entries.
         let listing = match name {
             "r7-v5-range-only" => None,
             "r11-v5-versions-none" => Some(name),
@@ -386,8 +387,8 @@ fn rocksdbs_own_tables_are_listed_as_its_tool_lists_them() {
     assert_eq!(seen, 15);
 }
 
-/// `stats`, `verify` and `repair` called the MANIFEST of a healthy RocksDB directory damaged, and
-/// `repair` took the directory over. Now each command names the owner, and changes nothing.
+/// `stats`, `verify` and `repair` once called the MANIFEST of a healthy RocksDB directory damaged,
+/// and `repair` took the directory over. Now each command names the owner, and changes nothing.
 #[test]
 fn a_directory_of_rocksdb_is_called_by_its_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -422,7 +423,7 @@ fn a_directory_of_rocksdb_is_called_by_its_name() {
     assert!(!dir.path().join("db").exists());
 }
 
-/// A RocksDB database as the fixtures have it, with column families.
+/// Unpacks a RocksDB database with column families, one of the fixtures, into `dir`.
 fn rocksdb(dir: &std::path::Path) {
     let archive =
         concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/rocksdb-dirs/10.4.2-cfs.tar.zst");
@@ -448,7 +449,7 @@ fn rocksdb(dir: &std::path::Path) {
 }
 
 /// Each command that is given the directory of another engine names the engine and the commands
-/// that read it, and leaves the directory as it is.
+/// that can read the directory, and leaves the directory as it is.
 #[test]
 fn every_command_calls_a_directory_of_rocksdb_or_leveldb_by_its_name() {
     for (fixture, what) in [("10.4.2-universal", "RocksDB"), ("leveldb-levels", "LevelDB")] {
@@ -514,7 +515,7 @@ fn a_rocksdb_database_is_imported_whole_or_by_column_family() {
     let names: Vec<_> = reports.iter().map(|it| it["column_family"].as_str().unwrap()).collect();
     assert_eq!(names, ["default", "alpha", "beta", "delta"]);
     assert!(count(&all.join("delta")).contains("1000"));
-    // Imports into directories that exist fail. They change nothing there, and make no new ones.
+    // Imports into directories that are not empty fail, and change nothing in them.
     for arguments in [vec!["--column-family", "alpha"], vec!["--all"]] {
         let call = [&["import", source.to_str().unwrap(), all.to_str().unwrap()][..], &arguments];
         let error = super::run(&call.concat()).badly(1);

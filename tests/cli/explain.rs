@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::{Done, maypole};
 
-/// A database of two levels: all keys below, a few above, and a memtable.
+/// A database with three sources: all keys in a deep level, newer values of some of them in level
+/// 0, and one more key that was not flushed.
 fn database(filter: &str) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
@@ -102,8 +103,8 @@ fn every_step_of_a_lookup_is_printed_in_order() {
     assert!(report.contains("found      nothing: the key is absent"), "{report}");
 }
 
-/// A trace had no text of its own, so a program could not print what the command prints. Now the
-/// command prints the trace's `Display`. Checked for a database at two widths, and for a table.
+/// A trace once had no text of its own, so a program could not print what the command prints. Now
+/// the command prints the trace's `Display`. Checked for a database at two widths, and for a table.
 #[test]
 fn a_trace_prints_itself_as_the_command_does() {
     // The words of a text without its times, which differ from call to call.
@@ -165,7 +166,8 @@ fn a_filters_answer_is_shown_bit_by_bit_and_judged() {
                 let query = &filter["query"];
                 let all = query["bits"].as_array().or(query["columns"].as_array()).unwrap();
                 let agrees = all.iter().all(|bit| bit["found"] == bit["wanted"]);
-                // Small filters of every family are Bloom filters.
+                // Level 0 has few keys, and a filter of few keys is a Bloom filter whatever was
+                // requested.
                 let of_bloom = filter["family"] == "bloom" && level["level"] == 0;
                 assert!(of_bloom || filter["family"] == name, "{trace}");
                 let verdict = if agrees { "false positive" } else { "no" };

@@ -13,12 +13,12 @@ mod page;
 mod picture;
 #[path = "../rocksdb_dirs/mod.rs"]
 mod rocksdb_dirs;
-// Unix' signals, and the free space of its file systems.
+// These tests send Unix signals and examine the free space of file systems.
 #[cfg(unix)]
 mod signals;
 mod size;
 mod stats;
-// Streams are closed by a Unix shell.
+// These tests close streams by a Unix shell.
 #[cfg(unix)]
 mod streams;
 mod structures;
@@ -29,7 +29,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// What a call left behind.
+/// The exit code and the output of a call.
 struct Done {
     code: i32,
     out: String,

@@ -1,5 +1,5 @@
-//! `compare --out`: that page, JSON, CSV and terminal agree, and how a browser shows the page. The
-//! page of `structures` gets the same checks.
+//! `compare --out`: page, JSON, CSV and terminal agree, and a browser shows the whole page. The
+//! tests of `structures` and `advise` use the checks of this file for their pages.
 
 use std::fs;
 use std::path::Path;
@@ -127,8 +127,8 @@ pub fn points(html: &str) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// Checks that the CSV file and the tables of the page have the rows of a list, and that there are
-/// some.
+/// Checks that the CSV file and the tables of the page have the rows of a list of the JSON, and
+/// that the list is not empty.
 fn check_list(list: &str, dir: &Path, json: &Value, html: &str) {
     let tables: Vec<_> =
         between(html, "<table class=\"figures\">", "</table>").into_iter().map(table).collect();
@@ -143,7 +143,8 @@ fn check_list(list: &str, dir: &Path, json: &Value, html: &str) {
             let cell = &line[column.unwrap_or_else(|| panic!("{name} in {:?}", csv[0]))];
             assert!(same(cell, &value), "{list}, {name}: {cell}, not {value}");
         }
-        // Some table of the page has this row; the page and the files divide the rows differently.
+        // Any table of the page may have this row, because the page divides the rows among its
+        // tables differently from the files.
         let is_it = |cells: &Vec<String>| {
             let dashes = |cell: &String| cell.replace('–', "");
             cells.iter().map(dashes).eq(line.iter().cloned())
@@ -307,7 +308,8 @@ fn filters_larger_than_the_cache_are_shown_in_each_form() {
     }
 }
 
-/// Small tables have no parts, and a sweep measures no forms.
+/// The forms are not measured where the tables are so small that each filter would have a single
+/// part.
 #[test]
 fn a_page_without_forms_says_why() {
     let dir = tempfile::tempdir().unwrap();
@@ -349,7 +351,7 @@ fn a_sweep_that_was_killed_is_taken_up_again() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The state has three lines: the settings and two policies.
+    // The sweep is killed when its state has three lines: the settings and two policies.
     let state = out.join("sweep.state");
     let start = Instant::now();
     while fs::read_to_string(&state).unwrap_or_default().lines().count() < 3 {
@@ -379,8 +381,8 @@ fn a_sweep_that_was_killed_is_taken_up_again() {
     }
 }
 
-/// Runs after everything else: looks at the layout, touches the page as a reader would, prints it,
-/// and records the results.
+/// Runs in the page after the page's own scripts: checks the layout, touches the page as a reader
+/// would, applies the rules for print, and records the results.
 const TOUCH: &str = r##"<script>
 const all = (what) => [...document.querySelectorAll(what)];
 const told = document.createElement("pre");

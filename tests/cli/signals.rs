@@ -1,8 +1,9 @@
-//! Databases that a program makes for a measurement are removed when it ends, whatever ends it.
+//! `compare` and `bench` remove the databases that they make for a measurement, also when SIGINT,
+//! SIGTERM or SIGHUP ends them.
 //!
-//! Regression: Ctrl-C, SIGTERM and SIGHUP left them, by default half a gigabyte in a hidden place.
-//! Now the program removes what it has made, whenever the signal arrives, and still dies by the
-//! signal.
+//! Regression: Ctrl-C, SIGTERM and SIGHUP left these databases behind, by default half a gigabyte
+//! in a hidden place. Now the program removes what it has made, whenever the signal arrives, and
+//! still dies by the signal.
 
 use std::collections::HashMap;
 use std::fs;
@@ -62,7 +63,7 @@ fn end(child: &mut Child) -> ExitStatus {
     wait_until(child, || false).unwrap()
 }
 
-/// The number of files or directories under `dir` with such a name.
+/// The number of files and directories under `dir` whose names satisfy `name`.
 fn count(dir: &Path, name: &dyn Fn(&str) -> bool) -> usize {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     let entries = entries.filter_map(Result::ok);
@@ -234,13 +235,13 @@ fn space_that_is_not_there_is_refused_with_both_numbers() {
     assert!(!there.exists(), "something was touched");
 }
 
-/// The announced space is an upper bound, and not an absurd one.
+/// The announced space is an upper bound, and at most four times the space that is taken.
 #[test]
 fn the_space_that_is_announced_is_about_what_is_taken() {
     let compare = ["compare", "--keys", "150k", "--absent", "9", "--value-bytes", "200"];
     let calls: [&[&str]; 3] = [
         &compare,
-        // A database of the base policy in addition to these two.
+        // The databases of these two policies, and one of the base policy.
         &[&compare[..], &["--policies", "bloom(40),burr(16)"]].concat(),
         &["bench", "--entries", "200000", "--value-bytes", "200", "--compression", "none"],
     ];
@@ -287,7 +288,8 @@ fn disk_bytes(dir: &Path) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Endless input, and then Ctrl-C: neither half a table nor its directory is left.
+/// `write-table` gets endless input, and then SIGTERM: it leaves neither half a table nor its
+/// directory.
 #[test]
 fn a_signal_leaves_nothing_of_a_table() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `size`: the textbook's numbers, and consistent rows.
+//! `size`: its figures are those of the textbook's formulas, and its rows are consistent.
 
 use serde_json::Value;
 

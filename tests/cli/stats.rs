@@ -111,8 +111,8 @@ fn all_formats_show_what_the_owner_counts_while_it_counts() {
     assert!(text.contains("which closed it"), "{text}");
 }
 
-/// `Stats` and the command named the same columns differently: "positive" and "full positive",
-/// "true" where the other had "false positive". Now they have one set of names.
+/// `Stats` and the command once named the same columns differently: one had "positive" and "true"
+/// where the other had "full positive" and "false positive". Now both use the same names.
 #[test]
 fn the_value_and_the_command_name_the_same_columns() {
     let (_dir, path) = dir();
@@ -177,7 +177,8 @@ fn a_path_with_quotes_and_line_breaks_spoils_no_format() {
     drop(publishing(&path));
     let prometheus = maypole!("stats", &path, "--format", "prometheus").well();
     check_exposition(&prometheus);
-    // The line break has become \n before this, so its backslash is escaped like the other one.
+    // The line break becomes the characters `\n` before backslashes are escaped, so the backslash
+    // of `\n` is escaped like the other backslash.
     assert!(prometheus.contains(r#"a \"quoted\\ \\n name"} "#), "{prometheus}");
     let json = maypole!("stats", &path, "--format", "json").well();
     let json: Value = serde_json::from_str(&json).unwrap();
@@ -258,7 +259,8 @@ fn reopen(builder: Builder) -> Db {
     }
 }
 
-/// A watcher on a pipe.
+/// Starts `stats --watch` on a pipe. Returns the process, and a function that reads the next block
+/// of its output.
 fn watch(path: &Path) -> (Child, impl FnMut() -> String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_maypole"))
         .args(["stats", "--watch=0.05"])
@@ -286,7 +288,8 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     assert!(first.contains("first look") && first.contains("2,000"), "{first}");
     assert!(first.contains("dead, about") && !first.contains("for snapshots"), "{first}");
     // A row once had "10.572 s/s" of time saved, computed from a cost of a read that was not
-    // measured, and the row "no filter, in vain" was not understood.
+    // measured, and users did not understand the row "no filter, in vain". Now the rows have these
+    // names.
     for row in ["reads saved, at most", "useless searches, no filter", "time saved, at "] {
         assert!(first.contains(row), "{row}: {first}");
     }
@@ -295,7 +298,8 @@ fn a_watcher_on_a_pipe_prints_a_block_each_look_and_ends_with_its_reader() {
     let level = first.lines().skip_while(|line| !line.starts_with("level")).nth(2).unwrap();
     assert!(level.starts_with("0 ") && level.contains("1,000"), "{first}");
     assert!(!first.contains('\x1b'), "a pipe got what only a terminal knows: {first}");
-    // The rate in the row `useful`, which blocks have from the second look on.
+    // The rate in the row `useful`. A block of output has it from the second reading of the file
+    // on.
     let rate = |block: &str| {
         let row = block.lines().find(|line| line.trim_start().starts_with("useful")).unwrap();
         let rate = row.split_whitespace().nth(1).unwrap().replace(',', "");
@@ -409,9 +413,10 @@ fn searches_that_no_filter_could_spare_are_counted() {
 
 /// If the space of a database does not shrink, a forgotten snapshot may be the reason. The
 /// published counters once said neither how much data is dead nor that a snapshot keeps it. Now
-/// they do, and a new oldest snapshot is published even if nothing was counted. So is a change of
-/// the tree: a flush is counted before its table is in the tree, and counters that were published
-/// in between once stayed until something else was counted.
+/// they do, and a new oldest snapshot is published even if nothing was counted. A change of the
+/// tree is published too, even if nothing was counted. A flush is counted before its table is in
+/// the tree, and counters that were published in between once stayed in the file, without the
+/// table, until something else was counted.
 #[test]
 fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let (_dir, path) = dir();
@@ -452,7 +457,7 @@ fn dead_data_and_the_snapshot_that_keeps_it_are_published() {
     let text = maypole!("stats", &path).well();
     assert!(text.contains("for snapshots") && text.contains("the oldest is"), "{text}");
 
-    // Nothing is counted from here on. The release starts a compaction.
+    // No read and no write comes before the release of the snapshot, which starts a compaction.
     drop(snapshot);
     wait_for(&|published| published.oldest_snapshot.is_none());
     db.wait_for_compaction().unwrap();

@@ -1,5 +1,5 @@
-//! `structures` on a few keys: that its figures are consistent, that the verdicts follow from them,
-//! and that its page shows both.
+//! `structures` on a few keys: its figures are consistent, its verdicts follow from the figures,
+//! and its page shows both.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -75,8 +75,8 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
         }
         let bits = number(row, "bytes") * 8.0 / 20_000.0;
         assert!((bits / number(row, "bits_per_key") - 1.0).abs() < 1e-9);
-        // With 10,000 hits, no rate exceeds the planned one by more than five standard deviations
-        // or the granularity of a small filter.
+        // Some 10,000 false positives are counted. So a rate exceeds the planned one by at most
+        // five standard deviations, which are 5 % of it, or by the granularity of a small filter.
         assert!(number(row, "rate") < 0.0215, "{row}");
         let over = ["rate_at_2_times", "rate_at_5_times"].map(|field| row[field].as_f64());
         match (row["is_static"].as_bool().unwrap(), row["full_at_keys"].as_u64()) {
@@ -93,7 +93,8 @@ fn structures_are_measured_at_one_rate_and_with_too_many_keys() {
     assert_eq!(deletes, 3);
     assert_eq!(row("cascade")["rate"], 0.0);
     assert!(row("cuckoo")["full_at_keys"].is_u64() && row("quotient")["full_at_keys"].is_u64());
-    // The structure that grows keeps its rate; the one that does not grow is useless by then.
+    // With five times the planned keys, the structure that grows keeps its rate, and the one that
+    // does not grow is useless.
     assert!(number(row("scalable bloom"), "rate_at_5_times") < 0.02);
     assert!(number(row("bloom, shared array"), "rate_at_5_times") > 0.5);
     let bits = |name| number(row(name), "bits_per_key");
@@ -127,8 +128,8 @@ fn claims_get_verdicts_that_the_figures_carry() {
         for text in ["claim", "rule", "because", "see"] {
             assert!(claim[text].as_str().unwrap().len() > 10, "{claim}");
         }
-        // Claims once had no source, had raw figures, or were called "false" without saying what is
-        // true.
+        // Claims once had no source, had raw figures, or were called "false" without a statement of
+        // what is true.
         assert!(claim["source"].as_str().unwrap().len() > 10, "{claim}");
         assert_eq!(claim["instead"].is_null(), verdict == "true", "{claim}");
         let spaces = |text: &str| claim[text].as_str().unwrap().contains("  ");

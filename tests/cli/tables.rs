@@ -181,7 +181,7 @@ fn a_size_of_values_is_refused_where_none_are_made_up() {
     assert_eq!((&counted["keys"], &counted["value_bytes"]), (&1.into(), &2048.into()), "{counted}");
 }
 
-/// The family of every filter that `load --filter` wrote.
+/// Every table that `load --filter` writes has a filter of the requested family.
 #[test]
 fn a_load_builds_the_filters_that_it_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();

@@ -199,7 +199,7 @@ fn a_command_without_its_database_fails_and_creates_none() {
     assert!(!missing.exists());
 }
 
-/// Every command that takes a database says what is wrong with a file in its place.
+/// Every command that takes a database says so if it is given a file instead.
 #[test]
 fn a_file_in_the_place_of_a_database_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();

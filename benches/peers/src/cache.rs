@@ -3,9 +3,9 @@
 //!
 //! The lookups are of present keys: the key of rank r is looked up with probability proportional to
 //! 1 / r^0.99. After every thousand lookups a scan continues for [`SCANNED`] entries; after the
-//! last key it starts again at the first. It runs in the same thread, so that the counts depend on
-//! the order of the work and not on the machine. The result is the share of lookups that read no
-//! block of any kind.
+//! last key it starts again at the first. The scan runs in the thread of the lookups, so that the
+//! counts depend on the order of the work and not on the machine. The result is the share of
+//! lookups that read no block of any kind.
 //!
 //! Filters and indexes are in the cache in all engines (RocksDB: `cache_index_and_filter_blocks`).
 

@@ -24,7 +24,7 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A key; no allocation.
+/// A key in an array, so that making it allocates nothing.
 #[derive(Clone, Copy)]
 pub struct Key {
     bytes: [u8; MAX_BYTES],
@@ -146,8 +146,8 @@ impl Run {
         Run { keys, values, mixed }
     }
 
-    /// A run of one entry, whose key has this mixed number. The highest mixed numbers are those of
-    /// no key that the loads make by [`Keys::key`].
+    /// A run of one entry, whose key has this mixed number. No key that the loads make by
+    /// [`Keys::key`] has one of the highest mixed numbers.
     pub fn of_one(keys: Keys, values: Values, mixed: u64) -> Run {
         Run { keys, values, mixed: vec![mixed] }
     }

@@ -1,9 +1,9 @@
 //! The read workloads, and the parent process that makes the engines run them in turn.
 //!
 //! Every engine builds its tree in the same way: from sorted runs (`--runs`) that together hold
-//! each key once. The first is built as tables by the engine's own writer, and ingested into the
-//! last level. Each further run goes through the memtable, large enough to take all of it, and is
-//! flushed to one table of level 0; three such tables start no compaction in any of the engines.
+//! each key once. The engine's own writer builds tables of the first run, which are ingested into
+//! the last level. Each further run goes through the memtable, large enough to take all of it, and
+//! is flushed to one table of level 0; three such tables start no compaction in any of the engines.
 //! (fjall may cut a run into several tables.)
 
 use std::fmt;
@@ -44,9 +44,10 @@ pub const IN_MEMORY: &[&str] = &[
 /// Workloads whose rounds start with no file in the system's cache.
 pub const FROM_THE_DEVICE: &[&str] =
     &["readrandom-device", "readmissing-device", "multireadrandom-device", "readseq-device"];
-/// Workloads on the device make one operation for this many of the others, because a read of the
-/// device takes fifty times as long as one of the system's cache. A round must also end before it
-/// has read a large part of the files, because the part that was read is in the system's cache.
+/// Workloads on the device make one operation for this many operations of the other workloads,
+/// because a read of the device takes fifty times as long as a read of the system's cache. A round
+/// must also end before it has read a large part of the files, because the part that was read is in
+/// the system's cache.
 const DEVICE_SHARE: u64 = 50;
 
 /// Runs one workload; returns nanoseconds an operation or, for the workloads of [`cache`], a

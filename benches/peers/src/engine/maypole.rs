@@ -1,4 +1,4 @@
-//! Maypole, as a program of its own would use it.
+//! Maypole through its public calls, as any program would use it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -70,7 +70,8 @@ fn settings(kind: Kind, options: &Options) -> rocksdb::Options {
     let mut table = rocksdb::BlockBasedOptions::default();
     table.set_block_cache(&match kind {
         Kind::RocksdbLru => {
-            // One shard: in shards of the usual size, a few filters would overfill some of them.
+            // The cache has one shard, because a few filters could overfill one of several small
+            // shards.
             let mut lru = rocksdb::LruCacheOptions::default();
             lru.set_capacity(options.cache_bytes());
             lru.set_num_shard_bits(0);

@@ -20,8 +20,8 @@ const KB: usize = 1024;
 const SMALL: usize = 100;
 
 /// Puts of 1 KB a second during ingestions. The rate is fixed so that every engine has the same
-/// bytes to sync. RocksDB can keep it on two processors, because at its fastest it puts 160,000 to
-/// 230,000 a second.
+/// bytes to sync. RocksDB can keep this rate on two processors, because at its fastest it puts
+/// 160,000 to 230,000 a second.
 pub const PUTS_PER_SECOND: u64 = 50_000;
 
 /// Names and figures, in the order of the columns.
@@ -494,7 +494,7 @@ fn checkpoints(place: Place) -> Result<Figures> {
         Ok(std::fs::remove_dir_all(&copy)?)
     })?;
     let mut settled = place.settle(engine, (count + times * each) * KB as u64)?;
-    // The bytes that the engine wrote because of the checkpoints, without those of the fill.
+    // Only the bytes that were written after the fill are reported.
     for (name, figure) in &mut settled {
         match name.as_str() {
             "MB to tables" => *figure -= before.0.map_or(f64::NAN, |bytes| bytes as f64 / 1e6),
@@ -516,7 +516,7 @@ fn ingest(place: Place) -> Result<Figures> {
     let engine = place.open()?;
     let engine = &*engine;
     let (mut out, mut numbers) = (Vec::new(), Numbers::new(1));
-    // Puts of random keys, each timed, so that level 0 compacts all the time.
+    // Puts random keys, so that level 0 compacts all the time, and times each put.
     let mut put_all = || -> Result<(Histogram<u64>, f64)> {
         let mut latency = latencies()?;
         let per_second = at_rate(place.puts_per_second, count, |n| {
@@ -538,7 +538,8 @@ fn ingest(place: Place) -> Result<Figures> {
             while !over.load(Ordering::Relaxed) {
                 let scratch = place.dir.join(format!("ingest-{ingested}"));
                 std::fs::create_dir(&scratch)?;
-                // Its key is above every other key.
+                // The key of this table is above all keys that are put, and not ingested yet, so
+                // the table overlaps nothing.
                 let run = Run::of_one(keys, values, u64::MAX - ingested);
                 let start = Instant::now();
                 if place.help == "synced" {

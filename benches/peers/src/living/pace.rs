@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::Result;
 
-/// The time of a phase.
+/// The number and the times of the operations of a phase.
 pub struct Phase {
     pub done: u64,
     /// Nanoseconds an operation.
@@ -23,7 +23,7 @@ pub fn pace(
     mut operation: impl FnMut(u64) -> Result<()>,
 ) -> Result<Phase> {
     let stretch = (count / 1000).max(1);
-    // When each stretch began.
+    // When each stretch, a thousandth of all operations, began.
     let mut begun = vec![Instant::now()];
     let start = begun[0];
     let mut now = start;
