@@ -23,7 +23,8 @@ pub(super) trait Geometry: Copy {
     /// stays memory-safe, does not panic, and may return anything.
     fn finish(&self, block: &LineBuf, hash: KeyHash, position: u32) -> bool;
 
-    /// Runs both steps at once, for a caller that waits for this one answer.
+    /// Runs [`Geometry::prepare`] and [`Geometry::finish`] at once, for a caller that waits for
+    /// this one answer.
     #[inline]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         self.finish(block, hash, self.prepare(block, hash))

@@ -23,7 +23,7 @@ pub const MARKER: u8 = 0xff;
 /// Bytes after the lines, in every filter of RocksDB.
 pub const TRAILER_BYTES: usize = 5;
 
-/// The most probes the format has room for.
+/// The most probes that a stored filter may have.
 pub(super) const MAX_PROBES: usize = 30;
 
 /// One cache line of the filter.

@@ -83,9 +83,9 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     fpr.min(1.0)
 }
 
-/// The distribution of the number of set bits in a line of `line_bits` bits, at least 1: at index b
-/// the probability of exactly b set bits. The number of keys on the line is Poisson distributed
-/// with mean `keys_per_line`, and each key sets `probes` bits at random.
+/// Returns the distribution of the number of set bits in a line of `line_bits` bits, which must be
+/// at least 1. Index b holds the probability of exactly b set bits. The number of keys on the line
+/// is Poisson distributed with mean `keys_per_line`, and each key sets `probes` bits at random.
 pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) -> Vec<f64> {
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
@@ -93,7 +93,7 @@ pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) 
     // More keys would change little, because with this number nearly all bits of a line are set.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
-    // The distribution for the keys so far. Outside of `low..=high` it is 0.
+    // The distribution when exactly `keys` keys are on the line. Outside of `low..=high` it is 0.
     let mut exactly = vec![0.0; line_bits + 1];
     exactly[0] = 1.0;
     let (mut low, mut high) = (0, 0);
@@ -140,7 +140,8 @@ pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     bisect(999, 100_000, |millibits| bloom_fpr(millibits as u32) <= fpr) as u32
 }
 
-/// The smallest number that `fits`. `too_few` does not, and `enough` does.
+/// Returns the smallest number that `fits`, provided that `too_few` does not fit and `enough` does.
+/// Neither of these two is tested.
 pub(in crate::filter) fn bisect(
     mut too_few: usize,
     mut enough: usize,

@@ -46,7 +46,7 @@ impl BandParts {
         from_right < self.kept_starts[usize::from(threshold) & 3]
     }
 
-    /// The share of a layer's start positions whose keys stay in it, 0 to 1. The keys of the other
+    /// The share of a layer's start positions that the layer keeps, 0 to 1. The keys of all other
     /// positions are bumped.
     pub fn kept(&self, layer: &BandLayer) -> f64 {
         if layer.thresholds.is_empty() {
@@ -90,7 +90,7 @@ impl FilterReader {
     pub fn lines(&self) -> Option<ChunksExact<'_, u8>> {
         let line_bytes = self.lined()?.line_bytes();
         let bytes = self.bytes();
-        // The trailer is shorter than any line.
+        // The trailer is shorter than any line, so the division drops it.
         Some(bytes[..bytes.len() / line_bytes * line_bytes].chunks_exact(line_bytes))
     }
 
@@ -118,7 +118,8 @@ mod tests {
         FilterReader::from_bytes(block.bytes(), block.encoding())
     }
 
-    /// Whether the stored slots solve an equation, checked slot by slot as both formats store them.
+    /// Whether the stored slots solve an equation, checked slot by slot as the formats of the
+    /// ribbon and of the bumped ribbon store them.
     fn is_solved(filter: &FilterReader, parts: &BandParts, equation: &KeyEquation) -> bool {
         let before = &parts.layers[..equation.layer];
         let at: u64 = before.iter().map(|layer| parts.slot_bytes(layer)).sum();

@@ -20,7 +20,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandParts {
-    /// Coefficients of an equation, and also slots of a block: 32, 64 or 128.
+    /// The number of coefficients of an equation, and also of slots of a block: 32, 64 or 128.
     pub width: u32,
     /// Bits of a slot. A query compares one bit for each column.
     pub columns: u32,
@@ -60,8 +60,8 @@ pub struct BandLayer {
     pub starts: u32,
     /// This many blocks, from the first on, have one column fewer.
     pub low_blocks: u32,
-    /// The threshold of each bucket, 0 to 3: the part of the bucket that is kept. Empty if no key
-    /// is ever bumped.
+    /// The threshold of each bucket, 0 to 3. It tells how many of the bucket's start positions are
+    /// kept: see [`BandParts::kept_starts`]. Empty if no key is ever bumped.
     pub thresholds: Vec<u8>,
 }
 

@@ -57,7 +57,7 @@ impl QuotientFilter {
         for (quotient, remainder) in sorted {
             let slot = quotient.max(free);
             if slot >= filter.slots.len() {
-                // The entry wraps around the end, where the first entries may already be.
+                // The entry wraps around to the first slots, where other entries may already be.
                 filter.insert_fingerprint(quotient, remainder).ok()?;
                 continue;
             }
