@@ -5,7 +5,8 @@
 //! new(spec)  (add | add_pair)*  finish
 //! ```
 //!
-//! The size depends on the number of keys, so everything happens in `finish`:
+//! The filter's size depends on the number of keys, which is known only at the end. So the filter
+//! is built in `finish`:
 //!
 //! 1. The family builds its filter. If the family does not suit the keys (too few or too many of
 //!    them, or its build fails), a Bloom filter for the same target is built.
@@ -190,7 +191,8 @@ fn build(family: Family, hashes: &HashList, target: Target) -> Option<LineBuf> {
     (family.info().build)(hashes, target)
 }
 
-/// Whether the filter says no to one of `hashes`, which would hide a key, or is not trusted.
+/// Whether the filter answers "no" to one of `hashes`, so that lookups would miss a key. Also true
+/// for a filter that is not trusted.
 pub(super) fn misses_a_key(reader: &FilterReader, hashes: &HashList) -> bool {
     if reader.untrusted().is_some() {
         return true;

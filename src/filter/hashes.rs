@@ -82,7 +82,8 @@ pub(crate) fn group(
     ends.clear();
     ends.resize(groups, 0);
     hashes.clone().for_each(|hash| ends[group_of(hash)] += 1);
-    // Each count becomes the start of its group. Writing the hashes advances it to the end.
+    // Each count becomes the start of its group. Writing the hashes of a group advances the start
+    // to the group's end.
     let mut start = 0;
     for end in ends.iter_mut() {
         start += std::mem::replace(end, start);

@@ -46,8 +46,8 @@ fn block_of(spec: &str, hashes: &[KeyHash]) -> FilterBlock {
     builder.finish().unwrap()
 }
 
-/// Builds a filter, opens its stored bytes, and queries every hash in all three ways. Returns how
-/// many hashes the filter missed.
+/// Builds a filter, opens its stored bytes, and queries every hash by `may_contain_many`, by
+/// `may_contain`, and by `prepare` and `finish`. Returns how many hashes the filter missed.
 fn missed_keys(spec: &str, hashes: &[KeyHash]) -> usize {
     let block = block_of(spec, hashes);
     let filter = FilterReader::from_bytes(block.bytes(), block.encoding());

@@ -69,8 +69,8 @@ pub(super) fn repair(block: &mut Vec<u8>) {
 }
 
 /// For fuzzing: cuts `block` to whole lines, and appends the trailer that `trailer_of` computes
-/// from the number of lines and the last five bytes. It serves all families with RocksDB's
-/// encoding.
+/// from the number of lines and the last five bytes. The function serves all families with
+/// RocksDB's encoding.
 #[cfg(any(test, fuzzing))]
 pub fn repair_trailer(
     block: &mut Vec<u8>,

@@ -165,7 +165,7 @@ mod tests {
                     left ^ W::read(&filter[at(columns + column)..]).and(right).parity()
                 };
                 let right_one: u32 = (0..columns).map(|column| parity(column) << column).sum();
-                // The bits above the columns do not count; all bits below do.
+                // Fingerprint bits above the filter's columns do not count; all bits below them do.
                 let noise = if columns == 32 { 0 } else { (seed as u32) << columns };
                 for isa in Isa::available() {
                     let answer = |fingerprint| {

@@ -9,7 +9,7 @@
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
 //! the hash alone. The geometry stores the number of start positions of layer 1, so the trailer is
-//! read only for later layers and for tags. Few of the queries that layer 0 bumps get that far.
+//! read only for later layers and for tags. Few of the queries that layer 0 bumps read the trailer.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};

@@ -31,7 +31,8 @@ fn build_in_order(plan: Plan, hashes: &[u64], target: Target) -> LineBuf {
     build_with(Isa::detect(), plan, &[hashes], target).unwrap()
 }
 
-/// Queries every hash in all three ways, which must agree, and returns the answers.
+/// Queries every hash by `may_contain_many`, by `may_contain`, and by `prepare` and `finish`.
+/// Returns the answers, which must agree.
 fn answers(block: &LineBuf, hashes: &[u64]) -> Vec<bool> {
     let geometry = BurrGeometry::parse(block).unwrap();
     let mut answers = vec![false; hashes.len()];

@@ -1,10 +1,11 @@
 //! The number of slots of a binary fuse filter, and of bits per slot: pure functions.
 //!
 //! *How many slots?* Segments must be long enough that taking out keys rarely stalls. They must
-//! also be short enough that there are many of them, because taking out starts at the two ends of
-//! the array. This is why the filter is smaller than one whose keys pick three slots anywhere. The
-//! formulas are those of the paper ([`fuse`](super)), which found them by experiment. With n keys a
-//! segment has `4.8 * n^0.58` slots, rounded down to a power of two, and the array has these sizes:
+//! also be short enough that there are many of them: then taking out moves from the two ends of the
+//! array inward, segment by segment, which makes the filter smaller than one whose keys pick three
+//! slots anywhere. The formulas are those of the paper ([`fuse`](super)), which found them by
+//! experiment. With n keys a segment has `4.8 * n^0.58` slots, rounded down to a power of two, and
+//! the array has these sizes:
 //!
 //! ```text
 //! keys          1,000   10,000   100,000   1 million   10 million

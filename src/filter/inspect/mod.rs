@@ -165,7 +165,8 @@ mod tests {
                     assert_eq!(is_solved(&filter, &parts, &equation), answer, "{spec}");
                 }
             }
-            // The thresholds state how many keys stay, provided that keys are spread evenly.
+            // The thresholds state which share of the keys the layer keeps, provided that keys are
+            // spread evenly.
             let share = f64::from(kept[0]) / count as f64;
             let stated = parts.kept(&parts.layers[0]);
             assert!((share - stated).abs() < 0.04, "{spec}: {share} kept, {stated} stated");

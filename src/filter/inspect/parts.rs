@@ -1,4 +1,5 @@
-//! The parts of a ribbon filter, as the families return them to `inspect`, which has the drawing.
+//! The parts of a ribbon filter, which each ribbon family computes. The module [`inspect`](super)
+//! draws them.
 
 /// The parts of a ribbon filter.
 ///
@@ -28,7 +29,8 @@ pub struct BandParts {
     pub layers: Vec<BandLayer>,
     /// Keys that no layer took. They are stored as tags.
     pub tags: usize,
-    /// Start positions that share a threshold. 0 if no key is ever bumped.
+    /// The number of start positions of a bucket, which share a threshold. 0 if no key is ever
+    /// bumped.
     pub bucket_starts: u32,
     /// How many start positions of a bucket are kept with threshold 0, 1, 2 and 3.
     pub kept_starts: [u32; 4],

@@ -243,7 +243,7 @@ impl<R: Row> Stream<R> {
 /// Advances every stream, step by step, until the row of one of them has no coefficients left.
 ///
 /// In a step, a row whose slot is free is stored there, and the stream's next key starts. Otherwise
-/// the row in the slot is added to the moving row, and the sum moves to the slot of its next
+/// the row in the slot is added to the stream's row, and the sum moves to the slot of its next
 /// coefficient.
 #[inline(never)]
 fn run<R: Row, const N: usize>(

@@ -49,7 +49,8 @@ fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_10
                     Layout::Split => formulas::rate_of_split(bits, keys_each as usize, hashes),
                 };
                 assert!(exact <= wanted, "{layout:?} {keys_each} {wanted}: {exact}");
-                // 300 hits or more, from many filters if each has few keys.
+                // At least 300 absent keys pass, counted over many filters if each filter has few
+                // keys.
                 let filters = (3000 / keys_each).clamp(2, 1500);
                 let asked = ((300.0 / wanted) as u64).div_ceil(filters).max(50);
                 let (found, deviation) = measured([filters, keys_each, asked], |keys| {
@@ -179,7 +180,7 @@ fn a_saved_filter_comes_back_and_anything_else_is_refused() {
             assert!(BloomFilter::load(&saved[..length]).is_err(), "{length} bytes");
         }
     }
-    // Filters of the first version: five keys of seed 9 at 1 %.
+    // Filters that were saved as `BLM1`: five keys of seed 9 at 1 %.
     for (hex, layout) in [
         ("424c4d3100070000300000000000000070dda0268dfd0000c9dfe25099fb541c", Layout::Shared),
         ("424c4d31010700000700000000000000736b526d6cb30100b667286a8aced70e", Layout::Split),
