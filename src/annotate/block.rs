@@ -1,4 +1,4 @@
-//! Blocks of sorted entries, uncompressed. [`crate::table::block`] draws their layout, and
+//! Prints uncompressed blocks of sorted entries. [`crate::table::block`] draws their layout, and
 //! [`crate::table::index`] draws the layout of index values.
 
 use std::fmt::Display;
@@ -17,18 +17,19 @@ use super::dump::{Dump, Stop, listed, quoted};
 pub(super) enum Contents {
     /// Internal keys and the values of users.
     Data,
-    /// Internal keys of starts, and user keys of ends.
+    /// Internal keys that contain the starts of ranges, and user keys that are their ends.
     RangeDeletions,
     /// Separators and handles.
     Index(IndexForm),
-    /// Names and handles.
+    /// Names of blocks, and their handles.
     Metaindex,
     /// Names and values.
     Properties,
 }
 
 impl Contents {
-    /// Values of a delta-encoded index delimit themselves.
+    /// Whether each entry stores the length of its value. The values of a delta-encoded index show
+    /// their own end.
     fn has_value_lengths(self) -> bool {
         !matches!(self, Contents::Index(form) if form.delta_values)
     }
@@ -46,7 +47,7 @@ pub(super) fn parse(payload: &[u8]) -> Result<Block, Stop> {
     Ok(Block::new(BlockBytes::new(LineBuf::copy_from(payload), payload.len()))?)
 }
 
-/// Prints the rest of the part as a block.
+/// Prints the rest of the dump's current part as a block.
 pub(super) fn print(dump: &mut Dump<'_, '_>, contents: Contents) -> Result<(), Stop> {
     let block = parse(dump.rest())?;
     let entries_end = dump.position() + block.entries().len();
@@ -94,7 +95,7 @@ fn entry(
     print_value(dump, contents, key, value_bytes, shared, previous)
 }
 
-/// Prints the part of `key` that is not shared.
+/// Prints `key` without its first `shared` bytes, which the entry does not store.
 pub(super) fn print_key(
     dump: &mut Dump<'_, '_>,
     contents: Contents,
@@ -167,7 +168,8 @@ pub(super) fn print_handle(dump: &mut Dump<'_, '_>, what: &str) -> Result<BlockH
     Ok(BlockHandle { offset, bytes })
 }
 
-/// Prints the handle of a block that follows `before`.
+/// Prints the handle of the block that directly follows `before` in the file. The entry stores only
+/// the difference of the two blocks' sizes.
 fn print_delta(dump: &mut Dump<'_, '_>, before: BlockHandle) -> Result<BlockHandle, Stop> {
     let (zigzag, stored) = dump.peek_varint(0, "block size difference")?;
     let difference = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);

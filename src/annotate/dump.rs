@@ -9,6 +9,8 @@
 //!
 //! Invariant: [`Dump::position`] only grows, by the length of each printed field. So every byte is
 //! in exactly one field, however the caller decodes the bytes.
+//!
+//! A *part* is a range of bytes that is printed under one heading: a block or a record.
 
 use std::fmt;
 use std::fmt::{Display, Write};
@@ -18,7 +20,7 @@ use crate::error::Damage;
 
 /// Bytes on a line.
 const LINE_BYTES: usize = 16;
-/// A longer field is cut.
+/// The longest field, in bytes, that is printed whole.
 const MAX_FIELD_BYTES: usize = 256;
 /// The number of bytes of a cut field that are printed.
 const CUT_FIELD_BYTES: usize = 64;
@@ -27,9 +29,9 @@ const QUOTED_BYTES: usize = 60;
 
 /// Why a part was not printed to its end.
 pub(super) enum Stop {
-    /// The meaning of the bytes from here on is unknown.
+    /// The meaning of the bytes from the current position on is unknown, for this reason.
     Unclear(String),
-    /// The output accepts no more.
+    /// Writing to the output failed.
     Print(fmt::Error),
 }
 
@@ -50,7 +52,7 @@ pub(super) struct Dump<'a, 'w> {
     out: &'w mut dyn Write,
     bytes: &'a [u8],
     position: usize,
-    /// The end of the part that is being printed.
+    /// The end of the part that is being printed, as an index of `bytes`.
     end: usize,
     /// The text before each offset: `+` if the offsets are within an uncompressed block.
     mark: &'static str,
@@ -90,12 +92,12 @@ impl<'a, 'w> Dump<'a, 'w> {
         self.position
     }
 
-    /// The rest of the part.
+    /// The bytes of the current part that are not printed yet.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..self.end]
     }
 
-    /// The next bytes, not printed yet.
+    /// Returns the next `count` bytes, but does not print them. An error names them as `what`.
     pub fn peek(&self, count: usize, what: &str) -> Result<&'a [u8], Stop> {
         self.rest().get(..count).ok_or_else(|| {
             let left = self.rest().len();
@@ -103,13 +105,13 @@ impl<'a, 'w> Dump<'a, 'w> {
         })
     }
 
-    /// A line without bytes.
+    /// Prints `text` on a line that shows no offset and no bytes.
     pub fn remark(&mut self, text: impl Display) -> fmt::Result {
         writeln!(self.out, "{:>8}  {text}", "")
     }
 
-    /// Prints a heading, and then calls `print` for the bytes up to `end`. The bytes that `print`
-    /// leaves are printed undecoded, with the reason.
+    /// Prints a heading, and then calls `print` for the bytes up to `end`. Bytes that `print` has
+    /// not printed when it returns are printed undecoded, with the reason.
     pub fn part(
         &mut self,
         heading: impl Display,
@@ -147,7 +149,7 @@ impl<'a, 'w> Dump<'a, 'w> {
         result
     }
 
-    /// Prints the next `count` bytes as one field, or the rest of the part if it is shorter.
+    /// Prints the next `count` bytes as one field. If the part has fewer bytes left, prints those.
     pub fn field(&mut self, count: usize, meaning: impl Display) -> fmt::Result {
         let field = &self.rest()[..count.min(self.rest().len())];
         let shown = if field.len() > self.longest_field { CUT_FIELD_BYTES } else { field.len() };
@@ -194,7 +196,8 @@ impl<'a, 'w> Dump<'a, 'w> {
         Ok(value)
     }
 
-    /// The next varint and its length, not printed yet.
+    /// Returns the varint that begins `ahead` bytes after the position, and its length in bytes.
+    /// Does not print the varint.
     pub fn peek_varint(&self, ahead: usize, what: &str) -> Result<(u64, usize), Stop> {
         let found = self.rest().get(ahead..).and_then(varint);
         found.ok_or_else(|| Stop::Unclear(format!("expected a varint: {what}, found none")))
@@ -230,7 +233,7 @@ impl<'a, 'w> Dump<'a, 'w> {
     }
 }
 
-/// Bytes as printable text; long ones are cut.
+/// Returns bytes as printable text. A long text is cut.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     match bytes.get(..QUOTED_BYTES) {
         Some(front) if bytes.len() > QUOTED_BYTES => format!("\"{}\"…", front.escape_ascii()),
@@ -238,7 +241,7 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     }
 }
 
-/// Numbers as a list; a long one is cut.
+/// Returns numbers as a list, separated by commas. A long list is cut.
 pub(super) fn listed(numbers: impl IntoIterator<Item = impl Display>) -> String {
     const MOST: usize = 8;
     let mut list = String::new();

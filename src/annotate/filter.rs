@@ -1,13 +1,14 @@
-//! Filter blocks, part by part. Their layouts are drawn in `filter/bloom/layout.rs`,
+//! Prints filter blocks, field by field. Their layouts are drawn in `filter/bloom/layout.rs`,
 //! `filter/ribbon/layout.rs` and `filter/legacy.rs`. The bumped ribbon and the binary fuse filter
-//! are decoded here from `docs/format.md` alone, without the `layout.rs` of the family.
+//! are decoded here from `docs/format.md` alone, without the `layout.rs` of the family, which shows
+//! that the document suffices.
 
 use crate::encoding::coding::fixed32;
 use crate::filter::{Family, FilterEncoding, FilterReader};
 
 use super::dump::{Dump, Stop, listed};
 
-/// Bytes after the bits of RocksDB's filters.
+/// Bytes of the trailer that follows the bits in each of RocksDB's filters.
 const TRAILER_BYTES: usize = 5;
 /// Bytes of a Bloom filter's line.
 const BLOOM_LINE_BYTES: usize = 64;
@@ -28,7 +29,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, encoding: FilterEncoding) -> Result
     }
 }
 
-/// Prints RocksDB's old block-based filters. Each covers 2^b bytes of data.
+/// Prints RocksDB's old block-based filters. Each filter covers 2^b bytes of data blocks, where b
+/// is the last byte.
 ///
 /// ```text
 /// filter | filter | … | fixed32 offset of each filter | fixed32 offset of these offsets | b
@@ -47,7 +49,7 @@ pub(super) fn print_block_based(dump: &mut Dump<'_, '_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// RocksDB's families: bits, and a trailer of 5 bytes.
+/// Prints a filter of one of RocksDB's families: the bits, and then a trailer of 5 bytes.
 fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
     let bits = dump.peek(dump.rest().len().saturating_sub(TRAILER_BYTES), "a filter")?;
     let set: u32 = bits.iter().map(|byte| byte.count_ones()).sum();
@@ -81,7 +83,7 @@ fn with_trailer(dump: &mut Dump<'_, '_>, family: Family) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The part of a bumped ribbon's trailer that describes every layer.
+/// The numbers in a bumped ribbon's trailer from which the lengths of all other fields follow.
 struct Burr {
     width: usize,
     columns: usize,
@@ -90,7 +92,7 @@ struct Burr {
     slots: Vec<usize>,
 }
 
-/// Bytes of the fixed part at the end of one of Maypole's own filters.
+/// Bytes of the fixed-length end of the trailer in Maypole's own filters.
 const FIXED_BYTES: usize = 16;
 
 impl Burr {

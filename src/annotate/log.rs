@@ -1,9 +1,9 @@
-//! Logs: WALs and MANIFESTs. [`crate::wal`] draws their format, and [`crate::version::edit`] draws
-//! the format of version edits.
+//! Prints logs: WALs and MANIFESTs. [`crate::wal`] draws their format, and [`crate::version::edit`]
+//! draws the format of version edits.
 //!
-//! After a record with a wrong header nothing is decoded, because the length in that header means
-//! nothing. [`LogReader`](crate::wal::LogReader) decides whether such a record is a torn tail or
-//! bit rot.
+//! After a record with a wrong header nothing is decoded, because the length in that header is
+//! unreliable, so that the start of the next record is unknown.
+//! [`LogReader`](crate::wal::LogReader) decides whether such a record is a torn tail or bit rot.
 
 use std::fmt;
 

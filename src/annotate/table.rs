@@ -1,5 +1,5 @@
-//! Tables. The blocks are found through the handles in the footer, as in a reader, and are printed
-//! in the order of the file.
+//! Prints tables. The blocks are found through the handles in the footer, as in a reader, and are
+//! printed in the order of the file.
 //!
 //! ```text
 //! footer ──► metaindex ──► properties, filter, range deletions
@@ -48,7 +48,7 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
     };
     let table = Stored::new(&bytes[..footer_at], footer);
     for (handle, role) in table.parts() {
-        // Every handle here fits: offsets are within the file.
+        // Each of these blocks is within the file, because `parts` drops all other handles.
         let (offset, end) = (handle.offset as usize, (handle.offset + handle.bytes) as usize);
         if offset < dump.position() {
             let text =
@@ -65,8 +65,8 @@ pub(super) fn print(dump: &mut Dump<'_, '_>, path: &Path) -> fmt::Result {
             let what = format!("checksum ({})", footer.checksum.name());
             let stored = &bytes[offset..=end];
             let computed = footer.block_checksum(stored, handle.offset);
-            // An ingestion by RocksDB may have overwritten a sequence number of zero without
-            // updating the checksum.
+            // When RocksDB ingests a table, it may replace the table's global sequence number,
+            // which is zero, without updating the checksum.
             if matches!(role, Role::Entries(_, Contents::Properties))
                 && dump.peek(4, "checksum")? != computed.to_le_bytes()
                 && let Some(before) = with_zero_global_sequence(stored)
@@ -93,7 +93,8 @@ fn with_zero_global_sequence(stored: &[u8]) -> Option<Vec<u8>> {
     Some(before)
 }
 
-/// Prints the bytes between two blocks.
+/// Prints the bytes up to `end`, where the next block or the footer begins. No handle points to
+/// these bytes.
 fn unreferenced(dump: &mut Dump<'_, '_>, end: usize) -> fmt::Result {
     if dump.position() == end {
         return Ok(());
@@ -275,7 +276,7 @@ impl<'a> Stored<'a> {
     fn handles(&self, handle: BlockHandle, form: IndexForm) -> Vec<BlockHandle> {
         let Some(block) = self.block(handle) else { return Vec::new() };
         let mut parser = IndexParser::new(form, self.blocks.len() as u64);
-        // The handles before the damage are kept.
+        // If an entry is damaged, the handles of the entries before it are kept.
         let _ = parser.add(&block);
         parser.handles().to_vec()
     }

@@ -31,12 +31,12 @@ fn three_entries() -> Vec<(Vec<u8>, &'static [u8])> {
     ]
 }
 
-/// Enough keys for a bumped ribbon.
+/// Enough keys that `burr` builds a bumped ribbon. For few keys it builds a Bloom filter.
 fn many_entries() -> Vec<(Vec<u8>, &'static [u8])> {
     (0..256u32).map(|i| (internal_key(format!("key{i:03}").as_bytes(), 7, 1), &b""[..])).collect()
 }
 
-/// Writes table 12, with the same bytes at every call.
+/// Writes a table with the file number 12. The same arguments always give the same bytes.
 fn table(
     fs: &dyn Fs,
     path: &str,
@@ -95,7 +95,7 @@ fn manifest(fs: &Arc<dyn Fs>) -> String {
     "/MANIFEST-000010".into()
 }
 
-/// The position of the dump under `heading` in `docs/format.md`.
+/// The byte range in `document`, the text of `docs/format.md`, of the dump under `heading`.
 fn golden(document: &str, heading: &str) -> std::ops::Range<usize> {
     let section = document.find(&format!("\n### {heading}\n")).expect(heading);
     let start = section + document[section..].find("```text\n").expect("a block of text") + 8;
@@ -103,9 +103,9 @@ fn golden(document: &str, heading: &str) -> std::ops::Range<usize> {
 }
 
 /// The dumps in `docs/format.md` are those of the files that are written today. After a deliberate
-/// change of a format, `MAYPOLE_GOLDEN=write cargo test --lib golden` writes the new dumps there. A
-/// table stores the predicted rate of its filter. The last digits of this rate depend on the
-/// system's `exp` and `powf`, and so does the checksum of the block.
+/// change of a format, `MAYPOLE_GOLDEN=write cargo test --lib golden` writes the new dumps there.
+/// Windows is left out: a table stores the predicted rate of its filter, whose last digits depend
+/// on the system's `exp` and `powf`, and the checksum of the block depends on these digits.
 #[test]
 #[cfg_attr(windows, ignore = "other last digits of a predicted rate")]
 fn golden_dumps_stand_in_the_description() {
@@ -145,13 +145,13 @@ fn golden_dumps_stand_in_the_description() {
     }
 }
 
-/// The bytes of a dump's lines; panics if an offset is not the end of the previous line. Bytes that
-/// are cut count as zeros.
+/// Returns the bytes that the lines of a dump show. Bytes that are cut count as zeros. Panics if a
+/// line's offset is not where the previous line ended.
 fn bytes_of(dump: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in dump.lines() {
         let Some((offset, rest)) = line.trim_start().split_once("  ") else { continue };
-        // Headings, remarks, and lines of uncompressed block content.
+        // Skips headings, remarks, and lines of uncompressed block content.
         let Some(offset) = offset.parse::<usize>().ok().filter(|_| !offset.starts_with('+')) else {
             continue;
         };
@@ -178,7 +178,7 @@ fn check(file: &AnnotatedFile) -> String {
     cut
 }
 
-/// Every file of the repository that has one of the formats.
+/// The paths of all tables, WALs and MANIFESTs among the fixtures.
 fn fixtures() -> Vec<PathBuf> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let files = ["rocksdb", "maypole-log-1"].map(|dir| fs::read_dir(fixtures.join(dir)).unwrap());

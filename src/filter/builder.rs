@@ -5,13 +5,14 @@
 //! new(spec)  (add | add_pair)*  finish
 //! ```
 //!
-//! The size depends on the number of keys, so everything happens in `finish`:
+//! The filter's size depends on the number of keys, which is known only at the end. So the filter
+//! is built in `finish`:
 //!
 //! 1. The family builds its filter. If the family does not suit the keys (too few or too many of
 //!    them, or its build fails), a Bloom filter for the same target is built.
 //! 2. Every hash is queried. A hash that the block misses would be a lost key, so such a block is
-//!    discarded and counted, and a Bloom filter is built instead. If that fails too, the table gets
-//!    no filter: its lookups read more, but stay correct.
+//!    discarded and counted, and a Bloom filter is built instead. If the Bloom filter misses a hash
+//!    too, the table gets no filter: its lookups read more, but stay correct.
 
 use std::time::{Duration, Instant};
 
@@ -185,12 +186,13 @@ impl FilterBuilder {
     }
 }
 
-/// Makes one attempt. Returns `None` when the family does not suit these keys.
+/// Tries to build a filter of `family`. Returns `None` when the family does not suit these keys.
 fn build(family: Family, hashes: &HashList, target: Target) -> Option<LineBuf> {
     (family.info().build)(hashes, target)
 }
 
-/// Whether a hash would be lost.
+/// Whether the filter answers "no" to one of `hashes`, so that lookups would miss a key. Also true
+/// for a filter that is not trusted.
 pub(super) fn misses_a_key(reader: &FilterReader, hashes: &HashList) -> bool {
     if reader.untrusted().is_some() {
         return true;
@@ -268,7 +270,8 @@ mod tests {
     #[test]
     fn a_prefix_goes_before_its_first_key_and_only_there() {
         assert_eq!(listed(&[(1, 100), (2, 100), (2, 100), (3, 200)]), [100, 1, 2, 200, 3]);
-        // A key that is its own prefix enters once, as does one that was a prefix before.
+        // A key that is its own prefix enters once, and so does a key that is the prefix of the
+        // previous key.
         assert_eq!(listed(&[(7, 7), (8, 7)]), [7, 8]);
         assert_eq!(listed(&[(1, 9), (9, 9)]), [9, 1]);
     }

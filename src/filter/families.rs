@@ -58,7 +58,7 @@ impl fmt::Display for Family {
     }
 }
 
-/// The families that can be written.
+/// Parses the name of a family that can be written.
 impl FromStr for Family {
     type Err = SpecError;
 

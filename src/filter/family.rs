@@ -127,7 +127,8 @@ pub struct SpecError(pub(crate) String);
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The text quotes the input, including line breaks.
+        // The text quotes the input, which may contain line breaks. Control characters are escaped,
+        // so that the text is one line.
         self.0.chars().try_for_each(|character| match character.is_control() {
             true => write!(f, "{}", character.escape_default()),
             false => write!(f, "{character}"),

@@ -11,7 +11,7 @@ use crate::memory::LineBuf;
 /// A successful `parse` has checked everything that the other calls rely on.
 pub(super) trait Geometry: Copy {
     /// Reads the geometry of the filter in `block`, or returns in a few words why the block cannot
-    /// be trusted. `block` may hold any bytes. This neither allocates nor panics.
+    /// be trusted. `block` may hold any bytes. The function neither allocates nor panics.
     fn parse(block: &LineBuf) -> Result<Self, &'static str>;
 
     /// Starts to fetch the lines that [`Geometry::finish`] needs for nearly all keys. Returns the
@@ -19,11 +19,12 @@ pub(super) trait Geometry: Copy {
     fn prepare(&self, block: &LineBuf, hash: KeyHash) -> u32;
 
     /// Whether a key with this hash may have been added; `false` is certain. `position` should be
-    /// the value that `prepare` returned for the same block and hash. With any other value this
-    /// stays memory-safe, does not panic, and may return anything.
+    /// the value that `prepare` returned for the same block and hash. With any other value the
+    /// function stays memory-safe, does not panic, and may return anything.
     fn finish(&self, block: &LineBuf, hash: KeyHash, position: u32) -> bool;
 
-    /// Runs both steps at once, for a caller that waits for this one answer.
+    /// Runs [`Geometry::prepare`] and [`Geometry::finish`] at once, for a caller that waits for
+    /// this one answer.
     #[inline]
     fn may_contain(&self, block: &LineBuf, hash: KeyHash) -> bool {
         self.finish(block, hash, self.prepare(block, hash))

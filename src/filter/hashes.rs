@@ -1,5 +1,5 @@
-//! [`HashList`]: the key hashes of one filter while its table is being written; and what builders do
-//! with hashes.
+//! [`HashList`]: the key hashes of one filter while its table is being written; and the grouping
+//! and mixing of hashes, which builders share.
 //!
 //! A filter's size depends on the number of keys, which is known only at the end. So the hashes are
 //! kept: 8 bytes a key, in chunks of fixed size. One growing `Vec` would hold the old and the new
@@ -14,7 +14,7 @@ const CHUNK_HASHES: usize = 8192;
 /// Key hashes in the order they were added.
 #[derive(Default)]
 pub(crate) struct HashList {
-    /// Each has exactly [`CHUNK_HASHES`].
+    /// The full chunks, of exactly [`CHUNK_HASHES`] hashes each.
     full: Vec<Vec<KeyHash>>,
     /// The chunk that is being filled; empty only if the list is empty.
     open: Vec<KeyHash>,
@@ -68,8 +68,9 @@ impl HashList {
     }
 }
 
-/// Orders `hashes` by their group, of `groups`, into `ordered`. `ends` becomes the end of each group
-/// in it. Both keep their memory.
+/// Writes `hashes` to `ordered`, group after group. `group_of` returns the group of a hash, a
+/// number below `groups`. `ends` gets the index in `ordered` at which each group ends. The previous
+/// contents of `ordered` and `ends` are replaced, and their memory is reused.
 #[inline]
 pub(crate) fn group(
     hashes: impl Iterator<Item = KeyHash> + Clone,
@@ -81,7 +82,8 @@ pub(crate) fn group(
     ends.clear();
     ends.resize(groups, 0);
     hashes.clone().for_each(|hash| ends[group_of(hash)] += 1);
-    // Each count becomes the start of its group. Writing the hashes advances it to the end.
+    // Each count becomes the start of its group. Writing the hashes of a group advances the start
+    // to the group's end.
     let mut start = 0;
     for end in ends.iter_mut() {
         start += std::mem::replace(end, start);

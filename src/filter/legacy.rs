@@ -29,7 +29,7 @@ use super::inspect::trace::{ProbedBit, QueryTrace};
 use super::lined::Lined;
 use crate::memory::LineBuf;
 
-/// The sizes of cache lines that machines have had.
+/// The sizes of cache lines, in bytes, that machines have had.
 const LINE_BYTES: RangeInclusive<usize> = 16..=1024;
 
 pub(super) const INFO: FamilyInfo = FamilyInfo {

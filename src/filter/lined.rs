@@ -17,7 +17,7 @@ pub(super) trait Lined {
     /// Bits that a key sets.
     fn probes(&self) -> u32;
 
-    /// A divisor of [`PIECE_BYTES`].
+    /// Bytes of a line: a divisor of [`PIECE_BYTES`].
     fn line_bytes(&self) -> usize;
 
     /// The line of a key.

@@ -53,21 +53,22 @@
 //! geometry.rs               the contract of a family's reader
 //! pieces/                   a filter that is read and queried piece by piece
 //! inspect/                  the parts of a stored filter; how an answer is computed, bit by bit
-//! bloom/reference.rs            a Bloom filter in forty lines
-//! burr/mod.rs  burr/reference.rs  what a ribbon is; a whole bumped ribbon, step by step, drawn
+//! bloom/reference.rs        a Bloom filter in forty lines
+//! burr/mod.rs               what a ribbon is
+//! burr/reference/           a whole bumped ribbon, step by step, drawn
 //! sizing.rs                 bits and rates
-//! cpu.rs                    vector instructions; then the `kernel.rs` and `x86.rs` of a family
+//! cpu.rs                    vector instructions; then the `kernel.rs` and `x86` of a family
 //! ```
 //!
-//! In the folders of all families the same name means the same thing:
+//! In the folders of all families the same name, of a file or of a folder, means the same thing:
 //!
 //! ```text
 //! mod.rs      the idea                        kernel.rs   the hot loops, for every processor
-//! layout.rs   the stored bytes                x86.rs      the same with vector instructions
-//! sizing.rs   bits for a rate                 reference.rs    the textbook version: for tests
-//!                                                         and for traces
+//! layout.rs   the stored bytes                x86         the same with vector instructions
+//! sizing.rs   bits for a rate                 reference   the textbook version: for tests and
+//!                                                         for traces
 //! query.rs    the reader: its `Geometry`      tests.rs    tests of the family alone
-//! row.rs      a ribbon: a hash's equation     build/      a ribbon: the steps of building it
+//! row.rs      a ribbon: a hash's equation     build       the builder (Bloom's is in `mod.rs`)
 //! ```
 //!
 //! # How to add a family

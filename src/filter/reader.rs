@@ -168,7 +168,7 @@ impl FilterReader {
         matches!(self.geometry, AnyGeometry::LegacyPiece(_) | AnyGeometry::BloomPiece(_))
     }
 
-    /// A filter whose bytes could not be read, and the reason. It answers "maybe" to everything.
+    /// A filter whose bytes could not be read, for this `reason`. It answers "maybe" to everything.
     pub(crate) fn without_bytes(reason: &'static str) -> FilterReader {
         FilterReader { geometry: AnyGeometry::Untrusted(reason), block: LineBuf::copy_from(&[]) }
     }

@@ -46,8 +46,8 @@ fn block_of(spec: &str, hashes: &[KeyHash]) -> FilterBlock {
     builder.finish().unwrap()
 }
 
-/// Builds a filter, opens its stored bytes, and queries every hash in all three ways. Returns how
-/// many hashes the filter missed.
+/// Builds a filter, opens its stored bytes, and queries every hash by `may_contain_many`, by
+/// `may_contain`, and by `prepare` and `finish`. Returns how many hashes the filter missed.
 fn missed_keys(spec: &str, hashes: &[KeyHash]) -> usize {
     let block = block_of(spec, hashes);
     let filter = FilterReader::from_bytes(block.bytes(), block.encoding());
@@ -96,9 +96,9 @@ fn hashes_that_crowd_together_are_not_missed() {
     }
 }
 
-/// The test `no_filter_of_any_family_and_size_misses_a_key` with many more filters, of no key to
-/// ten million. Run it after a change to a builder, because some faults appear in only one filter
-/// of a thousand.
+/// Like the test `no_filter_of_any_family_and_size_misses_a_key`, but with many more filters, each
+/// of up to ten million keys. Run it after a change to a builder, because some faults appear in
+/// only one filter of a thousand.
 ///
 /// ```sh
 /// cargo test --release --lib no_key_is_missed_in_a_billion -- --ignored --nocapture
@@ -358,8 +358,8 @@ fn a_block_cut_anywhere_is_untrusted_or_harmless() {
         let block = block_of(spec, &hashes);
         for length in (0..block.bytes().len()).step_by(37) {
             let filter = FilterReader::from_bytes(&block.bytes()[..length], block.encoding());
-            // A cut block ends in payload bits instead of its trailer, and those may happen to look
-            // like a trailer.
+            // A cut block ends in payload bits instead of its trailer, and these bits may happen to
+            // look like a trailer.
             let missed = hashes.iter().filter(|&&hash| !filter.may_contain(hash)).count();
             assert!(missed == 0 || filter.untrusted().is_none(), "{spec} cut to {length}");
         }

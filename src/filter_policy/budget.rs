@@ -1,10 +1,12 @@
-//! Divides a budget among sorted runs, so that lookups of absent keys read as little as possible.
+//! Divides the memory for filters among sorted runs, so that lookups of absent keys read as few
+//! blocks as possible.
 //!
-//! A lookup of an absent key queries every sorted run. Run *i* has a false positive with
-//! probability ε_i, so the lookup reads Σ ε_i blocks in vain on average. Bits are worth most in
-//! small runs: one bit a key less in the last level pays for several bits a key in all the others.
-//! Minimising Σ ε_i for a given memory Σ n_i · bits(ε_i) gives ε_i = λ n_i, at most 1: the rate of
-//! a run is proportional to its size (Dayan, Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
+//! A lookup of an absent key queries every sorted run. The filter of run *i* gives a false positive
+//! with probability ε_i, so the lookup reads Σ ε_i blocks in vain on average. Bits are worth most
+//! in small runs: one bit a key less in the last level pays for several bits a key in all the other
+//! runs. Run *i* has n_i keys, so the filters take Σ n_i · bits(ε_i). Minimising Σ ε_i for a given
+//! sum of bits gives ε_i = λ n_i, at most 1: the rate of a run is proportional to its size (Dayan,
+//! Athanassoulis and Idreos, "Monkey", SIGMOD 2017).
 //!
 //! ```text
 //! run         1        2        3         4
@@ -13,9 +15,9 @@
 //! bits a key  b + 3 d  b + 2 d  b + d     b            d: the bits for a tenth of the rate
 //! ```
 //!
-//! The sizes include the new table. λ is found by bisection on the bits that the family actually
-//! stores. In a tree with fewer than four runs, such as one just loaded, the share of the missing
-//! small runs stays free for later writes.
+//! The sizes of the runs include the new table. The factor λ is found by bisection on the bits that
+//! the family actually stores. In a tree with fewer than four runs, such as one just loaded, the
+//! share of the missing small runs stays free for later writes.
 //!
 //! A table keeps its filter until it is rewritten, while its share shrinks as the tree grows. So
 //! when all filters together exceed the budget by a twentieth ([`SLACK`]), tables above their share
@@ -37,7 +39,7 @@ pub const WORST_FPR: f64 = 0.6;
 /// The lowest rate of a run: more bits bring no measurable gain.
 const BEST_FPR: f64 = 1e-4;
 
-/// The factor by which filters may exceed their budget before tables are rewritten for it.
+/// Tables are rewritten when all filters together exceed the budget by more than this factor.
 pub const SLACK: f64 = 1.05;
 
 impl Budget {
@@ -56,8 +58,8 @@ pub fn share(budget: Budget, family: Family, context: &FilterContext) -> f64 {
     rates.get(context.run).copied().unwrap_or(1.0)
 }
 
-/// The runs, with missing ones added until there are four. A missing run gets the size that levels
-/// aim at: a tenth of the run below.
+/// Returns the entries of each run, with missing runs added until there are four. A missing run
+/// gets the size that levels aim at: a tenth of the run below it.
 fn with_runs_to_come(run_entries: &[u64]) -> Vec<u64> {
     let largest = run_entries.iter().copied().max().unwrap_or(0);
     let missing = (run_entries.len() as u32..4).map(|run| largest / 10u64.pow(run));
@@ -78,7 +80,8 @@ pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
             .map(|(rate, &n)| n as f64 * stored_bits(rate, family))
             .sum()
     };
-    // A larger λ costs fewer bits. At the ends, every rate is either the lowest or 1.
+    // A larger λ costs fewer bits. With the smallest λ every rate is `BEST_FPR`, and with the
+    // largest λ every rate is 1.
     let (mut low, mut high) = (-80.0, 0.0);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
@@ -90,7 +93,8 @@ pub fn divide(budget: Budget, family: Family, run_entries: &[u64]) -> Vec<f64> {
     rates(high).collect()
 }
 
-/// The bits a key that a family stores for a rate, exact within 2 % from ten thousand keys on.
+/// The bits a key that a family stores for a false-positive rate. The estimate is exact within 2 %
+/// for filters of at least ten thousand keys.
 pub fn stored_bits(rate: f64, family: Family) -> f64 {
     if rate > WORST_FPR {
         return 0.0;

@@ -7,7 +7,7 @@ use crate::version::{FileMeta, LEVELS};
 pub(crate) struct FilterContext {
     /// Whether no deeper level holds data.
     pub is_last: bool,
-    /// 0 for level 0, 1 for the first deeper level that holds data, and so on.
+    /// The number of levels that hold data, from level 1 down to the table's level. 0 for level 0.
     pub depth: usize,
     /// Entries of each sorted run that a lookup may have to search, the new table included: every
     /// table of level 0, then every level that holds data.

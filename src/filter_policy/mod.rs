@@ -93,8 +93,9 @@ impl FilterPolicy {
         FilterPolicy(Rule::BottommostNone(spec))
     }
 
-    /// About `bytes` for all filters together, divided so that lookups of absent keys read least.
-    /// If the filters exceed `bytes` by a twentieth, tables are rewritten.
+    /// About `bytes` for all filters of the tree together, divided so that lookups of absent keys
+    /// read as few blocks as possible. If the filters exceed `bytes` by a twentieth, tables are
+    /// rewritten.
     ///
     /// # Errors
     ///
@@ -201,7 +202,8 @@ impl Allowance {
         stored_bits(share(self.budget, self.family, context), self.family)
     }
 
-    /// The most bits a key that a table may keep when its share is `bits_per_key`.
+    /// The most bits a key that a table's filter may have without a rewrite, when the share of the
+    /// table is `bits_per_key`.
     pub fn most_bits_per_key(&self, bits_per_key: f64) -> f64 {
         SLACK * bits_per_key
     }

@@ -1,6 +1,6 @@
-//! The fuzz targets: one function for each fuzzer of `fuzz/`. Each takes any bytes and panics if a
-//! guarantee is broken. Where the format has checksums, the target first repairs most of them or
-//! switches them off, so that mutations get past them.
+//! The fuzz targets: one function for each fuzzer of `fuzz/`. Each target takes any bytes and
+//! panics if a guarantee is broken. If the input's format has checksums, the target first repairs
+//! most of them or switches them off, so that mutated inputs are not rejected by their checksums.
 //!
 //! ```text
 //! filter_*   decode of one family            filter_round_trip   a built filter against its keys
@@ -107,7 +107,7 @@ pub fn policy(data: &[u8]) {
             ] {
                 for level in 0..7 {
                     for entries in [0, 1, 1 << 20, 1 << 40] {
-                        // Neither call may panic.
+                        // Neither `spec_for` nor `to_string` may panic.
                         policy.spec_for(&FilterContext::new(&metas, level, entries)).to_string();
                     }
                 }

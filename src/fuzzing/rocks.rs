@@ -119,7 +119,7 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     put_fixed64(&mut out, first);
     put_fixed32(&mut out, operations.len() as u32);
     for &(kind, key) in operations {
-        // The tags of operations with a column family.
+        // RocksDB's tags of operations that name a column family.
         out.push(match kind {
             7 => 8,
             15 => 14,
@@ -134,7 +134,7 @@ fn batch(first: u64, family: u32, operations: &[(u8, &str)]) -> Vec<u8> {
     out
 }
 
-/// The MANIFEST and the log of each sound directory.
+/// The MANIFEST and the log of RocksDB's directory and of LevelDB's, both of which must open.
 #[cfg(test)]
 pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
     [&*IMAGE, &*LEVELDBS_IMAGE].map(|image| {
@@ -143,12 +143,14 @@ pub(super) fn samples() -> [[Vec<u8>; 2]; 2] {
     })
 }
 
-/// Opens both directories with a MANIFEST that is `data` with repaired checksums.
+/// Opens RocksDB's directory and LevelDB's, each with `data` as its MANIFEST. First repairs the
+/// checksums of `data`.
 pub fn rocksdb_manifest(data: &[u8]) {
     open_with(MANIFEST, &repaired(data));
 }
 
-/// Opens both directories with a log that is `data` with repaired checksums.
+/// Opens RocksDB's directory and LevelDB's, each with `data` as its log. First repairs the
+/// checksums of `data`.
 pub fn rocksdb_log(data: &[u8]) {
     open_with(LOG, &repaired(data));
 }

@@ -47,8 +47,8 @@ fn root(path: &str) -> PathBuf {
 
 #[test]
 fn every_target_has_its_fuzzer_and_seeds_and_no_seed_breaks_a_promise() {
-    // Cargo does not include the package in `fuzz` when it packages this one, so a downloaded
-    // package has no fuzzers.
+    // When Cargo packages Maypole, it leaves out the package in `fuzz`, so a downloaded Maypole has
+    // no fuzzers.
     if !root("fuzz").exists() && !root(".ci").exists() {
         println!("skipped: the fuzzers are not in a downloaded package");
         return;
@@ -195,9 +195,10 @@ const POLICIES: [&str; 11] = [
 ];
 
 /// The input of a filter's target: eight bytes that give the queries, and a filter of 2000 keys.
-/// With few keys, burr falls back to Bloom.
+/// With few keys, burr would fall back to Bloom.
 fn filter_sample(family: Family) -> Vec<u8> {
-    // Legacy filters cannot be written.
+    // Legacy filters cannot be written, so a Bloom filter is built, and `repair` gives it the
+    // trailer of a legacy filter.
     let spec = match FilterSpec::stored(9.0, family) {
         Ok(spec) => spec,
         Err(_) => FilterSpec::bloom(9.0).unwrap(),
@@ -231,7 +232,7 @@ fn table_sample(compression: Compression, filter: &str) -> Vec<u8> {
     fs.read(path).unwrap()
 }
 
-/// A table whose filter and index are in parts.
+/// A table whose filter and index are divided into parts.
 fn parted_table_sample() -> Vec<u8> {
     let fs = MemFs::new();
     let path = Path::new("seed.sst");
@@ -267,7 +268,7 @@ fn table_parts() -> [Vec<u8>; 3] {
         let named = reader.metaindex().iter().find(|(name, _)| name == wanted);
         named.unwrap().1
     };
-    // The first data block begins the file and is as long as the index says.
+    // The first entry of the index has the handle of the first data block behind its key.
     let index = part(reader.footer().index.unwrap());
     let first = index[2 + usize::from(index[1])..].to_vec();
     let mut decoder = crate::encoding::coding::Decoder::new(&first);

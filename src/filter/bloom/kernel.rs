@@ -8,9 +8,10 @@
 //! queries. Among other work, as in RocksDB's `filter_bench` or in a lookup, a query takes 9.9 ns
 //! with the loop and 5.3 with AVX2, because the loop's shifts and multiplications share two of the
 //! integer units. So single queries use vectors on AMD. On Intel's processors a product of vectors
-//! takes three times as long, so an isolated query uses integers: 4.4 ns instead of 7.7. When lines
-//! are fetched ahead, the latency of one product does not matter, and vectors are used, because
-//! they take fewer instructions (`docs/filters.md`).
+//! takes three times as long as on AMD's, so an isolated query uses integers there: 4.4 ns instead
+//! of 7.7. Queries of many keys fetch their lines ahead, so that the latency of one product does
+//! not matter. They use vectors on Intel's processors too, because vectors take fewer instructions
+//! (`docs/filters.md`).
 
 use super::layout::Line;
 use super::probes::{GOLDEN_POWERS, bit_seed, line_of};
@@ -30,13 +31,15 @@ pub trait Kernels: Copy {
     /// fewest instructions. It is for queries that run among other work.
     fn has_all_bits(self, line: &Line, seed: u32, probes: u8) -> bool;
 
-    /// The variant with the lowest latency, for an isolated query.
+    /// Like [`Kernels::has_all_bits`], but with the lowest latency, for an isolated query.
     #[inline]
     fn has_all_bits_soon(self, line: &Line, seed: u32, probes: u8) -> bool {
         self.has_all_bits(line, seed, probes)
     }
 
-    /// Queries `hashes`, whose lines `line_numbers` are known and being fetched.
+    /// Queries `hashes`, and writes the results to `answers`. The bits of each hash are in the line
+    /// whose number stands at the same index of `line_numbers`. These lines are already being
+    /// fetched.
     fn finish_many(
         self,
         lines: &[Line],
@@ -83,7 +86,8 @@ fn has_bits<const K: usize>(line: &Line, seed: u32) -> bool {
     GOLDEN_POWERS[..K].iter().fold(1, |all, &power| all & bit_of(line, seed, power)) & 1 != 0
 }
 
-/// [`has_bits`] in a loop. Never inlined, because the compiler would mix it with the unrolled code.
+/// [`has_bits`] for any number of probes. Never inlined, because the compiler would mix its loop
+/// with the unrolled code.
 #[inline(never)]
 fn has_many_bits(line: &Line, seed: u32, probes: u8) -> bool {
     let powers = GOLDEN_POWERS.iter().take(probes.into());
@@ -101,8 +105,8 @@ fn bit_of(line: &Line, seed: u32, power: u32) -> u64 {
 /// A line is fetched this many keys before it is written.
 const FETCH_AHEAD: usize = 16;
 
-/// Adds `hashes`. Vector kernels call it for the last few keys, which do not fill a register. The
-/// AVX2 kernel also calls it for more than 12 probes.
+/// Adds `hashes`. Vector kernels call this function for the last few keys, which do not fill a
+/// register. The AVX2 kernel also calls it for more than 12 probes.
 pub fn add_portable(lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
     let count = lines.len() as u32;
     for (i, &hash) in hashes.iter().enumerate() {

@@ -23,7 +23,7 @@ pub const MARKER: u8 = 0xff;
 /// Bytes after the lines, in every filter of RocksDB.
 pub const TRAILER_BYTES: usize = 5;
 
-/// The most probes the format has room for.
+/// The most probes that a stored filter may have.
 pub(super) const MAX_PROBES: usize = 30;
 
 /// One cache line of the filter.
@@ -69,8 +69,8 @@ pub(super) fn repair(block: &mut Vec<u8>) {
 }
 
 /// For fuzzing: cuts `block` to whole lines, and appends the trailer that `trailer_of` computes
-/// from the number of lines and the last five bytes. It serves all families with RocksDB's
-/// encoding.
+/// from the number of lines and the last five bytes. The function serves all families with
+/// RocksDB's encoding.
 #[cfg(any(test, fuzzing))]
 pub fn repair_trailer(
     block: &mut Vec<u8>,

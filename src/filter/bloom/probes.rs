@@ -1,12 +1,12 @@
-//! From a key's hash to its line and the bits it probes.
+//! How a key's hash gives the line of the key and the bits that it probes.
 //!
 //! ```text
 //! line  = (low half of the hash × lines) >> 32         Lemire's multiply-shift
 //! bit i = (high half of the hash × golden^i) >> 23     modulo 2^32: the top 9 bits, 0 to 511
 //! ```
 //!
-//! The definition multiplies repeatedly. Here the powers are constants, so that the probes of a key
-//! need not wait for each other.
+//! The definition in `reference.rs` computes each bit from the previous one, by a multiplication.
+//! Here the powers are constants, so that the probes of a key need not wait for each other.
 
 use super::layout::MAX_PROBES;
 use crate::filter::family::KeyHash;
@@ -14,8 +14,8 @@ use crate::filter::family::KeyHash;
 /// The golden ratio as a fraction of 2^32.
 pub const GOLDEN: u32 = 0x9e37_79b9;
 
-/// `GOLDEN_POWERS[i]` is [`GOLDEN`] to the power i; after the powers of the most probes come zeros,
-/// which fill a vector register.
+/// `GOLDEN_POWERS[i]` is [`GOLDEN`] to the power i, for each of the [`MAX_PROBES`] probes. The two
+/// zeros behind them fill the last vector register.
 pub const GOLDEN_POWERS: [u32; 32] = {
     let mut powers = [0u32; 32];
     powers[0] = 1;

@@ -1,9 +1,10 @@
 //! The Bloom filter as its definition says: the version to read first. It shares no arithmetic with
-//! the fast versions, so tests compare those with this one. Traces are made with this version too.
+//! the fast versions, so tests compare the fast versions with this one. Traces are made with this
+//! version too.
 //!
 //! A key sets `probes` bits of its line. A query of a present key finds them all set. At 10 bits a
-//! key, the line of an absent key holds about 50 other keys; the absent key passes if those happen
-//! to have set all of its bits.
+//! key, the line of an absent key holds about 50 other keys; the absent key passes if these keys
+//! happen to have set all of its bits.
 
 use super::layout::Line;
 use crate::filter::family::KeyHash;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! So "10 bits a key are 1 %" is nearly true. Dividing the rate by ten costs 4.8 more bits a key in
-//! the textbook filter, and 5.6 here.
+//! the textbook filter, and 5.6 in RocksDB's.
 
 use crate::memory::LINE_BYTES;
 
@@ -51,7 +51,7 @@ pub fn standard_bloom_fpr(bits_per_key: f64, probes: u32) -> f64 {
 /// RocksDB's estimate of the rate of its Bloom filter: the mean of the rates of two lines, one with
 /// a standard deviation more keys than the average and one with a standard deviation fewer
 /// (`util/bloom_impl.h`, `CacheLocalFpRate`). At 16 bits a key the estimate is about 4 % too low.
-/// Maypole needs it because RocksDB sizes Ribbon filters by it.
+/// Maypole needs the estimate, because RocksDB sizes Ribbon filters by it.
 pub fn rocksdb_bloom_fpr(millibits_per_key: u32) -> f64 {
     let probes = bloom_probes(millibits_per_key);
     let keys_per_line = LINE_BITS / (f64::from(millibits_per_key) / 1000.0);
@@ -83,17 +83,18 @@ pub fn cache_line_bloom_fpr(keys_per_line: f64, probes: u32) -> f64 {
     fpr.min(1.0)
 }
 
-/// The distribution of the number of set bits in a line of `line_bits` bits, at least 1: at index b
-/// the probability of exactly b set bits. The number of keys on the line is Poisson distributed
-/// with mean `keys_per_line`, and each key sets `probes` bits at random.
+/// Returns the distribution of the number of set bits in a line of `line_bits` bits, which must be
+/// at least 1. Index b holds the probability of exactly b set bits. The number of keys on the line
+/// is Poisson distributed with mean `keys_per_line`, and each key sets `probes` bits at random.
 pub fn bits_set_distribution(keys_per_line: f64, probes: u32, line_bits: usize) -> Vec<f64> {
     /// Smaller probabilities count as 0.
     const NEGLIGIBLE: f64 = 1e-15;
     let bits = line_bits as f64;
-    // More keys would change little, because with this number nearly all bits of a line are set.
+    // The number of keys is limited, because with the limit nearly all bits of a line are set, so
+    // that more keys would change little.
     let keys_per_line = keys_per_line.clamp(0.0, 12.0 * bits / f64::from(probes.max(1)));
     let last = (keys_per_line + 12.0 * keys_per_line.sqrt() + 12.0) as u64;
-    // The distribution for the keys so far. Outside of `low..=high` it is 0.
+    // The distribution when exactly `keys` keys are on the line. Outside of `low..=high` it is 0.
     let mut exactly = vec![0.0; line_bits + 1];
     exactly[0] = 1.0;
     let (mut low, mut high) = (0, 0);
@@ -140,7 +141,8 @@ pub fn bloom_millibits_for_fpr(fpr: f64) -> u32 {
     bisect(999, 100_000, |millibits| bloom_fpr(millibits as u32) <= fpr) as u32
 }
 
-/// The smallest number that `fits`. `too_few` does not, and `enough` does.
+/// Returns the smallest number that `fits`, provided that `too_few` does not fit and `enough` does.
+/// Neither of these two is tested.
 pub(in crate::filter) fn bisect(
     mut too_few: usize,
     mut enough: usize,

@@ -11,7 +11,8 @@ use crate::filter::cpu::Portable;
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 
-/// Without vector instructions a word needs no further methods.
+/// The vector code of x86-64 needs further methods of a word. On other processors a word needs
+/// none.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) trait Lanes: super::row::Word {}
 #[cfg(not(target_arch = "x86_64"))]
@@ -64,8 +65,9 @@ pub(super) trait Kernels: Copy {
         solve(rows, columns, low_blocks, segments);
     }
 
-    /// [`Ask::finish_with`], compiled for these instructions. Its arguments are passed in
-    /// registers; a struct would pass through memory, which is slower.
+    /// [`Ask::finish_with`], compiled for these instructions. The arguments are separate, because
+    /// separate arguments are passed in registers. A struct would pass through memory, which is
+    /// slower.
     #[inline(always)]
     fn finish<A: Ask>(self, reader: &A, block: &[u8], hash: KeyHash, start: u32) -> bool {
         reader.finish_with(self, block, hash, start)
@@ -85,7 +87,7 @@ pub(super) trait Kernels: Copy {
 }
 
 /// A reader whose queries are compiled as a whole for each instruction set, so that a query makes
-/// no call to reach its kernel. Both functions should be `#[inline(always)]`.
+/// no call to reach its kernel. Implementations should mark both functions `#[inline(always)]`.
 pub(super) trait Ask {
     /// One query.
     fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;
@@ -163,7 +165,7 @@ mod tests {
                     left ^ W::read(&filter[at(columns + column)..]).and(right).parity()
                 };
                 let right_one: u32 = (0..columns).map(|column| parity(column) << column).sum();
-                // The bits above the columns do not count; all bits below do.
+                // Fingerprint bits above the filter's columns do not count; all bits below them do.
                 let noise = if columns == 32 { 0 } else { (seed as u32) << columns };
                 for isa in Isa::available() {
                     let answer = |fingerprint| {

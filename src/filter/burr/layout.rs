@@ -106,7 +106,7 @@ impl Layout {
         u64::from(starts.div_ceil(self.shape.bucket()).div_ceil(4))
     }
 
-    /// Byte offset of the thresholds of layer 0: the bytes of all segments.
+    /// Byte offset of the thresholds of layer 0. It equals the number of bytes of all segments.
     pub fn thresholds_at(&self) -> u64 {
         (0..self.layers).map(|i| self.segment_bytes(i)).sum()
     }
@@ -311,7 +311,8 @@ mod tests {
         let layer_2 = layer_1 + 17 * 7 * 4;
         let thresholds = layer_2 + 2 * 7 * 4;
         assert_eq!(layout.thresholds_at(), thresholds as u64);
-        // 9472 starts are 148 buckets, 37 bytes; 512 are 8, 2 bytes; 32 are half a bucket, 1 byte.
+        // The sizes of the thresholds: 9472 starts are 148 buckets, which take 37 bytes; 512 starts
+        // are 8 buckets, 2 bytes; 32 starts are half a bucket, 1 byte.
         let thresholds = vec![thresholds, thresholds + 37, thresholds + 37 + 2];
         assert_eq!(layout.tags_at(), thresholds[2] as u64 + 1);
         assert_eq!(layout.parts(), (vec![0, layer_1, layer_2], thresholds));

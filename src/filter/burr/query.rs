@@ -9,7 +9,7 @@
 //!
 //! The threshold byte and the segments are fetched together, because their addresses follow from
 //! the hash alone. The geometry stores the number of start positions of layer 1, so the trailer is
-//! read only for later layers and for tags. Few of the queries that layer 0 bumps need it.
+//! read only for later layers and for tags. Few of the queries that layer 0 bumps read the trailer.
 
 use super::kernel::{Ask, Kernels, Lanes, Segments};
 use super::layout::{Layer, Layout, block_segments, has_tag, stored_slots, tag_bytes};
@@ -21,8 +21,9 @@ use crate::filter::geometry::{BATCH, Geometry};
 use crate::filter::inspect::trace::QueryTrace;
 use crate::memory::LineBuf;
 
-/// The sizes of layer 0, and the positions of the other parts. Invariant: a geometry is used only
-/// with the block from whose [`Layout`] it was made.
+/// The numbers that a query needs: the sizes of layer 0, the position of the thresholds, and the
+/// size of layer 1. Invariant: a geometry is used only with the block from whose [`Layout`] it was
+/// made.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::filter) struct BurrGeometry {
     starts: u32,
@@ -88,8 +89,8 @@ impl BurrGeometry {
         Segments { at: layer.segments_at as usize + offset, columns }
     }
 
-    /// Starts to fetch the thresholds and the first and last lines of the segments that
-    /// [`BurrGeometry::ask`] reads.
+    /// Starts to fetch what [`BurrGeometry::ask`] reads: the cache line of the threshold, and the
+    /// first and the last cache line of the segments.
     #[inline(always)]
     fn fetch<W: Lanes>(&self, block: &LineBuf, layer: Layer, start: u32) {
         let Segments { at, columns } = self.segments::<W>(layer, start);
@@ -289,7 +290,7 @@ impl Geometry for BurrGeometry {
             let kept: u64 = (0..blocks).map(kept_of).sum();
             let low: u64 = (0..blocks.min(low_blocks)).map(kept_of).sum();
             let starts = f64::from(blocks * width);
-            // With one column fewer twice as many pass.
+            // Where a block has one column fewer, twice as many keys pass.
             fpr += reach * rate * (kept + low) as f64 / starts;
             reach *= 1.0 - kept as f64 / starts;
         }

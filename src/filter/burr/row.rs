@@ -35,8 +35,8 @@ pub(super) trait Word: Copy + Default + Eq + Send + Sync + 'static {
     fn and(self, other: Self) -> Self;
     /// 1 when an odd number of bits is set.
     fn parity(self) -> u32;
-    /// The coefficients moved up by `offset` < width, as two parts: in the block of the start, and
-    /// in the next block.
+    /// The coefficients, shifted up by `offset` < width and split in two: those in the block of the
+    /// start, and those in the next block.
     fn split(self, offset: u32) -> (Self, Self);
     /// `self << 1 | bit`.
     fn push(self, bit: u32) -> Self;
@@ -102,7 +102,7 @@ pub(super) trait Row: Copy + Default + PartialEq {
     fn xor(self, other: Self) -> Self;
     /// How many slots after `slot` the row's first coefficient is; arbitrary if the row is empty.
     fn distance(self, slot: u32) -> u32;
-    /// The coefficients from `slot` on.
+    /// The coefficients without the rotation: bit i belongs to slot `slot + i`.
     fn coefficients(self, slot: u32) -> Self::Word;
     fn fingerprint(self) -> u32;
     /// `if condition { this } else { other }`, without a branch.

@@ -20,9 +20,9 @@ pub(super) const MAX_COLUMNS: u32 = 32;
 pub(super) struct Shape {
     /// w: coefficients of a row, slots of a block. 32 or 64.
     pub width: u32,
-    /// Start positions of a bucket in class 0, counted from its right end.
+    /// The number of start positions in class 0, which is at the right end of the bucket.
     pub lo: u32,
-    /// Start positions in classes 0 and 1.
+    /// The number of start positions in classes 0 and 1 together.
     pub up: u32,
 }
 

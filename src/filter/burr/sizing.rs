@@ -19,7 +19,7 @@ use crate::filter::family::Target;
 /// ribbon saves.
 const MIN_KEYS: usize = 256;
 
-/// A layer of fewer keys is not overloaded.
+/// A layer of fewer keys gets more slots than keys, see [`Plan::slots`].
 const FEW_KEYS: usize = 1000;
 
 /// The parameters for a number of keys.
@@ -30,16 +30,16 @@ pub(super) struct Plan {
     /// A value below 1 overloads the layers on purpose, so that fewer slots stay free and more keys
     /// are bumped.
     slots_per_key: f64,
-    /// The share of the keys that a layer then bumps, measured.
+    /// The measured share of a layer's keys that the layer bumps with this many slots per key.
     bumped: f64,
 }
 
 impl Plan {
     /// `None` when a Bloom filter is better for the keys.
     ///
-    /// The distance from the bound and the build time hardly change around these values. With
-    /// w = 64, a filter of 10 thousand keys would be slightly smaller, but building and queries
-    /// would be slower.
+    /// With slightly different `slots_per_key`, the distance from the bound and the build time
+    /// hardly change. With w = 64, a filter of 10 thousand keys would be slightly smaller, but
+    /// building and queries would be slower.
     pub fn for_keys(keys: usize) -> Option<Plan> {
         match keys {
             ..MIN_KEYS => None,
@@ -97,8 +97,8 @@ pub(super) fn fit(
         let columns = (1..MAX_COLUMNS).find(|&columns| with(columns, 0).total_bytes() >= bytes);
         let columns = columns.unwrap_or(MAX_COLUMNS);
         // A low block saves a segment in layer 0 only. So a filter whose layer 0 has only low
-        // blocks is larger than one with a column fewer. For a target between these two sizes, the
-        // smaller filter is made.
+        // blocks is larger than one with a column fewer in every layer. For a target between these
+        // two sizes, the smaller filter is made.
         if columns > 1 && with(columns, blocks).total_bytes() > bytes {
             return with(columns - 1, 0);
         }

@@ -19,7 +19,7 @@ fn hashes(seed: u64, keys: usize) -> Vec<u64> {
 
 const BITS_7: Target = Target::MillibitsPerKey(7000);
 
-/// A plan of either width, whatever the number of keys.
+/// A plan of the given width, 32 or 64, for any number of keys.
 fn plan(width: u32) -> Plan {
     let keys = if width == 64 { 4000 } else { 100_000 };
     let plan = Plan::for_keys(keys).unwrap();
@@ -31,7 +31,8 @@ fn build_in_order(plan: Plan, hashes: &[u64], target: Target) -> LineBuf {
     build_with(Isa::detect(), plan, &[hashes], target).unwrap()
 }
 
-/// Queries every hash in all three ways, which must agree, and returns the answers.
+/// Queries every hash by `may_contain_many`, by `may_contain`, and by `prepare` and `finish`.
+/// Returns the answers, which must agree.
 fn answers(block: &LineBuf, hashes: &[u64]) -> Vec<bool> {
     let geometry = BurrGeometry::parse(block).unwrap();
     let mut answers = vec![false; hashes.len()];
@@ -47,8 +48,8 @@ fn misses(block: &LineBuf, hashes: &[u64]) -> usize {
     answers(block, hashes).iter().filter(|&&answer| !answer).count()
 }
 
-/// The plain version shares with the fast one only the sizes, the trailer, the tags, the hash of
-/// the next layer, and the order of classes.
+/// The plain version shares only this code with the fast one: the sizes of the filter and of a
+/// window, the trailer, the tags, and the hash of the next layer.
 #[test]
 fn the_bytes_and_the_answers_are_those_of_the_plain_version() {
     let absent = hashes(12, 500);
@@ -177,10 +178,10 @@ fn rates_are_the_predicted_ones_at_every_fraction_of_a_column() {
     }
 }
 
-/// The prediction was once too high for small filters: with 24 of 26 seeds of the same URLs, the
-/// observed rate was lower. It ignored that absent keys which no layer keeps are compared with
-/// tags. Now it counts that hardly any of these keys passes. The rates of single filters vary, so
-/// the test compares the prediction with the mean of many.
+/// The prediction was once too high for small filters: for 24 of 26 filters of the same URLs, each
+/// with another seed, the observed rate was lower. The prediction ignored that absent keys which no
+/// layer keeps are compared with tags. Now it counts that hardly any of these keys passes. The
+/// rates of single filters vary, so the test compares the prediction with the mean of many.
 #[test]
 fn the_prediction_is_the_mean_of_many_small_filters() {
     for (width, keys, filters) in [(64, 300, 200), (64, 500, 200), (64, 2000, 60), (32, 6000, 20)] {
@@ -222,7 +223,8 @@ fn sizes_and_rates_are_the_expected_ones() {
 
 #[test]
 fn keys_of_one_bucket_are_bumped_until_they_spread() {
-    // In layer 0 all keys have one start position; the hashes for the next layer are mixed again.
+    // All keys have the same start position in layer 0. Their hashes are mixed again for the next
+    // layer, so that the keys spread.
     let crowd: Vec<u64> = (0..5000).map(|i| 7 << 60 | mix(i) >> 40).collect();
     for width in [32, 64] {
         let block = build_in_order(plan(width), &crowd, BITS_7);

@@ -1,4 +1,6 @@
-//! Building a binary fuse filter by *peeling*: seeds are tried until all keys can be taken out.
+//! Building a binary fuse filter by *peeling*: a key that has a slot to itself is taken out of the
+//! array, which may leave another key alone in one of its slots. Seeds are tried until all keys can
+//! be taken out.
 //!
 //! ```text
 //! hashes ─► sorted, equal ones once   two equal keys have equal slots: neither could be taken out

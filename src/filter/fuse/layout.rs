@@ -45,10 +45,11 @@ pub const MAX_LOG2_SLOTS: u32 = 18;
 /// The binary logarithm of the fewest slots of a segment.
 pub const MIN_LOG2_SLOTS: u32 = 2;
 
-/// Seeds that are tried.
+/// The number of seeds that a build tries at most.
 pub const SEEDS: u32 = 100;
 
-/// Bytes after the slots. Reading a slot may touch the first three.
+/// Bytes of the trailer, which follows the slots. A read of the last slot may touch the trailer's
+/// first three bytes.
 pub const TRAILER_BYTES: usize = 16;
 
 const MAGIC_AND_VERSION: [u8; 4] = *b"fus\x01";
@@ -70,7 +71,7 @@ pub struct Layout {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub slots: [u32; 3],
-    /// 16 bits, of which the filter stores the lowest.
+    /// 16 bits, of which the filter stores only the lowest [`Layout::bits`].
     pub fingerprint: u32,
 }
 
@@ -86,7 +87,7 @@ pub fn first_slot(hash: u64, first_slots: u32) -> u32 {
     ((u128::from(hash) * u128::from(first_slots)) >> 64) as u32
 }
 
-/// The other slots of a key whose first slot is known, and its fingerprint.
+/// The three slots of a key whose first slot is known, and its fingerprint.
 #[inline(always)]
 pub fn place(hash: u64, seed: u64, first: u32, log2_slots: u32) -> Place {
     let product = u128::from(hash ^ seed) * u128::from(MULTIPLIER);

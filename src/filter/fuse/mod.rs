@@ -2,8 +2,8 @@
 //!
 //! **The idea.** The filter is one array of slots of r bits. A key has a fingerprint of r bits and
 //! three slots, and the array is filled so that the exclusive or of the three slots is the
-//! fingerprint. For a key that was not added the exclusive or is unrelated to its fingerprint, so
-//! both agree with probability 2^-r, exactly.
+//! fingerprint. For a key that was not added the exclusive or is unrelated to the key's
+//! fingerprint, so it equals the fingerprint with probability 2^-r, exactly.
 //!
 //! ```text
 //! segments    |   0   |   1   |   2   |   3   |   4   |      each 2^k slots
@@ -18,10 +18,10 @@
 //! so on. If all keys are taken out this way, the slots are set in the opposite order. If some keys
 //! are left, the build starts again with the next seed, which picks other slots.
 //!
-//! Three random slots of the whole array would need 1.23 slots a key. Here a key's slots are in
-//! neighbouring segments. The slots at both ends of the array have fewer keys, so taking out starts
-//! there and moves inward. So 1.125 slots a key are enough in a filter of ten million keys, and
-//! about 1.25 in one of ten thousand ([`sizing`]).
+//! If a key's three slots could be anywhere in the array, the array would need 1.23 slots a key.
+//! Here a key's slots are in neighbouring segments. The slots at both ends of the array have fewer
+//! keys, so taking out starts there and moves inward. So 1.125 slots a key are enough in a filter
+//! of ten million keys, and about 1.25 in one of ten thousand ([`sizing`]).
 //!
 //! Absent on purpose: fractions of a bit. A slot has 4 to 16 whole bits, and a target between two
 //! widths leaves bits unused. Nor is there a second layer: a filter has all keys or is not made.

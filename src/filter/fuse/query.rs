@@ -1,9 +1,9 @@
 //! The reader: it tests whether the exclusive or of a key's three slots is its fingerprint.
 //!
-//! One product of the hash gives the first slot, and another the other two slots and the
+//! One product of the hash gives the first slot. Another product gives the other two slots and the
 //! fingerprint. Neither product waits for the other, and the three slots are read at the same time.
-//! They are nearly always on three cache lines, because a segment of a filter of a million keys has
-//! 8,192 slots.
+//! The slots are nearly always on three cache lines, because a segment of a filter of a million
+//! keys has 8,192 slots.
 
 use super::build::read;
 use super::layout::{Layout, Place, first_slot, place, seed};

@@ -1,8 +1,9 @@
 //! The number of slots of a binary fuse filter, and of bits per slot: pure functions.
 //!
-//! *How many slots?* Segments must be long enough that taking out keys rarely stalls, and short
-//! enough that there are many of them, because the two ends of the array make the filter smaller
-//! than one whose keys pick three slots anywhere. The formulas are those of the paper, found by
+//! *How many slots?* Segments must be long enough that taking out keys rarely stalls. They must
+//! also be short enough that there are many of them: then taking out moves from the two ends of the
+//! array inward, segment by segment, which makes the filter smaller than one whose keys pick three
+//! slots anywhere. The formulas are those of the paper ([`fuse`](super)), which found them by
 //! experiment. With n keys a segment has `4.8 * n^0.58` slots, rounded down to a power of two, and
 //! the array has these sizes:
 //!
@@ -46,7 +47,8 @@ fn array(keys: usize) -> Option<Layout> {
     (layout.slots() <= u64::from(u32::MAX)).then_some(layout)
 }
 
-/// The width, in whole bits, of a fingerprint that at most this share of absent keys matches.
+/// The fewest bits of a fingerprint that at most the share `rate` of absent keys matches. The
+/// result is limited to [`BITS`].
 fn bits_of_rate(rate: f64) -> u32 {
     (-rate.log2()).ceil().clamp(f64::from(*BITS.start()), f64::from(*BITS.end())) as u32
 }

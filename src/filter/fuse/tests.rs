@@ -54,9 +54,9 @@ fn equal_hashes_enter_once_and_order_does_not_matter() {
     assert!(build(&[7; 4000].into_iter().collect(), BITS_9).is_some(), "one key, many times");
 }
 
-/// No seed suits some sets of keys. After all seeds the build gives up, instead of trying for ever.
-/// Here all hashes have the same first slot, so all their slots are in three segments, which have
-/// fewer slots than there are hashes.
+/// For some sets of keys no seed works. After all seeds the build gives up, instead of trying for
+/// ever. Here all hashes have the same first slot, so all their slots are in three segments, which
+/// have fewer slots than there are hashes.
 #[test]
 fn after_all_seeds_a_bloom_filter_is_made() {
     let crowded: HashList = (0..3000).collect();
@@ -83,7 +83,7 @@ fn the_rate_is_exactly_that_of_the_fingerprint() {
         let block = built(&present, Target::Fpr(sizing::rate(bits)));
         let reader = FilterReader::from_bytes(&block, FilterEncoding::BinaryFuse);
         assert_eq!(reader.predicted_fpr(1), 0.5f64.powi(bits as i32));
-        // Within about 4 deviations of two million times the rate.
+        // The bounds are 4 to 5 standard deviations from the expected number.
         let passed = hashes(5, 2_000_000).into_iter().filter(|&hash| reader.may_contain(hash));
         let passed = passed.count();
         assert!((least..most).contains(&passed), "{bits} bits: {passed}");
@@ -154,7 +154,7 @@ mod oracle {
         assert!(present.iter().all(|hash| other.contains(hash)));
         let passed = absent.iter().filter(|&&hash| geometry.may_contain(&block, hash)).count();
         let passed_other = absent.iter().filter(|hash| other.contains(hash)).count();
-        // Some 7,812 each: a difference has a deviation of 125.
+        // About 7,812 keys pass each filter, so the difference has a standard deviation of 125.
         assert!(passed.abs_diff(passed_other) < 600, "{passed} and {passed_other}");
     }
 }

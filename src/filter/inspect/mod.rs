@@ -46,7 +46,7 @@ impl BandParts {
         from_right < self.kept_starts[usize::from(threshold) & 3]
     }
 
-    /// The share of a layer's start positions whose keys stay in it, 0 to 1. The keys of the other
+    /// The share of a layer's start positions that the layer keeps, 0 to 1. The keys of all other
     /// positions are bumped.
     pub fn kept(&self, layer: &BandLayer) -> f64 {
         if layer.thresholds.is_empty() {
@@ -90,7 +90,7 @@ impl FilterReader {
     pub fn lines(&self) -> Option<ChunksExact<'_, u8>> {
         let line_bytes = self.lined()?.line_bytes();
         let bytes = self.bytes();
-        // The trailer is shorter than any line.
+        // The trailer is shorter than any line, so the division drops it.
         Some(bytes[..bytes.len() / line_bytes * line_bytes].chunks_exact(line_bytes))
     }
 
@@ -118,7 +118,8 @@ mod tests {
         FilterReader::from_bytes(block.bytes(), block.encoding())
     }
 
-    /// Whether the stored slots solve an equation, checked slot by slot as both formats store them.
+    /// Whether the stored slots solve an equation, checked slot by slot as the formats of the
+    /// ribbon and of the bumped ribbon store them.
     fn is_solved(filter: &FilterReader, parts: &BandParts, equation: &KeyEquation) -> bool {
         let before = &parts.layers[..equation.layer];
         let at: u64 = before.iter().map(|layer| parts.slot_bytes(layer)).sum();
@@ -164,7 +165,8 @@ mod tests {
                     assert_eq!(is_solved(&filter, &parts, &equation), answer, "{spec}");
                 }
             }
-            // The thresholds state how many keys stay, provided that keys are spread evenly.
+            // The thresholds state which share of the keys the layer keeps, provided that keys are
+            // spread evenly.
             let share = f64::from(kept[0]) / count as f64;
             let stated = parts.kept(&parts.layers[0]);
             assert!((share - stated).abs() < 0.04, "{spec}: {share} kept, {stated} stated");

@@ -1,4 +1,5 @@
-//! The parts of a ribbon filter, as the families return them to `inspect`, which has the drawing.
+//! The parts of a ribbon filter, which each ribbon family computes. The module [`inspect`](super)
+//! draws them.
 
 /// The parts of a ribbon filter.
 ///
@@ -20,7 +21,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BandParts {
-    /// Coefficients of an equation, and also slots of a block: 32, 64 or 128.
+    /// The number of coefficients of an equation, and also of slots of a block: 32, 64 or 128.
     pub width: u32,
     /// Bits of a slot. A query compares one bit for each column.
     pub columns: u32,
@@ -28,7 +29,8 @@ pub struct BandParts {
     pub layers: Vec<BandLayer>,
     /// Keys that no layer took. They are stored as tags.
     pub tags: usize,
-    /// Start positions that share a threshold. 0 if no key is ever bumped.
+    /// The number of start positions of a bucket, which share a threshold. 0 if no key is ever
+    /// bumped.
     pub bucket_starts: u32,
     /// How many start positions of a bucket are kept with threshold 0, 1, 2 and 3.
     pub kept_starts: [u32; 4],
@@ -60,8 +62,8 @@ pub struct BandLayer {
     pub starts: u32,
     /// This many blocks, from the first on, have one column fewer.
     pub low_blocks: u32,
-    /// The threshold of each bucket, 0 to 3: the part of the bucket that is kept. Empty if no key
-    /// is ever bumped.
+    /// The threshold of each bucket, 0 to 3. It tells how many of the bucket's start positions are
+    /// kept: see [`BandParts::kept_starts`]. Empty if no key is ever bumped.
     pub thresholds: Vec<u8>,
 }
 

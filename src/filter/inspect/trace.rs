@@ -127,7 +127,7 @@ impl ProbedBit {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BumpedLayer {
-    /// The first of the slots that the key would have here.
+    /// The first of the slots that the key would have in this layer.
     pub start: u32,
     /// The bucket of that slot.
     pub bucket: u32,

@@ -7,10 +7,10 @@
 //! kept                                             | geometry |
 //! ```
 //!
-//! Both Bloom families have such lines, and a piece has whole lines. In the other families a query
-//! reads several parts of the filter: in a ribbon two neighbouring blocks of segments, in a bumped
-//! ribbon also a threshold and sometimes another layer, in a fuse filter three segments. Filters of
-//! those families are read whole.
+//! Both Bloom families have such lines, and a piece consists of whole lines. In the other families
+//! a query reads several parts of the filter: in a ribbon two neighbouring blocks of segments, in a
+//! bumped ribbon also a threshold and sometimes another layer, in a fuse filter three segments.
+//! Filters of those families are read whole.
 //!
 //! A piece that is queried for a key of another piece says "maybe".
 

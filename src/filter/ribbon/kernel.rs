@@ -69,7 +69,7 @@ pub trait Kernels: Copy {
 }
 
 /// A reader whose queries are compiled as a whole for each instruction set, so that a query makes
-/// no call to reach its kernel. Both functions should be `#[inline(always)]`.
+/// no call to reach its kernel. Implementations should mark both functions `#[inline(always)]`.
 pub trait Ask {
     /// One query.
     fn finish_with<K: Kernels>(&self, kernels: K, block: &[u8], hash: KeyHash, start: u32) -> bool;

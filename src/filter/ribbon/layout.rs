@@ -15,7 +15,8 @@
 //! ```
 //!
 //! So any number of segments can be stored, and bits per key can be a fraction. The number of
-//! columns is not in the trailer, because it follows from S, which follows from the block's length.
+//! columns is not in the trailer, because it follows from S and B, and S follows from the filter's
+//! length.
 //!
 //! Invariant of every [`Layout`]: `2 <= blocks < 2^24`, `1 <= columns <= 32`, `low_blocks <
 //! blocks`, and all segments of all blocks are below `segments`.

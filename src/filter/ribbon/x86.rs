@@ -23,7 +23,7 @@ use crate::filter::cpu::{Avx2, Avx512};
 use crate::filter::family::KeyHash;
 use crate::memory::LineBuf;
 
-/// Columns that one step of either loop handles.
+/// The columns that one step of a loop handles, in queries and in back substitution.
 const REGISTER_COLUMNS: usize = 8;
 
 impl Kernels for Avx512 {

@@ -151,7 +151,8 @@ mod tests {
         let (gone, kept) = present.split_at(15_000);
         assert!(gone.iter().all(|&key| filter.remove(key)));
         assert!(kept.iter().all(|&key| filter.contains(key)));
-        // The array has room for all keys and holds a quarter: hardly any false positives are left.
+        // The array was sized for all keys and now holds a quarter of them, so hardly any false
+        // positives are left.
         assert!(share(gone, |key| filter.contains(key)) < 0.001);
     }
 

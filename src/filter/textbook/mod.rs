@@ -13,7 +13,7 @@
 //! counting   counting Bloom filter     deletion takes four bits in place of one, and can lose keys
 //! scalable   scalable Bloom filter     a filter that grows keeps its rate by a geometric series
 //! redis      commands over scalable    what Redis' BF commands promise
-//! cuckoo     cuckoo filter             fingerprints instead of bits; two slots for each
+//! cuckoo     cuckoo filter             fingerprints instead of bits; two buckets for each
 //! quotient   quotient filter           fingerprints in order: they merge and resize without keys
 //! cascade    filter cascade            no wrong answer at all, if all queries are known
 //! packed     (integers of a few bits)  what cuckoo, quotient and counting store their slots in
@@ -23,7 +23,8 @@
 //! All of them take the 64-bit hash of a key ([`super::KeyHash`]) and mix it with their own salt.
 //! Two keys with the same hash are one key to them, so a rate below `keys / 2^64` holds among
 //! hashes, not among keys. A rate is a mean over all sets of keys: one filter of few keys may be
-//! wrong more or less often. `for_rate` bounds the mean, for any number of keys.
+//! wrong more often or less often than the mean. `for_rate` bounds the mean, for any number of
+//! keys.
 //!
 //! Absent on purpose: SIMD, prefetching, and cache lines of the processor. [`super`] has those.
 

@@ -36,11 +36,11 @@ use crate::filter::bloom::probes::GOLDEN_POWERS;
 use crate::filter::family::KeyHash;
 use crate::memory::{LINE_BYTES, prefetch};
 
-/// Keys that are added together: the 64-bit lanes of a 512-bit register, the 32-bit lanes of a
-/// 256-bit one.
+/// The number of keys that are added together: as many as a 512-bit register has 64-bit lanes, and
+/// a 256-bit register has 32-bit lanes.
 const KEYS: usize = 8;
 
-/// Probes that are added together: the columns of a matrix of bits.
+/// The number of probes that are added together: as many as a matrix of bits has columns.
 const GROUP: usize = 8;
 
 /// The sets of a group's eight probes, in a 64-bit word for each key: byte i is the set of the
@@ -167,7 +167,7 @@ const fn bytes(times: usize, parts: usize) -> [u8; 64] {
     numbers
 }
 
-/// Adds the keys, each with `probes` probes, at most `8 * GROUPS`.
+/// Adds the keys of `batches`, each with `probes` probes. `probes` is at most `8 * GROUPS`.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vbmi,gfni")]
 pub(super) fn add_avx512<const GROUPS: usize>(
     lines: &mut [Line],
@@ -176,7 +176,8 @@ pub(super) fn add_avx512<const GROUPS: usize>(
 ) {
     let Some(first) = batches.first() else { return };
     // Two batches alternate: a batch is read one iteration after it was written, when it has
-    // reached the cache. If it were read at once, it would come from the store queue.
+    // reached the cache. If it were read at once, it would come from the store queue, which takes
+    // longer.
     let (mut batch, mut ahead) = (&mut { Batch::<GROUPS>::EMPTY }, &mut { Batch::EMPTY });
     batch.fill(lines, first, probes);
     for i in 0..batches.len() {

@@ -66,7 +66,8 @@ impl Kernels for Avx512 {
 
 impl Kernels for Avx2 {
     fn add(self, lines: &mut [Line], hashes: &[KeyHash], probes: u8) {
-        // Unrolled code is faster, and filters rarely have more than 12 probes.
+        // Code that is unrolled for one number of probes is faster. It exists only for up to 12
+        // probes, because filters rarely have more.
         let add = match probes {
             1 => add_avx2::<1>,
             2 => add_avx2::<2>,

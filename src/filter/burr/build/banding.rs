@@ -19,12 +19,12 @@
 //! threshold records how many classes were kept. A class is kept or bumped as a whole, so the
 //! result does not depend on the order of its keys.
 //!
-//! **Two streams.** A step waits for the previous one (load, XOR, count zeros, load …), so one
-//! chain leaves the processor idle. Two chains, one in each half of the window's buckets, run
-//! interleaved and without branches on the data, which is faster. A third chain gains nothing. A
-//! row is reduced only by rows of its own bucket and of the buckets to the left, so no row extends
-//! more than w - 1 slots past the bucket of its key. So the streams share no slot before the left
-//! one reaches its last bucket.
+//! **Two streams.** Each step of a chain of eliminations waits for the previous step (load, XOR,
+//! count zeros, load …), so one chain leaves the processor idle. Two chains, one in each half of
+//! the window's buckets, run interleaved and without branches on the data, which is faster. A third
+//! chain gains nothing. A row is reduced only by rows of its own bucket and of the buckets to the
+//! left, so no row extends more than w - 1 slots past the bucket of its key. So the streams share
+//! no slot before the left one reaches its last bucket.
 //!
 //! ```text
 //! left stream  ->                   right stream  ->
@@ -71,8 +71,9 @@ pub(super) fn band<R: Row>(chunks: &[&[u64]], slots: u32) -> Banded<R> {
         bumped: Vec::new(),
     };
     // The extra slot after the last one takes no key. It holds a row equal to the end record that
-    // follows each bucket's keys. Their XOR has no coefficients, like the reduced row of a key that
-    // gets no slot, so `run` detects both cases by one test.
+    // follows each bucket's keys. When a stream reaches the end record, it XORs the record with
+    // this row, and the result has no coefficients. The reduced row of a key that gets no slot has
+    // none either, so `run` detects both cases by one test.
     let mut rows = vec![R::default(); slots as usize + 1];
     rows[slots as usize] = banding.end;
     grouping.for_each_window(chunks, |window| banding.add_window(window, &mut rows));
@@ -108,16 +109,16 @@ struct Stream<R> {
     /// key in `keys`.
     classes: Range<usize>,
     class_starts: [usize; CLASSES],
-    /// The keys of these classes, then two end records.
+    /// The keys of `classes` in the current bucket, then two end records.
     keys: Vec<Key<R>>,
 }
 
-/// The row that a stream is moving.
+/// The row that a stream is reducing, and the slot of the row's first coefficient.
 #[derive(Clone, Copy)]
 struct Cursor<R> {
     row: R,
     slot: u32,
-    /// Index of its key in the stream.
+    /// The index in [`Stream::keys`] of the key whose row it is.
     key: usize,
 }
 
@@ -214,8 +215,8 @@ impl<R: Row> Banding<R> {
             while stream.class_starts[class] > at.key {
                 class -= 1;
             }
-            // No row was added after these rows, so none was reduced by them, and they can be
-            // removed.
+            // The rows of this class were added last. So no other row was reduced by them, and they
+            // can be removed.
             for key in &stream.keys[stream.class_starts[class]..at.key] {
                 if key.slot != NOWHERE {
                     rows[key.slot as usize] = R::default();
@@ -239,10 +240,10 @@ impl<R: Row> Stream<R> {
     }
 }
 
-/// Steps every stream until one row has no coefficients left.
+/// Advances every stream, step by step, until the row of one of them has no coefficients left.
 ///
 /// In a step, a row whose slot is free is stored there, and the stream's next key starts. Otherwise
-/// the row in the slot is added to the moving row, and the sum moves to the slot of its next
+/// the row in the slot is added to the stream's row, and the sum moves to the slot of its next
 /// coefficient.
 #[inline(never)]
 fn run<R: Row, const N: usize>(

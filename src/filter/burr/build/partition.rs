@@ -10,7 +10,8 @@
 //!                          only if there are several       one window at a time, in the cache
 //! ```
 //!
-//! The start is monotone in the hash, so a window is a range of hashes.
+//! A key's start position never falls as its hash grows, so the hashes of a window are a range of
+//! numbers.
 //!
 //! A *window* is a run of buckets that is banded at once; a *class* is a part of a bucket
 //! ([`shape`](crate::filter::burr::shape)).
@@ -19,8 +20,9 @@ use crate::filter::burr::row::start;
 use crate::filter::burr::shape::{CLASSES, Shape};
 use crate::filter::hashes::group;
 
-/// Buckets of a window, unless there would be more than [`MAX_WINDOWS`]. The hashes of a window
-/// take about 256 KiB with w = 32 and 512 KiB with w = 64, so they stay in the second-level cache.
+/// Buckets of a window, unless the layer would then have more than [`MAX_WINDOWS`] windows. The
+/// hashes of a window take about 256 KiB with w = 32 and 512 KiB with w = 64, so they stay in the
+/// second-level cache.
 const WINDOW_BUCKETS: u32 = 512;
 
 /// With more windows than this, the first pass would write to more cache lines than the cache

@@ -75,7 +75,7 @@ pub fn band(hashes: &[u64], shape: Shape, slots: u32) -> Banded {
                 Inserted::At(slot) => placed.push(slot),
                 Inserted::Redundant => {}
                 Inserted::Contradiction => {
-                    // No row was added after these rows, so none was reduced by them.
+                    // The rows of this class were added last, so no other row was reduced by them.
                     placed.iter().for_each(|&slot| banded.slots[slot] = None);
                     banded.thresholds[bucket] = class;
                     banded.bumped.extend(classes[bucket][class..].iter().flatten());

@@ -1,7 +1,7 @@
 //! The bumped ribbon in textbook form: one key after the other, one slot after the other, plain
 //! vectors. Read this before the fast version, which makes the same bytes and gives the same
 //! answers. This file has the query, and [`build`](mod@build) has the construction. Tests compare
-//! the fast version with both, and traces are made with the query.
+//! the fast version with the query and with the construction. Traces are made with the query.
 //!
 //! **1. A key is an equation.** Its hash gives a start, w coefficients (the first is 1) and a
 //! fingerprint. The XOR of the slots whose coefficients are 1 must be the fingerprint. Here are a

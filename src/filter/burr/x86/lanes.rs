@@ -40,7 +40,7 @@ impl Register {
         Register(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
-    /// Whether no bit is set in both registers.
+    /// Whether the AND of both registers is 0.
     #[inline(always)]
     pub fn is_disjoint(self, other: Register) -> bool {
         // SAFETY: a register proves AVX2.
@@ -98,7 +98,8 @@ pub trait Lanes: Word + Shr<u32, Output = Self> {
     /// Every lane of `x` shifted by the same lane of `by`.
     fn shift_right_each(x: Register, by: Register) -> Register;
     fn add(x: Register, y: Register) -> Register;
-    /// All bits of the lanes where `x` is greater than `y`, both as signed numbers.
+    /// Sets all bits of the lanes where `x` is greater than `y`, and clears the other lanes. Lanes
+    /// are compared as signed numbers.
     fn greater(x: Register, y: Register) -> Register;
     /// The parity of every lane in its bit 0, with arbitrary bits above it.
     fn parity_avx2(x: Register) -> Register;

@@ -20,8 +20,9 @@
 //! differences between the widths, [`Vectors`] the differences between the instruction sets, and
 //! the macro `kernels` compiles the function for each instruction set.
 //!
-//! AVX-512 adds its population count. Registers stay 256 bits wide, because 7 columns of 32 bits
-//! nearly fill one, and a wider load would touch another cache line.
+//! From AVX-512 the kernels use the population count and a mask register. Registers stay 256 bits
+//! wide, because 7 columns of 32 bits nearly fill one, and a wider load would touch another cache
+//! line.
 //!
 //! Every load and store is checked against the slice that it accesses, whatever the trailer of the
 //! filter says.
@@ -41,7 +42,7 @@ trait Vectors: Copy {
     fn avx2(self) -> Avx2;
     /// The parity of every lane in its bit 0, with arbitrary bits above it.
     fn parity<W: Lanes>(self, x: Register) -> Register;
-    /// Whether no bit is set in both registers.
+    /// Whether the AND of both registers is 0.
     fn is_disjoint(self, x: Register, y: Register) -> bool;
 }
 
@@ -240,7 +241,8 @@ macro_rules! kernels {
                     solve_part::<R, $proof, N>(proof, rows, part, segments);
                 }
                 let mut first = 0;
-                // Columns are independent: two registers of them at a time, then the rest.
+                // Columns are independent. Each pass solves those of two registers, or the rest in
+                // one register.
                 while first < columns {
                     let part = Part { columns, low_blocks, first };
                     // SAFETY: `self` proves the features.

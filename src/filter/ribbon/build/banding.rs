@@ -54,7 +54,8 @@ pub fn band(hashes: &HashList, layout: &Layout, raw_seed: u32) -> Option<Vec<Row
     let mut travellers = Vec::with_capacity(2 * WINDOW_SLOTS);
     let mut from = 0;
     for (window, &to) in ends.iter().enumerate() {
-        // The rows are written just before they are used, so they are in the cache then.
+        // The empty rows of a window are written just before they are used, so they are in the
+        // cache then.
         let reach = (window + 1) * window_slots + BLOCK_SLOTS as usize;
         rows.resize(reach.min(slots), Row::EMPTY);
         for part in rehashed[from..to as usize].chunks(2 * WINDOW_SLOTS) {

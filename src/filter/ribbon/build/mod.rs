@@ -18,8 +18,9 @@ use crate::memory::LineBuf;
 /// A filter of `hashes`; `None` when a Bloom filter should be built instead, because it is smaller
 /// or better, there are more keys than the format holds, or all seeds failed.
 ///
-/// The same hashes in the same order give RocksDB's bytes. Of the order only the first hash
-/// matters, because it picks the first seed and the rounding of the size.
+/// The same hashes in the same order give RocksDB's bytes. In another order, the bytes differ only
+/// if the first hash differs, because the first hash picks the first seed and the rounding of the
+/// size.
 pub fn build(hashes: &HashList, target: Target) -> Option<LineBuf> {
     let first_hash = hashes.first()?;
     let layout = sizing::fit(target, hashes.len(), first_hash)?;

@@ -56,7 +56,7 @@ pub enum Layout {
 pub(super) enum Probes {
     /// Each position by a separate mix.
     Independent,
-    /// By double hashing, as in saved filters of the first version.
+    /// All positions from two hashes, as in filters that were saved as `BLM1` or `SBF1`.
     TwoHashes,
 }
 
@@ -82,8 +82,8 @@ pub struct BloomFilter {
     words: Vec<u64>,
 }
 
-/// Two filters differ in shape, or only one of them was saved by the first version, which computed
-/// positions differently, so that their bits have different meanings.
+/// Two filters differ in shape, or only one of them computes positions from two hashes, as filters
+/// that were saved as `BLM1` do, so that their bits have different meanings.
 ///
 /// ```
 /// use maypole::filter::textbook::bloom::{BloomFilter, Layout, OtherShape};

@@ -24,7 +24,8 @@ fn no_key_is_lost_and_absent_keys_are_wrong_as_often_as_the_formulas_say() {
             });
             assert!(present.iter().all(|&key| filter.contains(key)));
             let found = share(&absent, |key| filter.contains(key));
-            // 2,000 hits or more: ten standard deviations are a fifth.
+            // At least 2,000 absent keys pass: ten standard deviations are about a fifth of the
+            // rate.
             assert!((found / rate - 1.0).abs() < 0.2, "{layout:?} {rate}: {found}");
             let by_fill = filter.fill().powi(filter.hashes() as i32);
             assert!((by_fill / rate - 1.0).abs() < 0.1, "{layout:?} {rate}: {by_fill}");
@@ -48,7 +49,8 @@ fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_10
                     Layout::Split => formulas::rate_of_split(bits, keys_each as usize, hashes),
                 };
                 assert!(exact <= wanted, "{layout:?} {keys_each} {wanted}: {exact}");
-                // 300 hits or more, from many filters if each has few keys.
+                // At least 300 absent keys pass, counted over many filters if each filter has few
+                // keys.
                 let filters = (3000 / keys_each).clamp(2, 1500);
                 let asked = ((300.0 / wanted) as u64).div_ceil(filters).max(50);
                 let (found, deviation) = measured([filters, keys_each, asked], |keys| {
@@ -64,8 +66,8 @@ fn the_rate_is_that_of_the_exact_formula_and_within_the_bound_from_one_key_to_10
     }
 }
 
-/// Saved filters of the first version make positions from two hashes. This test shows why new
-/// filters make them independently.
+/// Filters that were saved as `BLM1` make positions from two hashes. This test shows why new
+/// filters make positions independently of each other.
 #[test]
 fn two_hashes_are_worse_than_independent_ones_in_tiny_filters() {
     let (bits, keys_each, hashes) = (100, 10, 7);
@@ -81,7 +83,7 @@ fn two_hashes_are_worse_than_independent_ones_in_tiny_filters() {
         rate
     });
     let exact = formulas::exact_rate(bits, keys_each as usize, hashes);
-    // 1,800 hits, which are not independent, because those of a filter rise and fall with its fill.
+    // About 1,800 queries pass. They are not independent, because a fuller filter passes more.
     assert!((independent / exact - 1.0).abs() < 0.15, "{independent} {exact}");
     assert!((1.2..2.5).contains(&(double / exact)), "{double} {exact}");
     assert!(exact > 1.05 * formulas::rate(10.0, hashes));
@@ -178,7 +180,7 @@ fn a_saved_filter_comes_back_and_anything_else_is_refused() {
             assert!(BloomFilter::load(&saved[..length]).is_err(), "{length} bytes");
         }
     }
-    // Filters of the first version: five keys of seed 9 at 1 %.
+    // Filters that were saved as `BLM1`: five keys of seed 9 at 1 %.
     for (hex, layout) in [
         ("424c4d3100070000300000000000000070dda0268dfd0000c9dfe25099fb541c", Layout::Shared),
         ("424c4d31010700000700000000000000736b526d6cb30100b667286a8aced70e", Layout::Split),

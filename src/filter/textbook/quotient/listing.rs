@@ -57,7 +57,7 @@ impl QuotientFilter {
         for (quotient, remainder) in sorted {
             let slot = quotient.max(free);
             if slot >= filter.slots.len() {
-                // The entry wraps around the end, where the first entries may already be.
+                // The entry wraps around to the first slots, where other entries may already be.
                 filter.insert_fingerprint(quotient, remainder).ok()?;
                 continue;
             }
@@ -86,8 +86,8 @@ impl QuotientFilter {
     }
 
     /// A filter of the keys that are in this filter or in `other`, made in one pass over both. If
-    /// it would be too full, both filters are doubled first. `None` when their shapes differ or no
-    /// bit of the remainders is left.
+    /// the new filter would be too full, both filters are doubled first. `None` when their shapes
+    /// differ or no bit of the remainders is left.
     pub fn merged(&self, other: &QuotientFilter) -> Option<QuotientFilter> {
         let shape = |filter: &QuotientFilter| (filter.slots.len(), filter.remainder_bits);
         if shape(self) != shape(other) {

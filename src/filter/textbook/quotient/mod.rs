@@ -65,7 +65,7 @@ const MAX_LOAD: f64 = 0.95;
 /// ```
 #[derive(Clone)]
 pub struct QuotientFilter {
-    /// `remainder << 3 | marks`.
+    /// Each slot holds `remainder << 3 | marks`.
     slots: Packed,
     remainder_bits: u32,
     len: usize,
@@ -113,7 +113,7 @@ impl QuotientFilter {
         (fingerprint >> self.remainder_bits, remainder as u32)
     }
 
-    /// The most fingerprints that it can hold.
+    /// The most fingerprints that the filter can hold.
     fn most(&self) -> usize {
         let most = (self.slots.len() as f64 * MAX_LOAD).ceil() as usize;
         most.min(self.slots.len() - 1)

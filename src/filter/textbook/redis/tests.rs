@@ -152,8 +152,8 @@ fn a_dump_loads_under_another_name() {
     assert_eq!(space.scandump("missing", 0), Err(CommandError::NotFound));
 }
 
-/// Once an iterator that no reply had returned got an empty or a shifted piece, and an empty piece
-/// was accepted. Now both are errors.
+/// For an iterator that no reply had returned, `scandump` once returned an empty or a shifted
+/// piece, and `loadchunk` once accepted an empty piece. Now both are errors.
 #[test]
 fn iterators_of_another_dump_are_refused() {
     let mut space = space();

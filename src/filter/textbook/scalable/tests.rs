@@ -16,13 +16,14 @@ fn filled(options: Options, present: &[u64]) -> ScalableBloom {
 fn it_grows_twentyfold_and_keeps_its_rate() {
     let (present, absent) = (keys(1, 0..20_000), keys(2, 0..200_000));
     for expansion in [1, 2, 4] {
-        // If all layers have the same size, many are needed, so the first is larger here.
+        // If all layers have the same size, many layers are needed, so the first layer is larger
+        // here.
         let capacity = if expansion == 1 { 2000 } else { 1000 };
         let filter = filled(Options { capacity, rate: 0.02, expansion: Some(expansion) }, &present);
         assert!(present.iter().all(|&key| filter.contains(key)));
         let rate = share(&absent, |key| filter.contains(key));
-        // The sum of the layers' rates may come close to the bound: 4,000 hits measure it to a
-        // tenth.
+        // The rates of the layers may add up to nearly the bound. Then 4,000 absent keys pass,
+        // which is enough to measure the rate to a tenth.
         assert!(rate < 0.022 && rate > 0.005, "{expansion}: {rate}");
         // A key that looks present is not counted.
         let missing = 20_000 - filter.items();
@@ -56,7 +57,8 @@ fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
             let (found, deviation) = measured([filters, keys_each, asked], |keys| {
                 let options = Options { capacity, rate, expansion };
                 let mut filter = ScalableBloom::new(options).unwrap();
-                // With a full last layer the rate is closest to the bound.
+                // Keys are added until `keys_each` of them looked new. Then the last layer is full,
+                // and the rate is closest to the bound.
                 let more = (0..20 * keys_each + 1000).map(|i| mix(i, keys[0]));
                 for key in keys.iter().copied().chain(more) {
                     if filter.items() == keys_each {
@@ -70,14 +72,15 @@ fn the_rate_is_at_most_the_one_asked_for_from_a_capacity_of_one() {
             let what =
                 format!("{capacity} {expansion:?} {keys_each} {rate}: {found} ({deviation})");
             assert!(found < rate + 4.0 * deviation, "{what}");
-            // Nor is the rate far below the bound if a single layer has all of it.
+            // If the filter has a single layer, the rate is not far below the bound either.
             assert!(expansion.is_some() || capacity < 10 || found > 0.5 * rate, "{what}");
         }
     }
 }
 
-/// The same bound, computed exactly. A key that is counted sets at least one new bit: the Markov
-/// chain of the number of set bits, conditioned on that, gives the mean rate of a full layer.
+/// The bound of the test above, computed exactly. A key that is counted sets at least one new bit:
+/// the Markov chain of the number of set bits, conditioned on that, gives the mean rate of a full
+/// layer.
 #[test]
 fn a_layer_that_is_full_of_keys_that_looked_new_is_within_its_rate() {
     for capacity in [1u64, 2, 3, 5, 10, 30, 60] {
@@ -154,7 +157,8 @@ fn a_dump_of_the_first_version_keeps_its_shapes() {
     assert!(keys(9, 0..10).iter().all(|&key| filter.contains(key)));
     assert_eq!((filter.items(), filter.layers()), (10, 2));
     assert_eq!([filter.save_header(), filter.save_piece(0, 1 << 20)].concat(), dump);
-    // It keeps its version, so programs that know only the first version can read its next dump.
+    // The filter keeps its version, so programs that know only the first version can read its next
+    // dump.
     let more = keys(9, 10..40);
     more.iter().for_each(|&key| assert!(filter.add(key).is_ok()));
     let header = filter.save_header();
