@@ -149,7 +149,7 @@ impl Db {
     ///
     /// Calls on clones of one `Db` wait for each other, so no entry is returned twice. Other writes
     /// do not wait: a value that is put under the smallest key during the call may be removed
-    /// unseen.
+    /// without being returned.
     ///
     /// A queue that is emptied this way leaves tombstones in front of its first entry until they
     /// are compacted. Cursors remember ranges in which they saw nothing but tombstones and jump

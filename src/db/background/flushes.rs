@@ -24,7 +24,8 @@ impl Inner {
                 self.tree.lock().frozen.back().map(|frozen| Arc::clone(&frozen.memtable))
             }
         };
-        // This call waits even if no memtable was rotated, because older ones may still be frozen.
+        // This call waits even if it has frozen no memtable, because older memtables may still be
+        // frozen.
         drop(self.wait_until(Awaited::Flushes, |state| match &memtable {
             Some(memtable) => state.frozen.iter().all(|f| !Arc::ptr_eq(&f.memtable, memtable)),
             None => state.frozen.is_empty(),

@@ -49,7 +49,8 @@ thread_local! {
 /// Counts as one of the database's jobs while it lives.
 pub(crate) struct Working {
     inner: Arc<Inner>,
-    /// Dropped after `inner`, because closing waits for this drop.
+    /// Dropped after `inner`: closing waits for this drop, after which the job holds no reference
+    /// to the database.
     _holds: Arc<()>,
 }
 

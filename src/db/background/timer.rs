@@ -8,11 +8,11 @@
 //!   C          12:00:10.0
 //! ```
 //!
-//! There is one thread while any database waits for its turn, and otherwise none. While the thread
-//! works for a database it counts as one of that database's jobs. So closing waits for it, and
-//! nothing is written after the lock of the directory is released.
+//! A *turn* is one call of a database's work at its time. The thread exists only while a turn is
+//! due later. While the thread works for a database, it counts as one of that database's jobs. So
+//! closing waits for it, and nothing is written after the lock of the directory is released.
 //!
-//! There are no threads for slow devices: a stalled device delays the turns of other databases, but
+//! All databases share the one thread, so a stalled device delays the turns of other databases, but
 //! no other work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,7 +96,8 @@ pub(super) fn turns(inner: &Inner, work: &'static TurnWork) -> Vec<Instant> {
     state.turns.iter().filter(of_work).map(|turn| turn.at).collect()
 }
 
-/// Moves the database's turn with this work to the end of `wait`, as if it had just worked.
+/// Moves the database's turn with this work to the end of `wait`, as if the work had just run and
+/// returned `wait`.
 #[cfg(test)]
 pub(super) fn set(inner: &Arc<Inner>, wait: Duration, work: &'static TurnWork) {
     cancel(inner);

@@ -72,7 +72,7 @@ pub enum LookupOutcome {
     Tombstone,
     /// A range deletion covers the key, and the lookup found no newer entry of the key.
     RangeDeletion,
-    /// Nothing is known of the key.
+    /// The lookup found no entry of the key, and no range deletion that covers it.
     #[default]
     Absent,
 }

@@ -61,7 +61,7 @@ fn a_directory_of_leveldb_is_read_and_imported() {
     ];
     let (report, levels) = read_and_imported(&fs, &expected);
     assert_eq!((report.rewritten, report.linked, report.log_entries), (6, 0, 2));
-    // The log is a table of level 0, too.
+    // The log has become a table of level 0, too.
     assert_eq!(levels[..4], [2, 1, 1, 0]);
     let db = crate::Db::builder("/new").fs(std::sync::Arc::new(fs)).open().unwrap();
     let files = db.stats().files;

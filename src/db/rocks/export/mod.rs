@@ -232,9 +232,9 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
 /// RocksDB uses the smallest sequence number for this check only, so another number in its place
 /// does no harm. The table gets:
 ///
-/// - its own `largest`, where that of the file before is larger. The table then looks like an
-///   ingested one.
-/// - one less than the smallest number of the file before, where both have the same largest number.
+/// - its own largest number, if the file before it has a larger one. The table then looks like an
+///   ingested table.
+/// - one less than the smallest number of the file before it, if both have the same largest number.
 fn descend(tables: &mut [ListedTable]) -> bool {
     let mut newer: Option<(u64, u64)> = None;
     for table in level_0_newest_first(tables) {
