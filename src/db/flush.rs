@@ -98,9 +98,9 @@ impl Flush<'_> {
         tables.finish()
     }
 
-    /// The user keys at which tables are cut, ascending. These are the two ends of each run of
-    /// deletions, and of each range that range deletions cover, that gets tables of its own, and
-    /// the smallest keys of older tables between these two ends.
+    /// The user keys at which tables are cut, ascending. A run of deletions that gets tables of its
+    /// own is cut out at its two ends, and cut at the smallest keys of older tables between these
+    /// ends. So is a range that range deletions cover.
     fn cuts(
         &self,
         memtable: &Memtable,

@@ -200,14 +200,14 @@ struct Waiting<'k> {
     block: usize,
 }
 
-/// The file of a run that an open lookup searches.
+/// An open lookup, and the file of the current run that it is to search.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Question {
     file: u32,
     lookup: u32,
 }
 
-/// One key to search in one table, whose filter said maybe.
+/// One key to search in one table, whose filter returned "maybe" or was skipped.
 struct TableSearch<'g> {
     /// Index of the open lookup.
     lookup: usize,
@@ -519,7 +519,8 @@ impl<'k, K: AsRef<[u8]>> Lookups<'k, K> {
         guard: &Guard,
         tickers: ThreadTickers<'_>,
     ) -> Result<()> {
-        // A lookup that is still open after all runs has no entry in any table.
+        // A lookup that is still open after all runs has no entry in any table, so its value stays
+        // `None`.
         self.open.clear();
         self.runs_begun = 0;
         // The first lookup of a block has missed the cache. The other lookups of the block count as

@@ -55,7 +55,7 @@ pub(crate) struct Working {
 }
 
 impl Working {
-    /// For a job that [`Inner::start_job`] has counted.
+    /// The value for a job that [`Inner::start_job`] or `work_if` has counted already.
     fn counted(inner: Arc<Inner>) -> Working {
         WORKS_FOR.with_borrow_mut(|works_for| works_for.push(Arc::as_ptr(&inner)));
         Working { _holds: inner.background.hold(), inner }

@@ -38,7 +38,7 @@ pub struct LookupTrace {
     pub key: Vec<u8>,
     /// The hash with which filters are queried. Filters in old files are queried with another hash.
     pub hash: KeyHash,
-    /// The last write that the lookup sees.
+    /// The sequence number of the last write that the lookup sees.
     pub sequence: SequenceNumber,
     /// The memtables that were searched: no memtable if all of them are empty.
     pub memtables: Vec<MemtableTrace>,

@@ -35,7 +35,7 @@ use crate::version::{Manifest, TableFile, TableStore, Version, VersionEdit};
 pub(crate) struct Tree {
     /// `None`: the directory is not taken over.
     manifest: Mutex<Option<Manifest>>,
-    /// Locked only while the manifest is.
+    /// Locked only while `manifest` is locked.
     progress: Mutex<Progress>,
     state: Mutex<TreeState>,
     /// Signalled whenever `state` or the status changes.

@@ -10,10 +10,10 @@
 //! entry for the key if that version is a tombstone, or if a range deletion hides it
 //! ([`RangeDelAggregator`]).
 //!
-//! **Forward**, the versions of a key come newest first, so the cursor stays on the entry it shows,
-//! in its block. **Backward**, they come oldest first, so the cursor must pass all of them to know
-//! which one to show. It keeps a copy of that version, while the merge is at the entry before the
-//! key.
+//! **Forward**, the versions of a key come newest first, so the cursor stays on the entry that it
+//! shows, and lends this entry from its block. **Backward**, they come oldest first, so the cursor
+//! must pass all of them to know which one to show. It keeps a copy of that version, while the
+//! merge is at the entry before the key.
 //!
 //! **Hidden entries.** A *mark* (`marks/`) is an interval of keys in which nothing is shown. A seek
 //! forward to a key in a mark goes to the end of the mark, a seek backward to its start. When one

@@ -15,8 +15,8 @@
 //!                                                           5, 9, 4: sequence numbers
 //! ```
 //!
-//! A result holds for a *stretch* of keys: the intersection of the fragments (`range_tombstones.rs`)
-//! of all sources at this key. The result is kept until the cursor leaves the stretch, so most
+//! A result holds for a *stretch* of keys: the intersection of the fragments of all sources at this
+//! key (`range_tombstones.rs`). The result is kept until the cursor leaves the stretch, so most
 //! entries cost two comparisons of keys. Once many entries of a stretch were hidden, the sources
 //! older than the range deletion skip the rest of the stretch.
 

@@ -245,7 +245,7 @@ impl DbCursor {
                     break;
                 }
                 if versions > 0 {
-                    // The key passed last is hidden.
+                    // No version of the previous key is shown.
                     if passed == 0 {
                         self.walked_from.clear();
                         self.walked_from.extend_from_slice(&self.key);

@@ -47,7 +47,8 @@ struct Writes<'a> {
     skipped: &'a Skipped,
     memtable: Arc<Memtable>,
     writer: MemtableWriter,
-    /// The last write; `None` if none was read and no MANIFEST states it.
+    /// The sequence number of the last write; `None` if no write was read and no MANIFEST states
+    /// the number.
     last: Option<SequenceNumber>,
 }
 

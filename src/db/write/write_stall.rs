@@ -17,7 +17,7 @@
 //! The delay is graded, so that writers slow down to the speed of flushes and compactions before
 //! they must stop, and have many short waits rather than one long wait. Level 0 is limited because
 //! a lookup may have to search each of its files. The *debt*, the bytes that compaction must still
-//! rewrite, is limited because it fills the disk first and level 0 later.
+//! rewrite, is limited because a growing debt first fills the disk, and later level 0.
 //!
 //! RocksDB has the same three limits. Its 64 and 256 GiB of debt are 256 and 1024 times its
 //! `max_bytes_for_level_base` of 256 MiB.

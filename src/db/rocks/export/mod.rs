@@ -124,7 +124,7 @@ impl Inner {
     }
 }
 
-/// The tables of an export, one after the other.
+/// An export under way, to which tables are added one after the other.
 struct Export<'a> {
     inner: &'a Inner,
     version: &'a Version,
@@ -216,7 +216,7 @@ fn listed(level: usize, file: &TableFile) -> ListedTable {
         smallest_sequence: meta.smallest_sequence,
         largest_sequence: meta.largest_sequence,
         has_sequences: true,
-        // RocksDB compares it with what the properties say.
+        // RocksDB compares the identity in the MANIFEST with the one in the table's properties.
         identity: file.table.properties().identity(),
         ..ListedTable::default()
     }
