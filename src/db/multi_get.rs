@@ -23,9 +23,9 @@
 //!
 //! For each key the call reads what a single `get` would read, in the same order. A block that
 //! several keys need is read once. A guard is held while keys are searched, but not while the
-//! device reads, because no memory that the process retires is freed while a guard is held. Parts
-//! of filters and indexes that are not in memory are read together for all keys. Whole filters and
-//! indexes are read one after the other.
+//! device reads, because a read may take long, and no memory that the process retires is freed
+//! while a guard is held. Parts of filters and indexes that are not in memory are read together for
+//! all keys. Whole filters and indexes are read one after the other.
 //!
 //! The file is long because the steps share one state, which each of them passes to the next. The
 //! state records how far the search has come, because the search pauses whenever there is something

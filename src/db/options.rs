@@ -169,8 +169,8 @@ impl Builder {
     /// The tables whose filters and indexes stay in memory once they are loaded. Default
     /// [`PinMetadata::None`]: a full cache evicts filters and indexes too. For a new filter or
     /// index it evicts data blocks first. For a new data block it evicts only unused filters and
-    /// indexes, and only while data blocks take less than 1/8 of its capacity. This limit does not
-    /// hold if all filters and indexes together would fill the cache.
+    /// indexes, and only while data blocks take less than 1/8 of its capacity. These limits do not
+    /// apply if all filters and indexes together would fill the cache.
     #[doc(alias = "pin_l0_filter_and_index_blocks_in_cache")]
     pub fn pin_metadata(self, pin: PinMetadata) -> Builder {
         Builder { pin_metadata: pin, ..self }

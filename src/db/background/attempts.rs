@@ -1,5 +1,5 @@
 //! [`Work`]: the jobs of a database, and which of their attempts found no space or no thread. It is
-//! plain data, a field of [`TreeState`](crate::db::inner::tree_state::TreeState).
+//! plain data, the field `work` of `TreeState`.
 
 use std::time::Duration;
 

@@ -239,7 +239,7 @@ impl Inner {
         self.tree.notify();
         drop(state);
         listed.map_err(|error| {
-            // The WALs are synced, although the MANIFEST does not list them yet.
+            // The WALs were synced although this change failed, so a later MANIFEST must list them.
             self.tree.enter_durable_wals_later(durable_wals);
             if error.is_out_of_space() {
                 *copied = unlisted;

@@ -36,9 +36,9 @@ fn leveldb(comparator: &str, tables: &[Table], compression: u8) -> MemFs {
 const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
 /// The directory has tables in level 0 that overlap, with the file name endings `.ldb` and `.sst`.
-/// LevelDB's repair has put one of them into level 0, with a file number that says nothing of its
-/// age. It also has neighbours that share a key, and a log. LevelDB states no sequence numbers of
-/// tables, so those of the entries decide.
+/// LevelDB's repair has put one of them into level 0, with a file number that says nothing of the
+/// table's age. The directory also has neighbours that share a key, and a log. LevelDB states no
+/// sequence numbers of tables, so those of the entries decide.
 #[test]
 fn a_directory_of_leveldb_is_read_and_imported() {
     let tables: [Table; 6] = [
